@@ -1,0 +1,66 @@
+# Every target sets up what it needs: nothing but Python >= 3.11 and make is expected.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+ARGS   ?=
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show what can be made
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.installed: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Equipoise needs Python >= 3.11; set PYTHON=python3.x")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+.PHONY: setup
+setup: $(VENV)/.installed ## Create .venv with the locked dependencies
+
+.PHONY: run
+run: setup ## Run the embedded demo: API server, 100 nodes, pods, scheduler (ARGS=--once to exit)
+	@$(BIN)/python -m scheduler demo $(ARGS)
+
+.PHONY: test
+test: check unit e2e ## Run everything: checks, unit and embedded tests, then the real control plane
+
+.PHONY: unit
+unit: setup ## Run unit and embedded-server tests only (ARGS= for pytest)
+	$(BIN)/python -m pytest tests $(ARGS)
+
+.PHONY: check
+check: setup ## Lint, types, import contracts
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+.PHONY: format
+format: setup ## Format and fix what can be fixed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.PHONY: controlplane
+controlplane: setup ## Build etcd, Kubernetes, kwok and helm once, into a cache outside the checkout
+	$(BIN)/python -m e2e.controlplane.build
+
+.PHONY: e2e
+e2e: controlplane ## Run the program against a real control plane (ARGS= for pytest)
+	$(BIN)/python -m pytest e2e $(ARGS)
+
+.PHONY: bench
+bench: setup ## Measure decoding and placement (ARGS= for the benchmark)
+	$(BIN)/python -m tests.bench $(ARGS)
+
+.PHONY: lock
+lock: setup ## Refresh requirements.lock from pyproject.toml
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-emit-index-url \
+	  --python-version 3.11 --group dev --quiet --upgrade -o requirements.lock pyproject.toml
+
+.PHONY: clean
+clean: ## Remove the venv and all caches of this checkout
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

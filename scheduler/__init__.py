@@ -1,0 +1,3 @@
+"""Equipoise: a secondary Kubernetes scheduler."""
+
+__version__ = "0.1.0"
