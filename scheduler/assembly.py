@@ -1,0 +1,135 @@
+"""Wires the core from a configuration: the one place that knows all parts.
+
+The daemon and the simulation both start here; they differ only in the outlet they hand in and in
+who feeds ``ingest``.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from scheduler.config.loading import Configuration
+from scheduler.config.plugins import Available, resolve_plugins
+from scheduler.config.schema import Profile
+from scheduler.framework.interface import Handle, Plugin
+from scheduler.framework.registry import Registry, points_of
+from scheduler.framework.runtime import Framework, PluginFault
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import Status, error
+from scheduler.observe.decisions import Decisions
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Metrics
+from scheduler.pipeline import own_verdicts
+from scheduler.pipeline.binding import Bindings
+from scheduler.pipeline.cycle import SchedulingLoop
+from scheduler.pipeline.failure import Failures
+from scheduler.pipeline.ingest import Ingest
+from scheduler.pipeline.outlet import Outlet
+from scheduler.plugins.table import IN_TREE
+from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.queueing.tiers import QueuedPod
+from scheduler.state.cache import ClusterState
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A scheduler without its edges: give it changes, and it gives decisions to its outlet."""
+
+    config: Configuration
+    metrics: Metrics
+    decisions: Decisions
+    state: ClusterState
+    frameworks: Mapping[str, Framework]
+    queue: SchedulingQueue
+    ingest: Ingest
+    bindings: Bindings
+    loop: SchedulingLoop
+
+    @property
+    def seed(self) -> int:
+        """What breaks ties between equal nodes, besides their names."""
+        return self.config.equipoise.tie_break_seed
+
+
+def available(registry: Registry = IN_TREE) -> Available:
+    """The plugins that exist and the points each implements, for checking a configuration."""
+    return {name: points_of(factory) for name, factory in registry.items()}
+
+
+def assemble(
+    config: Configuration,
+    outlet: Outlet,
+    metrics: Metrics,
+    *,
+    registry: Registry = IN_TREE,
+    clock: Callable[[], float] = time.monotonic,
+) -> Core:
+    """Build everything a configuration asks for."""
+    state = ClusterState()
+    decisions = Decisions()
+    handle = Handle(state, outlet.bind)
+    frameworks = {
+        profile.scheduler_name: _framework(profile, registry, handle, metrics)
+        for profile in config.scheduler.profiles
+    }
+    queue = _queue(config, frameworks, metrics, clock)
+    failures = Failures(queue, outlet, metrics, decisions, clock)
+    bindings = Bindings(queue, outlet, failures, metrics, decisions, clock=clock)
+    loop = SchedulingLoop(
+        frameworks,
+        state,
+        queue,
+        bindings,
+        failures,
+        metrics,
+        tie_break_seed=config.equipoise.tie_break_seed,
+        clock=clock,
+    )
+    ingest = Ingest(state, queue, frameworks, metrics)
+    return Core(config, metrics, decisions, state, frameworks, queue, ingest, bindings, loop)
+
+
+def _framework(profile: Profile, registry: Registry, handle: Handle, metrics: Metrics) -> Framework:
+    enabled = resolve_plugins(profile, available(registry))
+    names = dict.fromkeys(entry.name for entries in enabled.values() for entry in entries)
+    plugins: dict[str, Plugin] = {
+        name: registry[name](profile.args(name), handle) for name in names
+    }
+    return Framework(profile.scheduler_name, plugins, enabled, metrics)
+
+
+def _queue(
+    config: Configuration,
+    frameworks: Mapping[str, Framework],
+    metrics: Metrics,
+    clock: Callable[[], float],
+) -> SchedulingQueue:
+    # One order for all: the configuration makes sure that every profile has the same sort plugin.
+    first = next(iter(frameworks.values()))
+
+    def sort_key(queued: QueuedPod) -> object:
+        return first.sort_key(queued)
+
+    def pre_enqueue(pod: PodInfo) -> Status:
+        try:
+            return frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod)
+        except PluginFault as fault:
+            log.error("Plugin failed before queueing", exc=fault, pod=pod.key)
+            return error(str(fault)).by(fault.plugin)
+
+    return SchedulingQueue(
+        sort_key=sort_key,
+        pre_enqueue=pre_enqueue,
+        hints={
+            name: {**framework.hints(), **own_verdicts.HINTS}
+            for name, framework in frameworks.items()
+        },
+        metrics=metrics,
+        clock=clock,
+        initial_backoff=config.scheduler.pod_initial_backoff_seconds,
+        max_backoff=config.scheduler.pod_max_backoff_seconds,
+    )

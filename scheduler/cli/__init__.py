@@ -1,0 +1,1 @@
+"""The command line: thin click commands around the packages below."""

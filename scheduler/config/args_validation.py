@@ -1,0 +1,178 @@
+"""What plugin arguments may have wrong: kube-scheduler's own rules, one function per plugin."""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from scheduler.config.plugin_args import (
+    DefaultPreemptionArgs,
+    DynamicResourcesArgs,
+    InterPodAffinityArgs,
+    NodeAffinityArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    PodTopologySpreadArgs,
+    ScoringStrategy,
+    TopologySpreadConstraint,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
+)
+from scheduler.config.problems import Problem, show, suggest
+
+_MAX_SHAPE_SCORE = 10
+_STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+_AFFINITY_FIELDS = (
+    "requiredDuringSchedulingIgnoredDuringExecution",
+    "preferredDuringSchedulingIgnoredDuringExecution",
+)
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_DOMAIN = re.compile(rf"{_LABEL}(?:\.{_LABEL})*")
+_NAME = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+
+def validate_args(path: str, args: Any) -> Iterator[Problem]:
+    """Problems of one plugin's defaulted arguments; plain data is the plugin's own affair."""
+    check = _CHECKS.get(type(args))
+    return check(path, args) if check else iter(())
+
+
+def _node_resources_fit(path: str, args: NodeResourcesFitArgs) -> Iterator[Problem]:
+    for i, name in enumerate(args.ignored_resources):
+        yield from _qualified_name(f"{path}.ignoredResources[{i}]", name)
+    for i, group in enumerate(args.ignored_resource_groups):
+        where = f"{path}.ignoredResourceGroups[{i}]"
+        if "/" in group:
+            yield Problem(where, f"a resource group has no slash, got {show(group)}")
+        else:
+            yield from _qualified_name(where, group)
+    if args.scoring_strategy is not None:
+        yield from _scoring_strategy(f"{path}.scoringStrategy", args.scoring_strategy)
+
+
+def _scoring_strategy(path: str, strategy: ScoringStrategy) -> Iterator[Problem]:
+    yield from _choice(f"{path}.type", strategy.type, _STRATEGIES)
+    for i, resource in enumerate(strategy.resources):
+        yield from _range(f"{path}.resources[{i}].weight", resource.weight, 1, 100)
+    ratio_path, ratio = f"{path}.requestedToCapacityRatio", strategy.requested_to_capacity_ratio
+    if strategy.type == "RequestedToCapacityRatio":
+        if ratio is None:
+            yield Problem(ratio_path, "is required for type RequestedToCapacityRatio")
+        else:
+            yield from _shape(f"{ratio_path}.shape", ratio.shape)
+    elif ratio is not None:
+        yield Problem(ratio_path, "is only for type RequestedToCapacityRatio")
+
+
+def _shape(path: str, shape: tuple[UtilizationShapePoint, ...]) -> Iterator[Problem]:
+    if not shape:
+        yield Problem(path, "needs at least one point")
+    for i, point in enumerate(shape):
+        where = f"{path}[{i}].utilization"
+        yield from _range(where, point.utilization, 0, 100)
+        yield from _range(f"{path}[{i}].score", point.score, 0, _MAX_SHAPE_SCORE)
+        if i and point.utilization <= shape[i - 1].utilization:
+            yield Problem(where, f"must increase from point to point, got {point.utilization}")
+
+
+def _balanced_allocation(path: str, args: NodeResourcesBalancedAllocationArgs) -> Iterator[Problem]:
+    seen = set()
+    for i, resource in enumerate(args.resources):
+        where = f"{path}.resources[{i}]"
+        if resource.name in seen:
+            yield Problem(f"{where}.name", f"{show(resource.name)} is listed twice")
+        seen.add(resource.name)
+        if resource.weight != 1:
+            yield Problem(f"{where}.weight", f"must be 1, not {resource.weight}")
+
+
+def _node_affinity(path: str, args: NodeAffinityArgs) -> Iterator[Problem]:
+    # The terms themselves are compiled, and judged, by the plugin.
+    for name in args.added_affinity or {}:
+        if name not in _AFFINITY_FIELDS:
+            hint = suggest(str(name), _AFFINITY_FIELDS)
+            yield Problem(f"{path}.addedAffinity.{name}", f"unknown field{hint}")
+
+
+def _pod_topology_spread(path: str, args: PodTopologySpreadArgs) -> Iterator[Problem]:
+    yield from _choice(f"{path}.defaultingType", args.defaulting_type, ("System", "List"))
+    if args.defaulting_type == "System" and args.default_constraints:
+        yield Problem(f"{path}.defaultingType", "must be List for defaultConstraints to count")
+    seen = set()
+    for i, constraint in enumerate(args.default_constraints):
+        where = f"{path}.defaultConstraints[{i}]"
+        yield from _spread_constraint(where, constraint)
+        identity = (constraint.topology_key, constraint.when_unsatisfiable)
+        if identity in seen:
+            yield Problem(where, "repeats topologyKey and whenUnsatisfiable of another one")
+        seen.add(identity)
+
+
+def _spread_constraint(path: str, constraint: TopologySpreadConstraint) -> Iterator[Problem]:
+    if constraint.max_skew <= 0:
+        yield Problem(f"{path}.maxSkew", f"must be greater than 0, not {constraint.max_skew}")
+    yield from _qualified_name(f"{path}.topologyKey", constraint.topology_key)
+    actions = ("DoNotSchedule", "ScheduleAnyway")
+    yield from _choice(f"{path}.whenUnsatisfiable", constraint.when_unsatisfiable, actions)
+    if constraint.label_selector is not None:
+        yield Problem(f"{path}.labelSelector", "must be absent: it comes from each pod's owner")
+
+
+def _inter_pod_affinity(path: str, args: InterPodAffinityArgs) -> Iterator[Problem]:
+    yield from _range(f"{path}.hardPodAffinityWeight", args.hard_pod_affinity_weight, 0, 100)
+
+
+def _default_preemption(path: str, args: DefaultPreemptionArgs) -> Iterator[Problem]:
+    share, number = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
+    yield from _range(f"{path}.minCandidateNodesPercentage", share, 0, 100)
+    if number < 0:
+        yield Problem(f"{path}.minCandidateNodesAbsolute", f"must not be negative, not {number}")
+    if share == 0 and number == 0:
+        message = "must not be 0 together with minCandidateNodesAbsolute"
+        yield Problem(f"{path}.minCandidateNodesPercentage", message)
+
+
+def _volume_binding(path: str, args: VolumeBindingArgs) -> Iterator[Problem]:
+    if args.bind_timeout_seconds < 0:
+        message = f"must not be negative, not {args.bind_timeout_seconds}"
+        yield Problem(f"{path}.bindTimeoutSeconds", message)
+    if args.shape is not None:
+        yield Problem(f"{path}.shape", "scoring by storage capacity is not available")
+
+
+def _dynamic_resources(path: str, args: DynamicResourcesArgs) -> Iterator[Problem]:
+    if args.filter_timeout < 0:
+        yield Problem(f"{path}.filterTimeout", "must not be negative")
+    if args.binding_timeout < 1:
+        yield Problem(f"{path}.bindingTimeout", "must be at least 1s")
+
+
+def _choice(path: str, value: str, choices: tuple[str, ...]) -> Iterator[Problem]:
+    if not value:
+        yield Problem(path, f"is required, one of {', '.join(choices)}")
+    elif value not in choices:
+        yield Problem(path, f"unknown value {show(value)}{suggest(value, choices)}")
+
+
+def _range(path: str, value: int, low: int, high: int) -> Iterator[Problem]:
+    if not low <= value <= high:
+        yield Problem(path, f"must be between {low} and {high}, not {value}")
+
+
+def _qualified_name(path: str, name: str) -> Iterator[Problem]:
+    domain, slash, base = name.rpartition("/")
+    right_base = len(base) <= 63 and _NAME.fullmatch(base)
+    right_domain = not slash or (len(domain) <= 253 and _DOMAIN.fullmatch(domain))
+    if not (right_base and right_domain):
+        yield Problem(path, f"{show(name)} is not a qualified name such as example.com/gpu")
+
+
+_CHECKS: dict[type, Callable[[str, Any], Iterator[Problem]]] = {
+    DefaultPreemptionArgs: _default_preemption,
+    DynamicResourcesArgs: _dynamic_resources,
+    InterPodAffinityArgs: _inter_pod_affinity,
+    NodeAffinityArgs: _node_affinity,
+    NodeResourcesBalancedAllocationArgs: _balanced_allocation,
+    NodeResourcesFitArgs: _node_resources_fit,
+    PodTopologySpreadArgs: _pod_topology_spread,
+    VolumeBindingArgs: _volume_binding,
+}

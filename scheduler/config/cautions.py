@@ -1,0 +1,77 @@
+"""What a valid configuration says in vain, or at a risk: its author should hear of it."""
+
+from collections.abc import Iterator
+
+from scheduler.config.plugins import ALL, KNOWN_PLUGINS, Available
+from scheduler.config.problems import Problem
+from scheduler.config.schema import PLACEMENT_POINTS, KubeSchedulerConfiguration, Profile
+from scheduler.config.validation import unknown_plugin
+
+_JSON = "application/json"
+_PROFILING = "has no effect: profiles of the process are not served"
+
+
+def cautions(given: KubeSchedulerConfiguration, available: Available | None) -> Iterator[Problem]:
+    """Warnings about what the file says, in the order of the document's fields."""
+    default = KubeSchedulerConfiguration()
+    if given.parallelism != default.parallelism:
+        yield Problem("parallelism", "has no effect: nodes are judged in columns by one thread")
+    election = given.leader_election
+    if election.leader_elect and election.resource_name == "kube-scheduler":
+        message = "is kube-scheduler's own lease: the two would take turns instead of both working"
+        yield Problem("leaderElection.resourceName", message)
+    for name, value in (
+        ("acceptContentTypes", given.client_connection.accept_content_types),
+        ("contentType", given.client_connection.content_type),
+    ):
+        if value and _JSON not in value:
+            yield Problem(f"clientConnection.{name}", f'"{value}" is not used: JSON is spoken')
+    if given.enable_profiling:
+        yield Problem("enableProfiling", _PROFILING)
+    if given.enable_contention_profiling:
+        yield Problem("enableContentionProfiling", _PROFILING)
+    yield from _percentage("percentageOfNodesToScore", given.percentage_of_nodes_to_score)
+    if given.delay_cache_until_active:
+        yield Problem("delayCacheUntilActive", "has no effect: a standby keeps its caches warm")
+    for i, profile in enumerate(given.profiles):
+        yield from _profile(f"profiles[{i}]", profile, available)
+
+
+def _percentage(path: str, value: int | None) -> Iterator[Problem]:
+    if value:
+        yield Problem(path, "has no effect: all nodes are scored")
+
+
+def _profile(path: str, profile: Profile, available: Available | None) -> Iterator[Problem]:
+    if profile.scheduler_name == "default-scheduler":
+        message = "is kube-scheduler's name: both would schedule the same pods"
+        yield Problem(f"{path}.schedulerName", message)
+    yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
+    for point, chosen in profile.plugins.by_point().items():
+        where = f"{path}.plugins.{point}"
+        if point in PLACEMENT_POINTS and chosen.enabled:
+            yield Problem(where, "has no effect: placements of whole groups are not generated")
+            continue
+        for i, plugin in enumerate(chosen.enabled):
+            yield from _unbuilt(f"{where}.enabled[{i}].name", plugin.name, available)
+            yield from _idle(f"{where}.enabled[{i}].name", plugin.name, point, available)
+        for i, plugin in enumerate(chosen.disabled):
+            unknown = unknown_plugin(plugin.name, available) if plugin.name != ALL else ""
+            if unknown:
+                yield Problem(f"{where}.disabled[{i}].name", unknown)
+    for i, config in enumerate(profile.plugin_config):
+        yield from _unbuilt(f"{path}.pluginConfig[{i}].name", config.name, available)
+
+
+def _idle(path: str, name: str, point: str, available: Available | None) -> Iterator[Problem]:
+    if (
+        available is not None
+        and name in available
+        and point not in {*available[name], "multiPoint"}
+    ):
+        yield Problem(path, f"{name} has nothing to do at {point}, has no effect")
+
+
+def _unbuilt(path: str, name: str, available: Available | None) -> Iterator[Problem]:
+    if available is not None and name in KNOWN_PLUGINS and name not in available:
+        yield Problem(path, f"{name} is not built yet, has no effect")

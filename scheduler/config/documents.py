@@ -1,0 +1,62 @@
+"""YAML and JSON text to documents, and which document is which."""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any
+
+import yaml
+
+from scheduler.config.problems import ConfigError, Problem, show, suggest
+from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, OWN_API_VERSION, OWN_KIND
+
+_API_VERSIONS = {KUBE_KIND: KUBE_API_VERSION, OWN_KIND: OWN_API_VERSION}
+
+
+class _StrictLoader(yaml.SafeLoader):
+    """Safe YAML in which a key that is written twice is an error, not a silent choice."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        seen = set()
+        for key_node, _ in node.value:
+            if key_node.tag == "tag:yaml.org,2002:merge":
+                continue
+            key = self.construct_object(key_node, deep=True)
+            if key in seen:
+                line = key_node.start_mark.line + 1
+                raise yaml.YAMLError(f'"{key}" is written twice in one object (line {line})')
+            seen.add(key)
+        return super().construct_mapping(node, deep)
+
+
+def parse_documents(text: str) -> list[dict[str, Any]]:
+    """The documents of a YAML or JSON text, empty ones left out. Raises `ConfigError`."""
+    try:
+        documents = list(yaml.load_all(text, Loader=_StrictLoader))
+    except (yaml.YAMLError, RecursionError, TypeError, ValueError) as fault:
+        raise ConfigError([Problem("", f"not valid YAML: {fault}")]) from fault
+    return [document for document in documents if document is not None]
+
+
+def split_documents(
+    documents: Sequence[Mapping[str, Any]], problems: list[Problem]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The bodies of kube-scheduler's document and of ours, in any order; an absent one is {}."""
+    bodies: dict[str, dict[str, Any]] = {}
+    for i, document in enumerate(documents):
+        where = f"documents[{i}]"
+        if not isinstance(document, Mapping):
+            problems.append(Problem(where, f"expected an object, got {show(document)}"))
+            continue
+        kind, version = document.get("kind"), document.get("apiVersion")
+        expected = _API_VERSIONS.get(str(kind))
+        if expected is None:
+            hint = suggest(str(kind), _API_VERSIONS)
+            problems.append(Problem(f"{where}.kind", f"unknown kind {show(kind)}{hint}"))
+        elif version != expected:
+            message = f'expected "{expected}" for a {kind}, got {show(version)}'
+            problems.append(Problem(f"{where}.apiVersion", message))
+        elif str(kind) in bodies:
+            problems.append(Problem(where, f"a second {kind}"))
+        else:
+            body = {k: v for k, v in document.items() if k not in {"kind", "apiVersion"}}
+            bodies[str(kind)] = body
+    return bodies.get(KUBE_KIND, {}), bodies.get(OWN_KIND, {})

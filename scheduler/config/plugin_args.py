@@ -1,0 +1,118 @@
+"""Arguments of the plugins that take any, under the names kube-scheduler gives them."""
+
+from typing import Any
+
+from scheduler.config.durations import Duration
+from scheduler.config.schema import Section
+
+
+class ResourceSpec(Section, frozen=True):
+    """A resource that counts in a score; weight 0 means 1."""
+
+    name: str = ""
+    weight: int = 1
+
+
+CPU_AND_MEMORY = (ResourceSpec(name="cpu"), ResourceSpec(name="memory"))
+
+
+class UtilizationShapePoint(Section, frozen=True):
+    """One corner of a scoring function: at this utilization (0-100) this score (0-10)."""
+
+    utilization: int = 0
+    score: int = 0
+
+
+class RequestedToCapacityRatioParam(Section, frozen=True):
+    """The corners of a piecewise linear function of utilization."""
+
+    shape: tuple[UtilizationShapePoint, ...] = ()
+
+
+class ScoringStrategy(Section, frozen=True):
+    """How NodeResourcesFit scores: LeastAllocated, MostAllocated or RequestedToCapacityRatio."""
+
+    type: str = ""
+    resources: tuple[ResourceSpec, ...] = ()
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+
+class NodeResourcesFitArgs(Section, frozen=True):
+    """Extended resources not to look at, and how to score the rest."""
+
+    ignored_resources: tuple[str, ...] = ()
+    ignored_resource_groups: tuple[str, ...] = ()
+    scoring_strategy: ScoringStrategy | None = None
+
+
+class NodeResourcesBalancedAllocationArgs(Section, frozen=True):
+    """The resources whose shares should stay even."""
+
+    resources: tuple[ResourceSpec, ...] = ()
+
+
+class NodeAffinityArgs(Section, frozen=True):
+    """Node affinity that every pod of the profile gets, as the API writes it."""
+
+    added_affinity: dict[str, Any] | None = None
+
+
+class TopologySpreadConstraint(Section, frozen=True):
+    """A default spread constraint; its selector comes from each pod's owner."""
+
+    max_skew: int = 0
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: dict[str, Any] | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+class PodTopologySpreadArgs(Section, frozen=True):
+    """Spread constraints for pods that state none: the built-in ones (System) or this List."""
+
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    defaulting_type: str = "System"
+
+
+class InterPodAffinityArgs(Section, frozen=True):
+    """What a required affinity of a running pod is worth as a preference."""
+
+    hard_pod_affinity_weight: int = 1
+    ignore_preferred_terms_of_existing_pods: bool = False
+
+
+class DefaultPreemptionArgs(Section, frozen=True):
+    """How many candidate nodes preemption tries out."""
+
+    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_absolute: int = 100
+
+
+class VolumeBindingArgs(Section, frozen=True):
+    """How long to wait for volumes to be bound."""
+
+    bind_timeout_seconds: int = 600
+    shape: tuple[UtilizationShapePoint, ...] | None = None
+
+
+class DynamicResourcesArgs(Section, frozen=True):
+    """How long the search for devices may take per node, and binding them."""
+
+    filter_timeout: Duration = Duration(10.0)
+    binding_timeout: Duration = Duration(600.0)
+
+
+ARGS_TYPES: dict[str, type[Section]] = {
+    "DefaultPreemption": DefaultPreemptionArgs,
+    "DynamicResources": DynamicResourcesArgs,
+    "InterPodAffinity": InterPodAffinityArgs,
+    "NodeAffinity": NodeAffinityArgs,
+    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
+    "NodeResourcesFit": NodeResourcesFitArgs,
+    "PodTopologySpread": PodTopologySpreadArgs,
+    "VolumeBinding": VolumeBindingArgs,
+}
+"""Which struct holds the arguments of which plugin; other plugins take plain data."""

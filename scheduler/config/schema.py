@@ -1,0 +1,210 @@
+"""What a configuration file may say, as structs.
+
+Two documents: `KubeSchedulerConfiguration` (kubescheduler.config.k8s.io/v1), with every field
+that kube-scheduler knows so that a stock file loads unchanged, and `EquipoiseConfiguration`
+(equipoise.dev/v1alpha1) for what only Equipoise has. Every field has a default here; defaults
+that depend on other fields or on the surroundings are in `defaults`.
+"""
+
+from typing import Any, Literal
+
+import msgspec
+
+from scheduler.config.durations import Duration
+
+KUBE_API_VERSION = "kubescheduler.config.k8s.io/v1"
+KUBE_KIND = "KubeSchedulerConfiguration"
+OWN_API_VERSION = "equipoise.dev/v1alpha1"
+OWN_KIND = "EquipoiseConfiguration"
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Base of all structs: immutable, camelCase in documents."""
+
+
+# --- kubescheduler.config.k8s.io/v1 -----------------------------------------------------------
+
+
+class LeaderElection(Section, frozen=True):
+    """Which replica schedules: the holder of a Lease. Zeros and empty names mean defaults."""
+
+    leader_elect: bool = True
+    lease_duration: Duration = Duration(15.0)
+    renew_deadline: Duration = Duration(10.0)
+    retry_period: Duration = Duration(2.0)
+    resource_lock: str = "leases"
+    resource_name: str = "equipoise"
+    resource_namespace: str = ""
+
+
+class ClientConnection(Section, frozen=True):
+    """How to reach the API server. Without `qps` requests are not limited on our side."""
+
+    kubeconfig: str = ""
+    accept_content_types: str = ""
+    content_type: str = "application/json"
+    qps: float | None = None
+    burst: int | None = None
+
+
+class Plugin(Section, frozen=True):
+    """A plugin by name; `weight` counts for scores only, None or 0 means 1."""
+
+    name: str = ""
+    weight: int | None = None
+
+
+class PluginSet(Section, frozen=True):
+    """Changes to the plugins of one extension point; "*" disables all defaults."""
+
+    enabled: tuple[Plugin, ...] = ()
+    disabled: tuple[Plugin, ...] = ()
+
+
+class Plugins(Section, frozen=True):
+    """Plugin sets by extension point; `multi_point` stands for every point a plugin implements."""
+
+    pre_enqueue: PluginSet = PluginSet()
+    queue_sort: PluginSet = PluginSet()
+    pre_filter: PluginSet = PluginSet()
+    filter: PluginSet = PluginSet()
+    post_filter: PluginSet = PluginSet()
+    pre_score: PluginSet = PluginSet()
+    score: PluginSet = PluginSet()
+    reserve: PluginSet = PluginSet()
+    permit: PluginSet = PluginSet()
+    pre_bind: PluginSet = PluginSet()
+    bind: PluginSet = PluginSet()
+    post_bind: PluginSet = PluginSet()
+    placement_generate: PluginSet = PluginSet()
+    placement_score: PluginSet = PluginSet()
+    multi_point: PluginSet = PluginSet()
+
+    def by_point(self) -> dict[str, PluginSet]:
+        """All sets by the name the document uses (`preFilter`), `multiPoint` last."""
+        fields = msgspec.structs.fields(self)
+        return {field.encode_name: getattr(self, field.name) for field in fields}
+
+
+PLACEMENT_POINTS = ("placementGenerate", "placementScore")
+"""Extension points of kube-scheduler that need a feature gate which is off; accepted, not used."""
+
+EXTENSION_POINTS = tuple(
+    name for name in Plugins().by_point() if name not in {"multiPoint", *PLACEMENT_POINTS}
+)
+"""Every extension point, as documents spell it, in the order a pod meets them."""
+
+
+class PluginConfig(Section, frozen=True):
+    """Arguments of one plugin: a struct of `plugin_args`, or plain data for other plugins."""
+
+    name: str = ""
+    args: Any = None
+
+
+class Profile(Section, frozen=True):
+    """One scheduler name and how its pods are scheduled."""
+
+    scheduler_name: str = ""
+    percentage_of_nodes_to_score: int | None = None
+    plugins: Plugins = Plugins()
+    plugin_config: tuple[PluginConfig, ...] = ()
+
+    def args(self, plugin: str) -> Any:
+        """The arguments of one plugin, or None if it has none."""
+        return next((c.args for c in self.plugin_config if c.name == plugin), None)
+
+
+class ExtenderTLSConfig(Section, frozen=True):
+    """How to speak TLS with an extender."""
+
+    insecure: bool = False
+    server_name: str = ""
+    cert_file: str = ""
+    key_file: str = ""
+    ca_file: str = ""
+    cert_data: str = ""
+    key_data: str = ""
+    ca_data: str = ""
+
+
+class ExtenderManagedResource(Section, frozen=True):
+    """A resource that an extender looks after."""
+
+    name: str = ""
+    ignored_by_scheduler: bool = False
+
+
+class Extender(Section, frozen=True):
+    """An HTTP service that takes part in scheduling."""
+
+    url_prefix: str = ""
+    filter_verb: str = ""
+    preempt_verb: str = ""
+    prioritize_verb: str = ""
+    weight: int = 0
+    bind_verb: str = ""
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
+    tls_config: ExtenderTLSConfig | None = None
+    http_timeout: Duration = Duration(5.0)
+    node_cache_capable: bool = False
+    managed_resources: tuple[ExtenderManagedResource, ...] = ()
+    ignorable: bool = False
+
+
+class KubeSchedulerConfiguration(Section, frozen=True):
+    """The document that kube-scheduler reads too."""
+
+    parallelism: int = 16
+    leader_election: LeaderElection = LeaderElection()
+    client_connection: ClientConnection = ClientConnection()
+    enable_profiling: bool = False
+    enable_contention_profiling: bool = False
+    percentage_of_nodes_to_score: int = 0
+    pod_initial_backoff_seconds: int = 1
+    pod_max_backoff_seconds: int = 10
+    profiles: tuple[Profile, ...] = ()
+    extenders: tuple[Extender, ...] = ()
+    delay_cache_until_active: bool = False
+
+
+# --- equipoise.dev/v1alpha1 -------------------------------------------------------------------
+
+
+class Server(Section, frozen=True):
+    """Where health, metrics and debugging are served; port 0 serves nothing."""
+
+    bind_address: str = "127.0.0.1"
+    port: int = 10259
+    tls_cert_file: str = ""
+    tls_private_key_file: str = ""
+
+
+class Logging(Section, frozen=True):
+    """`auto` is console on a terminal, else JSON."""
+
+    format: Literal["auto", "json", "console"] = "auto"
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Binding(Section, frozen=True):
+    """How many pods may be on their way to a node at once, and how long one API call may take."""
+
+    concurrency: int = 64
+    timeout_seconds: float = 30.0
+
+
+class Events(Section, frozen=True):
+    """Events waiting to be written; further ones are dropped and counted."""
+
+    queue_size: int = 4096
+
+
+class EquipoiseConfiguration(Section, frozen=True):
+    """What only Equipoise has."""
+
+    server: Server = Server()
+    logging: Logging = Logging()
+    binding: Binding = Binding()
+    events: Events = Events()
+    tie_break_seed: int = 0

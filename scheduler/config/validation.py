@@ -1,0 +1,202 @@
+"""What a readable configuration may still have wrong. Pure: every problem comes back as a value.
+
+Plugin sets are checked as the author wrote them, so that paths point into the file; all else is
+checked with its defaults in place.
+"""
+
+from collections.abc import Collection, Iterator
+
+from scheduler.config.args_validation import validate_args
+from scheduler.config.plugins import ALL, KNOWN_PLUGINS, Available, resolve_plugins
+from scheduler.config.problems import Problem, suggest
+from scheduler.config.schema import (
+    EXTENSION_POINTS,
+    PLACEMENT_POINTS,
+    ClientConnection,
+    EquipoiseConfiguration,
+    KubeSchedulerConfiguration,
+    LeaderElection,
+    PluginSet,
+    Profile,
+)
+
+_MAX_INT32 = 2**31 - 1
+
+
+def validate(
+    given: KubeSchedulerConfiguration,
+    effective: KubeSchedulerConfiguration,
+    own: EquipoiseConfiguration,
+    available: Available | None,
+) -> list[Problem]:
+    """Every problem of both documents; `given` is what the file says, `effective` the result."""
+    problems = [
+        *_scheduler(effective),
+        *_leader_election(effective.leader_election),
+        *_client_connection(effective.client_connection),
+        *_profile_names(effective.profiles),
+        *_plugins(given, available),
+        *_plugin_config(effective.profiles, available),
+        *_own(own),
+    ]
+    if available is not None and not any(".plugins." in problem.path for problem in problems):
+        problems += _resolved(effective.profiles, available)
+    return problems
+
+
+def _scheduler(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
+    if config.parallelism <= 0:
+        yield Problem("parallelism", f"must be greater than 0, not {config.parallelism}")
+    yield from _percentage("percentageOfNodesToScore", config.percentage_of_nodes_to_score)
+    initial, longest = config.pod_initial_backoff_seconds, config.pod_max_backoff_seconds
+    if initial <= 0:
+        yield Problem("podInitialBackoffSeconds", f"must be greater than 0, not {initial}")
+    if longest < initial:
+        message = f"must not be less than podInitialBackoffSeconds ({initial}), not {longest}"
+        yield Problem("podMaxBackoffSeconds", message)
+    for i, extender in enumerate(config.extenders):
+        # Going on without an extender would place pods where it had forbidden them.
+        yield Problem(f"extenders[{i}]", f'not supported yet (urlPrefix "{extender.url_prefix}")')
+
+
+def _percentage(path: str, value: int | None) -> Iterator[Problem]:
+    if value is not None and not 0 <= value <= 100:
+        yield Problem(path, f"must be between 0 and 100, not {value}")
+
+
+def _leader_election(config: LeaderElection) -> Iterator[Problem]:
+    if not config.leader_elect:
+        return
+    durations = {
+        "leaseDuration": config.lease_duration,
+        "renewDeadline": config.renew_deadline,
+        "retryPeriod": config.retry_period,
+    }
+    for name, seconds in durations.items():
+        if seconds <= 0:
+            yield Problem(f"leaderElection.{name}", f"must be greater than 0, not {seconds:g}s")
+    if config.lease_duration <= config.renew_deadline:
+        message = (
+            f"must be greater than renewDeadline ({config.renew_deadline:g}s), "
+            f"not {config.lease_duration:g}s"
+        )
+        yield Problem("leaderElection.leaseDuration", message)
+    if config.renew_deadline <= config.retry_period:
+        message = (
+            f"must be greater than retryPeriod ({config.retry_period:g}s), "
+            f"not {config.renew_deadline:g}s"
+        )
+        yield Problem("leaderElection.renewDeadline", message)
+    if config.resource_lock != "leases":
+        message = f'must be "leases", not "{config.resource_lock}"'
+        yield Problem("leaderElection.resourceLock", message)
+
+
+def _client_connection(config: ClientConnection) -> Iterator[Problem]:
+    if config.burst is not None and config.burst < 0:
+        yield Problem("clientConnection.burst", f"must not be negative, not {config.burst}")
+
+
+def _profile_names(profiles: tuple[Profile, ...]) -> Iterator[Problem]:
+    first: dict[str, int] = {}
+    for i, profile in enumerate(profiles):
+        path = f"profiles[{i}].schedulerName"
+        name = profile.scheduler_name
+        if not name:
+            yield Problem(path, "is required when there is more than one profile")
+        elif name in first:
+            yield Problem(path, f'"{name}" is taken by profiles[{first[name]}]')
+        else:
+            first[name] = i
+        yield from _percentage(
+            f"profiles[{i}].percentageOfNodesToScore", profile.percentage_of_nodes_to_score
+        )
+
+
+def _plugins(given: KubeSchedulerConfiguration, available: Available | None) -> Iterator[Problem]:
+    for i, profile in enumerate(given.profiles):
+        for point, chosen in profile.plugins.by_point().items():
+            yield from _plugin_set(f"profiles[{i}].plugins.{point}", point, chosen, available)
+
+
+def _plugin_set(
+    path: str, point: str, chosen: PluginSet, available: Available | None
+) -> Iterator[Problem]:
+    seen = set()
+    for i, plugin in enumerate(chosen.enabled):
+        where = f"{path}.enabled[{i}]"
+        unknown = unknown_plugin(plugin.name, available)
+        if unknown:
+            yield Problem(f"{where}.name", unknown)
+        if plugin.name in seen:
+            yield Problem(f"{where}.name", f'"{plugin.name}" is enabled twice')
+        seen.add(plugin.name)
+        if plugin.weight is not None and not 0 <= plugin.weight <= _MAX_INT32:
+            message = f"must be between 0 and {_MAX_INT32}, not {plugin.weight}"
+            yield Problem(f"{where}.weight", message)
+        points = {*KNOWN_PLUGINS.get(plugin.name, ()), *(available or {}).get(plugin.name, ())}
+        if points and point not in {"multiPoint", *points}:
+            message = f'"{plugin.name}" does not implement {point}, only {_listed(points)}'
+            yield Problem(f"{where}.name", message)
+    for i, plugin in enumerate(chosen.disabled):
+        if not plugin.name:
+            yield Problem(f"{path}.disabled[{i}].name", f'is required ("{ALL}" for all)')
+
+
+def _listed(points: Collection[str]) -> str:
+    return ", ".join(p for p in (*EXTENSION_POINTS, *PLACEMENT_POINTS) if p in points)
+
+
+def unknown_plugin(name: str, available: Available | None) -> str:
+    """Why the name is no plugin's, with the nearest that is; empty if it is one."""
+    names = KNOWN_PLUGINS.keys() | (available or {}).keys()
+    if not name:
+        return "is required"
+    return "" if name in names else f'unknown plugin "{name}"{suggest(name, names)}'
+
+
+def _plugin_config(profiles: tuple[Profile, ...], available: Available | None) -> Iterator[Problem]:
+    for i, profile in enumerate(profiles):
+        seen = set()
+        for j, config in enumerate(profile.plugin_config):
+            path = f"profiles[{i}].pluginConfig[{j}]"
+            unknown = unknown_plugin(config.name, available)
+            if unknown:
+                yield Problem(f"{path}.name", unknown)
+            if config.name in seen:
+                yield Problem(f"{path}.name", f'a second configuration of "{config.name}"')
+            seen.add(config.name)
+            yield from validate_args(f"{path}.args", config.args)
+
+
+def _resolved(profiles: tuple[Profile, ...], available: Available) -> Iterator[Problem]:
+    resolved = [resolve_plugins(profile, available) for profile in profiles]
+    for i, points in enumerate(resolved):
+        path = f"profiles[{i}].plugins"
+        sorters = [plugin.name for plugin in points["queueSort"]]
+        if len(sorters) != 1:
+            message = f"exactly one plugin must sort the queue, not {len(sorters)}"
+            yield Problem(f"{path}.queueSort", message)
+        elif points["queueSort"] != resolved[0]["queueSort"]:
+            yield Problem(f"{path}.queueSort", "must be the same for all profiles")
+        if not points["bind"]:
+            yield Problem(f"{path}.bind", "at least one plugin must bind pods")
+
+
+def _own(config: EquipoiseConfiguration) -> Iterator[Problem]:
+    server = config.server
+    if not 0 <= server.port <= 65535:
+        yield Problem("server.port", f"must be between 0 and 65535, not {server.port}")
+    if bool(server.tls_cert_file) != bool(server.tls_private_key_file):
+        missing = "tlsPrivateKeyFile" if server.tls_cert_file else "tlsCertFile"
+        yield Problem(f"server.{missing}", "certificate and private key go together")
+    positive = {
+        "binding.concurrency": config.binding.concurrency,
+        "binding.timeoutSeconds": config.binding.timeout_seconds,
+        "events.queueSize": config.events.queue_size,
+    }
+    for path, value in positive.items():
+        if not value > 0:
+            yield Problem(path, f"must be greater than 0, not {value:g}")
+    if not 0 <= config.tie_break_seed < 2**63:
+        yield Problem("tieBreakSeed", f"must not be negative, not {config.tie_break_seed}")

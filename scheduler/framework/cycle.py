@@ -1,0 +1,62 @@
+"""What lives as long as one attempt to place one pod."""
+
+from __future__ import annotations
+
+from typing import Any, Generic, TypeVar, cast
+
+import msgspec
+import numpy as np
+
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import Status
+from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Codes, Mask, Rows
+
+T = TypeVar("T")
+
+
+class Slot(Generic[T]):
+    """A typed place in a cycle where a plugin keeps what it computed, for its own later points.
+
+    Created once, at module level; its identity is the key, so two plugins cannot collide.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+class Cycle:
+    """One attempt: the pod, the state it is judged against, and the plugins' slots."""
+
+    __slots__ = ("_slots", "pod", "skipped", "state")
+
+    def __init__(self, pod: PodInfo, state: ClusterState) -> None:
+        self.pod = pod
+        self.state = state
+        self.skipped: dict[str, set[str]] = {"filter": set(), "score": set()}
+        """Plugins that said Skip: by the point that is left out for them."""
+        self._slots: dict[Slot[Any], Any] = {}
+
+    def put(self, slot: Slot[T], value: T) -> None:
+        """Keep a value until the cycle ends."""
+        self._slots[slot] = value
+
+    def get(self, slot: Slot[T]) -> T:
+        """The value that was put; KeyError if none was, which is a bug of the plugin."""
+        return cast("T", self._slots[slot])
+
+    def reject(self, failed: Mask, status: Status) -> Codes:
+        """Codes that give ``status`` to the rows that failed, and pass the others."""
+        return np.where(failed, np.int32(self.state.statuses.code(status)), np.int32(0))
+
+
+class Diagnosis(msgspec.Struct):
+    """Why a pod fits nowhere: a verdict for every node, or one before any node was looked at."""
+
+    rows: Rows
+    codes: Codes
+    pre_filter: Status | None = None
+    """Set when the pod was rejected as a whole; every node then counts as rejected by it."""
+    post_filter: str = ""
+    unschedulable_plugins: set[str] = set()
+    pending_plugins: set[str] = set()

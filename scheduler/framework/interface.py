@@ -1,0 +1,251 @@
+"""The contract between the scheduler and its plugins: one protocol per extension point.
+
+A plugin is any object with a ``name`` that implements some of these protocols. The scheduling cycle
+is synchronous and runs on the event loop: up to and including ``permit`` nothing may block or wait.
+The binding points (``pre_bind``, ``bind``) are coroutines, one binding task per pod.
+
+In the order in which a pod meets them::
+
+    pre_enqueue  may the pod be tried at all?                       before every move to the queue
+    queue sort   who is next?                                       one for all profiles
+    pre_filter   look at the pod, prepare; reject it as a whole     once per attempt
+    filter       which nodes will do?                               once per attempt, all nodes
+    post_filter  no node will do: what can be done?                 only then
+    pre_score    prepare for scoring; skip it                       once per attempt
+    score        how good is each node?                             once per attempt, feasible nodes
+    normalize    bring raw scores into 0..100                       once per attempt, feasible nodes
+    reserve      book what only this plugin accounts for            the chosen node
+    permit       go, no, or wait                                    the chosen node
+    pre_bind     make the node ready (volumes, devices)             binding task
+    bind         tell the API server                                binding task, first that acts
+    post_bind    it is done                                         binding task
+    unreserve    undo reserve, in reverse order                     after any later failure
+
+Verdicts are values (``Status``); an exception is a bug, costs the pod this one attempt (condition
+reason ``SchedulerError``) and is counted under the plugin's name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
+
+import msgspec
+
+from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import SUCCESS, Status
+from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.tiers import QueuedPod
+from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Codes, Rows, Scores
+
+MAX_SCORE = 100
+
+
+class Plugin(Protocol):
+    """Everything a plugin must have: the name by which configuration and verdicts call it."""
+
+    @property
+    def name(self) -> str:
+        """The name, equal to its key in the registry."""
+        ...
+
+
+@runtime_checkable
+class PreEnqueuePlugin(Protocol):
+    """Keeps a pod out of the active queue."""
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Let the pod be tried, or hold it until an event this plugin hints at.
+
+        Called on every move towards the active queue: must be light. Anything but Success gates
+        the pod; the first plugin that gates it is asked first the next time.
+        """
+        ...
+
+
+@runtime_checkable
+class QueueSortPlugin(Protocol):
+    """Orders the active queue."""
+
+    def sort_key(self, queued: QueuedPod) -> Any:
+        """A key that sorts the next pod first; comparable with the keys of all other pods.
+
+        Taken when the pod is queued, and again when it comes back. Exactly one plugin sorts.
+        """
+        ...
+
+
+class PreFilterResult(msgspec.Struct, frozen=True):
+    """The verdict on a pod before nodes are looked at, and the only nodes worth looking at."""
+
+    status: Status = SUCCESS
+    node_names: frozenset[str] | None = None
+    """None: all nodes. The sets of several plugins are intersected."""
+
+
+@runtime_checkable
+class PreFilterPlugin(Protocol):
+    """Looks at the pod once, before nodes."""
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """Prepare for ``filter``, narrow the nodes, or reject the pod.
+
+        Skip leaves out this plugin's ``filter``. Unschedulable lets the other plugins go on (their
+        preparations serve preemption), UnschedulableAndUnresolvable and Error end the attempt.
+        """
+        ...
+
+
+@runtime_checkable
+class FilterPlugin(Protocol):
+    """Judges nodes."""
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """A code per row: 0 if the pod fits there, else the code of a ``Status`` of the state.
+
+        Gets only the rows that passed the filters before it, all of them at once. The cost to aim
+        at is a few array operations. Must not change anything.
+        """
+        ...
+
+
+class PostFilterResult(msgspec.Struct, frozen=True):
+    """What came of the attempt to make room."""
+
+    status: Status
+    nominated_node: str | None = None
+    """A node that will have room once victims are gone; None leaves the nomination as it is."""
+
+
+@runtime_checkable
+class PostFilterPlugin(Protocol):
+    """Tries to make a pod fit that fits nowhere."""
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """Called in order until one says Success or UnschedulableAndUnresolvable.
+
+        The reasons of all that were called are joined into the pod's message.
+        """
+        ...
+
+
+@runtime_checkable
+class PreScorePlugin(Protocol):
+    """Prepares scoring."""
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
+        """Prepare for ``score`` on these feasible rows; Skip leaves out this plugin's ``score``."""
+        ...
+
+
+@runtime_checkable
+class ScorePlugin(Protocol):
+    """Rates feasible nodes."""
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """A raw score per row, higher is better."""
+        ...
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """Raw scores brought into 0..100, before the plugin's weight is applied."""
+        ...
+
+
+@runtime_checkable
+class ReservePlugin(Protocol):
+    """Keeps books of its own about chosen nodes."""
+
+    def reserve(self, cycle: Cycle, node: str) -> Status:
+        """Book the pod on the node; anything but Success undoes all bookings of this attempt."""
+        ...
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        """Undo ``reserve``. Must cope with a ``reserve`` that was never called or failed."""
+        ...
+
+
+@runtime_checkable
+class PermitPlugin(Protocol):
+    """Has the last word before binding."""
+
+    def permit(self, cycle: Cycle, node: str) -> tuple[Status, float]:
+        """Success, a rejection, or Wait with the longest time in seconds that it is worth."""
+        ...
+
+
+@runtime_checkable
+class PreBindPlugin(Protocol):
+    """Prepares the node, perhaps slowly."""
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> Status:
+        """All must agree before the pod is bound; in order, in the pod's binding task."""
+        ...
+
+
+@runtime_checkable
+class BindPlugin(Protocol):
+    """Binds."""
+
+    async def bind(self, cycle: Cycle, node: str) -> Status:
+        """Bind the pod, or Skip to leave it to the next; one must act."""
+        ...
+
+
+@runtime_checkable
+class PostBindPlugin(Protocol):
+    """Is told."""
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        """The pod is bound; clean up."""
+        ...
+
+
+@runtime_checkable
+class EnqueueExtensions(Protocol):
+    """Knows which events may cure its rejections."""
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """The events that may cure a pod this plugin rejected; a plugin without is woken by all."""
+        ...
+
+
+class Point(msgspec.Struct, frozen=True):
+    """An extension point: its key in configuration, its method, its name in metrics."""
+
+    key: str
+    method: str
+    label: str
+    protocol: type
+
+
+POINTS: Mapping[str, Point] = {
+    point.key: point
+    for point in (
+        Point("preEnqueue", "pre_enqueue", "PreEnqueue", PreEnqueuePlugin),
+        Point("queueSort", "sort_key", "QueueSort", QueueSortPlugin),
+        Point("preFilter", "pre_filter", "PreFilter", PreFilterPlugin),
+        Point("filter", "filter", "Filter", FilterPlugin),
+        Point("postFilter", "post_filter", "PostFilter", PostFilterPlugin),
+        Point("preScore", "pre_score", "PreScore", PreScorePlugin),
+        Point("score", "score", "Score", ScorePlugin),
+        Point("reserve", "reserve", "Reserve", ReservePlugin),
+        Point("permit", "permit", "Permit", PermitPlugin),
+        Point("preBind", "pre_bind", "PreBind", PreBindPlugin),
+        Point("bind", "bind", "Bind", BindPlugin),
+        Point("postBind", "post_bind", "PostBind", PostBindPlugin),
+    )
+}
+
+
+class Handle(msgspec.Struct, frozen=True):
+    """What a plugin may hold on to: the cluster's state and the one write that binds."""
+
+    state: ClusterState
+    bind: Callable[[PodInfo, str], Awaitable[Status]]
+    """Post the binding; Success also when an unclear answer turned out well."""
+
+
+PluginFactory = Callable[[Any, Handle], Plugin]
+"""Makes a plugin from its arguments (a struct of ``config``, or None) and the handle."""

@@ -1,0 +1,1 @@
+"""Values: Kubernetes objects as a scheduler reads them, quantities, selectors, verdicts."""

@@ -1,0 +1,110 @@
+"""Cluster events: what happened, in the words that queueing hints listen to."""
+
+from __future__ import annotations
+
+import enum
+
+import msgspec
+
+from scheduler.model.nodes import Node
+from scheduler.model.pods import Pod
+
+
+class Action(enum.Flag):
+    """What happened to an object; an update may carry several."""
+
+    ADD = enum.auto()
+    DELETE = enum.auto()
+    UPDATE = enum.auto()
+    """An update that none of the finer actions describes."""
+    NODE_ALLOCATABLE = enum.auto()
+    NODE_LABEL = enum.auto()
+    NODE_TAINT = enum.auto()
+    NODE_CONDITION = enum.auto()
+    NODE_DECLARED_FEATURE = enum.auto()
+    POD_LABEL = enum.auto()
+    POD_SCALE_DOWN = enum.auto()
+    POD_GATES_ELIMINATED = enum.auto()
+    POD_TOLERATION = enum.auto()
+    POD_GENERATED_CLAIM = enum.auto()
+
+
+ACTION_LABELS: dict[Action, str] = {
+    Action.ADD: "Add",
+    Action.DELETE: "Delete",
+    Action.UPDATE: "Update",
+    Action.NODE_ALLOCATABLE: "UpdateNodeAllocatable",
+    Action.NODE_LABEL: "UpdateNodeLabel",
+    Action.NODE_TAINT: "UpdateNodeTaint",
+    Action.NODE_CONDITION: "UpdateNodeCondition",
+    Action.NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
+    Action.POD_LABEL: "UpdatePodLabel",
+    Action.POD_SCALE_DOWN: "UpdatePodScaleDown",
+    Action.POD_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    Action.POD_TOLERATION: "UpdatePodToleration",
+    Action.POD_GENERATED_CLAIM: "UpdatePodGeneratedResourceClaim",
+}
+
+
+class Hint(enum.Enum):
+    """Whether an event may have cured a rejected pod."""
+
+    SKIP = "Skip"
+    QUEUE = "Queue"
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One change of one object. ``label`` is its name in ``queue_incoming_pods_total``."""
+
+    kind: str
+    action: Action
+    old: object = None
+    new: object = None
+
+    @property
+    def label(self) -> str:
+        """``NodeAdd``, ``AssignedPodDelete`` and the like, as kube-scheduler names them."""
+        return f"{self.kind}{ACTION_LABELS.get(self.action, 'Update')}"
+
+
+# kube-scheduler tells a pod that runs from the pod that waits: both are kind Pod for plugins,
+# but hints on a waiting pod's own change see ``Pod`` and others see ``AssignedPod``.
+ASSIGNED_POD = "AssignedPod"
+UNSCHEDULED_POD = "UnscheduledPod"
+
+
+def node_update(old: Node, new: Node) -> Action | None:
+    """What changed between two versions of a node, or None when nothing a plugin reads did."""
+    changed = Action(0)
+    if old.spec.taints != new.spec.taints or (
+        old.spec.unschedulable and not new.spec.unschedulable
+    ):
+        changed |= Action.NODE_TAINT
+    if old.status.allocatable != new.status.allocatable:
+        changed |= Action.NODE_ALLOCATABLE
+    if old.metadata.labels != new.metadata.labels:
+        changed |= Action.NODE_LABEL
+    if _states(old) != _states(new):
+        changed |= Action.NODE_CONDITION
+    if old.status.declared_features != new.status.declared_features:
+        changed |= Action.NODE_DECLARED_FEATURE
+    return changed or None
+
+
+def _states(node: Node) -> dict[str, str]:
+    return {condition.type: condition.status for condition in node.status.conditions}
+
+
+def pod_update(old: Pod, new: Pod, *, scaled_down: bool) -> Action:
+    """What changed between two versions of a pod; plain UPDATE when nothing finer fits."""
+    changed = Action(0)
+    if old.metadata.labels != new.metadata.labels:
+        changed |= Action.POD_LABEL
+    if scaled_down:
+        changed |= Action.POD_SCALE_DOWN
+    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+        changed |= Action.POD_GATES_ELIMINATED
+    # Tolerations can only be added, so their number tells.
+    if len(old.spec.tolerations) != len(new.spec.tolerations):
+        changed |= Action.POD_TOLERATION
+    return changed or Action.UPDATE

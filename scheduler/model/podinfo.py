@@ -1,0 +1,185 @@
+"""A pod with everything a scheduler derives from it, computed once."""
+
+from __future__ import annotations
+
+import copy
+from functools import cached_property
+
+import msgspec
+
+from scheduler.model.pods import Container, Pod
+from scheduler.model.resources import (
+    DEFAULT_REQUESTS,
+    AmountError,
+    Amounts,
+    nonzero_requests,
+    pod_requests,
+)
+from scheduler.model.selectors import (
+    NodeMatcher,
+    SelectorError,
+    WeightedTerm,
+    compile_label_selector,
+    compile_node_selector,
+    compile_preferences,
+    compile_set,
+)
+
+_NODE_AFFINITY = "spec.affinity.nodeAffinity"
+
+
+class HostPort(msgspec.Struct, frozen=True, gc=False):
+    """A port of the node that a container claims; ``ip`` 0.0.0.0 claims it on every address."""
+
+    ip: str
+    protocol: str
+    port: int
+
+
+class PodInfo:
+    """A pod, its requests, ports and compiled selectors. Never changes; a new version is a new one.
+
+    Derived values are computed when first asked for, because most pods are only ever accounted for
+    and never placed by us. A field that cannot be understood never raises from here: it is listed
+    in ``faults`` and counts as absent, so a pod's author can only harm that pod.
+    """
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.key = pod.metadata.key
+        self.uid = pod.metadata.uid or self.key
+        self.priority = pod.spec.priority
+        self.node_name = pod.spec.node_name
+        self._faults: list[str] = []
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.key!r}, node={self.node_name!r})"
+
+    def bound_to(self, node_name: str) -> PodInfo:
+        """The same pod as it will be once bound; what was derived already is shared."""
+        bound = copy.copy(self)
+        bound.node_name = node_name
+        return bound
+
+    def renewed(self, pod: Pod) -> PodInfo:
+        """A new version of the pod; most updates only touch status, and keep what was derived."""
+        old, new = self.pod.status, pod.status
+        same = (
+            pod.spec == self.pod.spec
+            and pod.metadata.uid == self.pod.metadata.uid
+            and new.container_statuses == old.container_statuses
+            and new.init_container_statuses == old.init_container_statuses
+            and new.resources == old.resources
+            and new.conditions == old.conditions
+        )
+        if not same:
+            return PodInfo(pod)
+        renewed = copy.copy(self)
+        renewed.pod = pod
+        renewed.node_name = pod.spec.node_name
+        return renewed
+
+    @cached_property
+    def requests(self) -> Amounts:
+        """What the pod takes from its node, including what the kubelet has given it by resizing."""
+        return self._requests(use_status=True)
+
+    @cached_property
+    def fit_requests(self) -> Amounts:
+        """What must be free on a node for the pod to fit."""
+        return self._requests(use_status=False)
+
+    @cached_property
+    def score_requests(self) -> Amounts:
+        """What resource scoring assumes: container sums with defaults for the missing ones."""
+        return self._requests(use_status=False, pod_level=False, defaults=DEFAULT_REQUESTS)
+
+    @cached_property
+    def nonzero(self) -> tuple[int, int]:
+        """Milli-CPUs and bytes that scoring books for this pod once it is on a node."""
+        try:
+            return nonzero_requests(self.pod)
+        except AmountError as fault:
+            self._fault(fault)
+            return 0, 0
+
+    def _requests(self, **options: object) -> Amounts:
+        try:
+            return pod_requests(self.pod, **options)  # type: ignore[arg-type]  # passed through
+        except AmountError as fault:
+            self._fault(fault)
+            return {}
+
+    @cached_property
+    def host_ports(self) -> tuple[HostPort, ...]:
+        """The node's ports that containers (sidecars included) claim."""
+        return tuple(
+            HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
+            for container in (*self._sidecars(), *self.pod.spec.containers)
+            for port in container.ports
+            if port.host_port > 0
+        )
+
+    def _sidecars(self) -> tuple[Container, ...]:
+        return tuple(c for c in self.pod.spec.init_containers if c.restart_policy == "Always")
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """Names of all images the pod pulls, with their tags, one entry per use."""
+        spec = self.pod.spec
+        names = [container.image for container in (*spec.init_containers, *spec.containers)]
+        names += [volume.image.reference for volume in spec.volumes if volume.image]
+        return tuple(with_tag(name) for name in names)
+
+    @cached_property
+    def node_matcher(self) -> NodeMatcher:
+        """nodeSelector and required node affinity."""
+        affinity = self.pod.spec.affinity
+        required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
+        try:
+            terms = compile_node_selector(
+                required, f"{_NODE_AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution"
+            )
+        except SelectorError as fault:
+            self._fault(fault)
+            terms = ()
+        return NodeMatcher(compile_set(self.pod.spec.node_selector), terms)
+
+    @cached_property
+    def node_preferences(self) -> tuple[WeightedTerm, ...]:
+        """Preferred node affinity terms that can add to a score."""
+        affinity = self.pod.spec.affinity
+        preferred = affinity.node_affinity.preferred if affinity and affinity.node_affinity else ()
+        try:
+            return compile_preferences(
+                preferred, f"{_NODE_AFFINITY}.preferredDuringSchedulingIgnoredDuringExecution"
+            )
+        except SelectorError as fault:
+            self._fault(fault)
+            return ()
+
+    @cached_property
+    def faults(self) -> tuple[str, ...]:
+        """Everything in the spec that cannot be understood, each text starting with its field."""
+        _ = (self.fit_requests, self.score_requests, self.node_matcher, self.node_preferences)
+        self._check_pod_selectors()
+        if not self.pod.spec.containers:
+            self._faults.append("spec.containers: missing")
+        return tuple(dict.fromkeys(self._faults))
+
+    def _check_pod_selectors(self) -> None:
+        spec = self.pod.spec
+        for i, constraint in enumerate(spec.topology_spread_constraints):
+            path = f"spec.topologySpreadConstraints[{i}].labelSelector"
+            try:
+                compile_label_selector(constraint.label_selector, path)
+            except SelectorError as fault:
+                self._fault(fault)
+
+    def _fault(self, fault: Exception) -> None:
+        self._faults.append(str(fault))
+
+
+def with_tag(image: str) -> str:
+    """An image name as nodes report it: without a tag it is ``:latest``."""
+    return image if image.rfind(":") > image.rfind("/") else f"{image}:latest"

@@ -1,0 +1,177 @@
+"""Pod, as a scheduler reads it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.model.meta import Condition, LabelSelector, ObjectMeta, ResourceList, Struct
+from scheduler.model.nodes import NodeSelector, NodeSelectorTerm
+
+
+class ResourceRequirements(Struct, frozen=True):
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+
+
+class ContainerPort(Struct, frozen=True):
+    host_port: int = 0
+    container_port: int = 0
+    protocol: str = "TCP"
+    host_ip: str = msgspec.field(default="", name="hostIP")
+
+
+class Container(Struct, frozen=True):
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str = ""
+
+
+class Toleration(Struct, frozen=True):
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class PreferredSchedulingTerm(Struct, frozen=True):
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Struct, frozen=True):
+    required: NodeSelector | None = msgspec.field(
+        default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[PreferredSchedulingTerm, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class PodAffinityTerm(Struct, frozen=True):
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Struct, frozen=True):
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Struct, frozen=True):
+    """The shape of both ``podAffinity`` and ``podAntiAffinity``."""
+
+    required: tuple[PodAffinityTerm, ...] = msgspec.field(
+        default=(), name="requiredDuringSchedulingIgnoredDuringExecution"
+    )
+    preferred: tuple[WeightedPodAffinityTerm, ...] = msgspec.field(
+        default=(), name="preferredDuringSchedulingIgnoredDuringExecution"
+    )
+
+
+class Affinity(Struct, frozen=True):
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class TopologySpreadConstraint(Struct, frozen=True):
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = "DoNotSchedule"
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+class SchedulingGate(Struct, frozen=True):
+    name: str = ""
+
+
+class ClaimVolume(Struct, frozen=True):
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class ImageVolume(Struct, frozen=True):
+    reference: str = ""
+
+
+class Volume(Struct, frozen=True):
+    name: str = ""
+    persistent_volume_claim: ClaimVolume | None = None
+    ephemeral: dict[str, object] | None = None
+    image: ImageVolume | None = None
+
+
+class PodResourceClaim(Struct, frozen=True):
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSpec(Struct, frozen=True):
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int = 0
+    preemption_policy: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    overhead: ResourceList = {}
+    resources: ResourceRequirements | None = None
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[SchedulingGate, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+
+
+class ContainerStatus(Struct, frozen=True):
+    name: str = ""
+    allocated_resources: ResourceList = {}
+    resources: ResourceRequirements | None = None
+
+
+class PodStatus(Struct, frozen=True):
+    phase: str = ""
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    allocated_resources: ResourceList = {}
+    resources: ResourceRequirements | None = None
+
+
+class Pod(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``."""
+        return self.metadata.key
+
+    @property
+    def finished(self) -> bool:
+        """Whether all containers have ended: such a pod no longer holds anything on its node."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def deleting(self) -> bool:
+        """Whether deletion was asked for."""
+        return self.metadata.deletion_timestamp is not None
+
+    def condition(self, kind: str) -> Condition | None:
+        """The status condition of this type, if the pod has one."""
+        return next((c for c in self.status.conditions if c.type == kind), None)

@@ -1,0 +1,193 @@
+"""Label and node selectors, compiled once per pod and asked many times.
+
+A compiled selector is a tuple of requirements. Each requirement depends on one key only, so columns
+can evaluate it once per distinct value of that key instead of once per node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from scheduler.model.meta import LabelSelector, LabelSelectorRequirement
+from scheduler.model.nodes import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from scheduler.model.pods import PreferredSchedulingTerm
+
+NODE_NAME_FIELD = "metadata.name"
+
+_LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_NODE_OPERATORS = (*_LABEL_OPERATORS, "Gt", "Lt")
+_FIELD_OPERATORS = ("In", "NotIn")
+
+
+class SelectorError(ValueError):
+    """A selector that cannot be understood; the text starts with the path of the field."""
+
+
+class Requirement(msgspec.Struct, frozen=True):
+    """What one label (or field) must be. Hashable, so that answers can be kept per requirement."""
+
+    key: str
+    operator: str
+    values: frozenset[str] = frozenset()
+
+    def accepts(self, value: str | None) -> bool:
+        """Whether a label with this value satisfies the requirement; None means no such label."""
+        match self.operator:
+            case "In":
+                return value is not None and value in self.values
+            case "NotIn":
+                return value is None or value not in self.values
+            case "Exists":
+                return value is not None
+            case "DoesNotExist":
+                return value is None
+        (bound,) = self.values
+        number = _integer(value)
+        if number is None:
+            return False
+        return number > int(bound) if self.operator == "Gt" else number < int(bound)
+
+
+def _integer(text: str | None) -> int | None:
+    """A 64-bit integer as Go's ParseInt reads it: no spaces, no underscores, ASCII digits."""
+    if text is None or len(text) > 20 or not text.isascii():
+        return None
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits.isdigit():
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+class Selector(msgspec.Struct, frozen=True):
+    """A conjunction of label requirements; ``nothing`` selects no object at all."""
+
+    requirements: tuple[Requirement, ...] = ()
+    nothing: bool = False
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected."""
+        return not self.nothing and all(r.accepts(labels.get(r.key)) for r in self.requirements)
+
+
+class NodeTerm(msgspec.Struct, frozen=True):
+    """One alternative of a node selector: label and field requirements that must all hold."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+
+    def matches(self, node: Node) -> bool:
+        """Whether the node satisfies every requirement."""
+        labels = node.metadata.labels
+        return all(r.accepts(labels.get(r.key)) for r in self.labels) and all(
+            r.accepts(node.name) for r in self.fields
+        )
+
+
+class WeightedTerm(msgspec.Struct, frozen=True):
+    """A preferred alternative and what a node gains by matching it."""
+
+    weight: int
+    term: NodeTerm
+
+
+class NodeMatcher(msgspec.Struct, frozen=True):
+    """Where a pod may go: its nodeSelector, and any one of its required terms (None: no terms)."""
+
+    selector: tuple[Requirement, ...] = ()
+    terms: tuple[NodeTerm, ...] | None = None
+
+    def matches(self, node: Node) -> bool:
+        """Whether the pod may go to this node."""
+        labels = node.metadata.labels
+        if not all(r.accepts(labels.get(r.key)) for r in self.selector):
+            return False
+        return self.terms is None or any(term.matches(node) for term in self.terms)
+
+
+def compile_label_selector(selector: LabelSelector | None, path: str) -> Selector:
+    """A selector as ``metav1.LabelSelector`` means it: absent selects nothing, empty everything."""
+    if selector is None:
+        return Selector(nothing=True)
+    requirements = [equals(key, value) for key, value in sorted(selector.match_labels.items())]
+    for i, expression in enumerate(selector.match_expressions):
+        requirements.append(
+            _requirement(expression, _LABEL_OPERATORS, f"{path}.matchExpressions[{i}]")
+        )
+    return Selector(tuple(requirements))
+
+
+def equals(key: str, value: str) -> Requirement:
+    """The requirement that a label has exactly this value."""
+    return Requirement(key, "In", frozenset((value,)))
+
+
+def compile_set(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
+    """All the given labels, with exactly their values."""
+    return tuple(equals(key, value) for key, value in sorted(labels.items()))
+
+
+def compile_node_selector(selector: NodeSelector | None, path: str) -> tuple[NodeTerm, ...] | None:
+    """The alternatives of a node selector; empty ones match no node and are dropped."""
+    if selector is None:
+        return None
+    return tuple(
+        compile_node_term(term, f"{path}.nodeSelectorTerms[{i}]")
+        for i, term in enumerate(selector.node_selector_terms or ())
+        if term.match_expressions or term.match_fields
+    )
+
+
+def compile_node_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
+    """One alternative, with errors that name the requirement at fault."""
+    return NodeTerm(
+        tuple(
+            _requirement(r, _NODE_OPERATORS, f"{path}.matchExpressions[{i}]")
+            for i, r in enumerate(term.match_expressions)
+        ),
+        tuple(
+            _field_requirement(r, f"{path}.matchFields[{i}]")
+            for i, r in enumerate(term.match_fields)
+        ),
+    )
+
+
+def compile_preferences(
+    terms: Sequence[PreferredSchedulingTerm], path: str
+) -> tuple[WeightedTerm, ...]:
+    """The preferred terms that can add to a score: those with a weight and a requirement."""
+    return tuple(
+        WeightedTerm(term.weight, compile_node_term(term.preference, f"{path}[{i}].preference"))
+        for i, term in enumerate(terms)
+        if term.weight and (term.preference.match_expressions or term.preference.match_fields)
+    )
+
+
+def _requirement(
+    raw: NodeSelectorRequirement | LabelSelectorRequirement, operators: tuple[str, ...], path: str
+) -> Requirement:
+    if raw.operator not in operators:
+        raise SelectorError(
+            f"{path}.operator: unknown operator {raw.operator!r} (one of {', '.join(operators)})"
+        )
+    if not raw.key:
+        raise SelectorError(f"{path}.key: missing")
+    count = len(raw.values)
+    if raw.operator in ("In", "NotIn") and not count:
+        raise SelectorError(f"{path}.values: must not be empty for operator {raw.operator}")
+    if raw.operator in ("Exists", "DoesNotExist") and count:
+        raise SelectorError(f"{path}.values: must be empty for operator {raw.operator}")
+    if raw.operator in ("Gt", "Lt") and (count != 1 or _integer(raw.values[0]) is None):
+        raise SelectorError(f"{path}.values: must be one integer for operator {raw.operator}")
+    return Requirement(raw.key, raw.operator, frozenset(raw.values))
+
+
+def _field_requirement(raw: NodeSelectorRequirement, path: str) -> Requirement:
+    requirement = _requirement(raw, _FIELD_OPERATORS, path)
+    if raw.key != NODE_NAME_FIELD:
+        raise SelectorError(f"{path}.key: unknown field {raw.key!r} (only {NODE_NAME_FIELD})")
+    if len(raw.values) != 1:
+        raise SelectorError(f"{path}.values: must have one element")
+    return requirement

@@ -1,0 +1,87 @@
+"""Namespaces, controllers and policies around pods, gangs, and the leader's lease."""
+
+from __future__ import annotations
+
+from scheduler.model.meta import LabelSelector, ObjectMeta, ResourceList, Struct
+
+
+class Namespace(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+
+
+class ServiceSpec(Struct, frozen=True):
+    selector: dict[str, str] = {}
+
+
+class Service(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class SelectorSpec(Struct, frozen=True):
+    selector: LabelSelector | None = None
+
+
+class ReplicaSet(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+
+
+class StatefulSet(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+
+
+class ReplicationController(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ServiceSpec = ServiceSpec()
+
+
+class PodDisruptionBudgetStatus(Struct, frozen=True):
+    disruptions_allowed: int = 0
+    disrupted_pods: dict[str, str] = {}
+
+
+class PodDisruptionBudget(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: SelectorSpec = SelectorSpec()
+    status: PodDisruptionBudgetStatus = PodDisruptionBudgetStatus()
+
+
+class PriorityClass(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    value: int = 0
+    global_default: bool = False
+    preemption_policy: str = "PreemptLowerPriority"
+
+
+class PodGroupSpec(Struct, frozen=True):
+    min_member: int = 0
+    min_resources: ResourceList = {}
+    schedule_timeout_seconds: int | None = None
+
+
+class PodGroupStatus(Struct, frozen=True):
+    phase: str = ""
+    occupied_by: str = ""
+
+
+class PodGroup(Struct, frozen=True):
+    """scheduling.x-k8s.io/v1alpha1: pods that run together or not at all."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
+
+
+class LeaseSpec(Struct, frozen=True):
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: str | None = None
+    renew_time: str | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: LeaseSpec = LeaseSpec()

@@ -1,0 +1,1 @@
+"""What the scheduler tells about itself: metrics, logs, recent decisions, runtime health."""

@@ -1,0 +1,92 @@
+"""The latest scheduling decisions, kept in memory for people who ask what just happened."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Literal
+
+import msgspec
+
+Result = Literal["scheduled", "unschedulable", "error"]
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """The outcome of one attempt to schedule one pod."""
+
+    seq: int
+    """Counts decisions of this process from 1; never reused."""
+    time: float
+    """When it was made, in seconds since the epoch."""
+    pod: str
+    """``namespace/name``."""
+    result: Result
+    node: str = ""
+    """The chosen node; empty when there is none."""
+    message: str = ""
+    """Why not, in the words of the pod's condition; empty when scheduled."""
+    score: int | None = None
+    """The chosen node's total; None when no node was scored."""
+    feasible: int = 0
+    """Nodes that passed all filters."""
+    evaluated: int = 0
+    """Nodes that were looked at."""
+    duration: float = 0.0
+    """Seconds from pop to verdict."""
+    plugins: tuple[str, ...] = ()
+    """Plugins that rejected at least one node, or the pod itself."""
+
+
+class Decisions:
+    """A ring of the last `capacity` decisions; the oldest goes first.
+
+    `record` is O(1); the queries are O(capacity) at most and answer newest first.
+    Belongs to the event loop's thread.
+    """
+
+    def __init__(self, capacity: int = 1024, clock: Callable[[], float] = time.time) -> None:
+        self._ring: deque[Decision] = deque(maxlen=capacity)
+        self._clock = clock
+        self._seq = 0
+
+    def record(
+        self,
+        pod: str,
+        result: Result,
+        *,
+        node: str = "",
+        message: str = "",
+        score: int | None = None,
+        feasible: int = 0,
+        evaluated: int = 0,
+        duration: float = 0.0,
+        plugins: tuple[str, ...] = (),
+    ) -> Decision:
+        """Number, date and keep a decision, and return it."""
+        self._seq += 1
+        decision = Decision(
+            seq=self._seq,
+            time=self._clock(),
+            pod=pod,
+            result=result,
+            node=node,
+            message=message,
+            score=score,
+            feasible=feasible,
+            evaluated=evaluated,
+            duration=duration,
+            plugins=plugins,
+        )
+        self._ring.append(decision)
+        return decision
+
+    def latest(self, count: int) -> list[Decision]:
+        """Return the last `count` decisions, newest first."""
+        return list(islice(reversed(self._ring), max(count, 0)))
+
+    def for_pod(self, pod: str) -> list[Decision]:
+        """Return what is still known of one pod (``namespace/name``), newest first."""
+        return [decision for decision in reversed(self._ring) if decision.pod == pod]
+
+    def __len__(self) -> int:
+        return len(self._ring)

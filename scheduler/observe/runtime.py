@@ -1,0 +1,99 @@
+"""The health of the interpreter itself: event-loop lag, garbage collector pauses, frozen start-up.
+
+The scheduler is one thread on one loop; whatever holds that thread delays every pod. These numbers
+tell the two usual culprits apart.
+"""
+
+import asyncio
+import gc
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from prometheus_client import Histogram
+
+GENERATIONS = 3
+MAX_UNFLUSHED_PAUSES = 4096
+
+YOUNG_THRESHOLD = 10_000
+MIDDLE_THRESHOLD = 10
+OLD_THRESHOLD = 100
+
+
+def freeze_after_sync() -> None:
+    """Take everything that is alive now out of the garbage collector's sight, and let it rest more.
+
+    To be called once, after the first sync: the cluster's objects are then in memory and most stay.
+    Collects first, since garbage that is frozen is never freed. Blocks for one full collection.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(YOUNG_THRESHOLD, MIDDLE_THRESHOLD, OLD_THRESHOLD)
+
+
+class EventLoopLag:
+    """Measures how late the event loop runs a timer; `run` it as a task for the process's life."""
+
+    def __init__(
+        self,
+        histogram: Histogram,
+        *,
+        interval: float = 0.25,
+        on_tick: Callable[[], None] = lambda: None,
+        clock: Callable[[], float] = time.perf_counter,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.latest = 0.0
+        """The last measured lag, in seconds."""
+        self._histogram = histogram
+        self._interval = interval
+        self._on_tick = on_tick
+        self._clock = clock
+        self._sleep = sleep
+
+    async def run(self) -> None:
+        """Measure until cancelled, and call `on_tick` after every measurement."""
+        while True:
+            start = self._clock()
+            await self._sleep(self._interval)
+            self.latest = max(0.0, self._clock() - start - self._interval)
+            self._histogram.observe(self.latest)
+            self._on_tick()
+
+
+class GcPauses:
+    """Measures each pause of the garbage collector, between `start` and `stop`.
+
+    A collection may begin at any allocation, even while the metric's own lock is held, so the
+    callback only notes the duration; `flush` hands the notes to the histogram.
+    """
+
+    def __init__(
+        self, histogram: Histogram, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self._children = [histogram.labels(str(generation)) for generation in range(GENERATIONS)]
+        self._clock = clock
+        self._started = 0.0
+        self._noted: deque[tuple[int, float]] = deque(maxlen=MAX_UNFLUSHED_PAUSES)
+
+    def start(self) -> None:
+        """Begin to measure."""
+        gc.callbacks.append(self._callback)
+
+    def stop(self) -> None:
+        """End to measure, and flush what was noted."""
+        gc.callbacks.remove(self._callback)
+        self.flush()
+
+    def flush(self) -> None:
+        """Observe the pauses noted since the last flush; not to be called from a gc callback."""
+        while self._noted:
+            generation, seconds = self._noted.popleft()
+            self._children[generation].observe(seconds)
+
+    def _callback(self, phase: str, info: dict[str, Any]) -> None:
+        if phase == "start":
+            self._started = self._clock()
+        else:
+            self._noted.append((info["generation"], self._clock() - self._started))

@@ -1,0 +1,152 @@
+"""The slow half: one task per pod waits for permission, prepares, binds and reports.
+
+Up to ``limit`` tasks run at once; the cycle waits for room before it takes the next pod.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from scheduler.framework.runtime import PluginFault
+from scheduler.model.status import Status, error
+from scheduler.observe.decisions import Decisions
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Children, Metrics, attempts_label
+from scheduler.pipeline.attempt import Attempt
+from scheduler.pipeline.failure import Failures
+from scheduler.pipeline.outlet import Outlet
+from scheduler.pipeline.reserve import give_back
+from scheduler.queueing.scheduling_queue import SchedulingQueue
+
+log = get_logger(__name__)
+
+DEFAULT_LIMIT = 1024
+
+
+class Bindings:
+    """All binding tasks of a scheduler."""
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        outlet: Outlet,
+        failures: Failures,
+        metrics: Metrics,
+        decisions: Decisions,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._queue = queue
+        self._outlet = outlet
+        self._failures = failures
+        self._metrics = metrics
+        self._decisions = decisions
+        self._limit = limit
+        self._clock = clock
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._changed = asyncio.Event()
+        self._attempts = Children(metrics.schedule_attempts)
+        self._durations = Children(metrics.scheduling_attempt_duration)
+        self._sli = Children(metrics.pod_scheduling_sli_duration)
+
+    def __len__(self) -> int:
+        """How many pods are between reservation and the end of binding."""
+        return len(self._tasks)
+
+    @property
+    def full(self) -> bool:
+        """Whether no more tasks may be started now."""
+        return len(self._tasks) >= self._limit
+
+    async def room(self) -> None:
+        """Return when another binding may be started."""
+        while self.full:
+            await self._next_end()
+
+    async def idle(self) -> None:
+        """Return when no binding is under way."""
+        while self._tasks:
+            await self._next_end()
+
+    async def stop(self) -> None:
+        """Cancel what is under way; those pods' fate is for the next leader's watch to tell."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def start(self, attempt: Attempt) -> None:
+        """Bind in the background."""
+        task = asyncio.create_task(self._run(attempt), name=f"bind {attempt.cycle.pod.key}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        self._metrics.bindings_in_flight.inc()
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._metrics.bindings_in_flight.dec()
+        self._changed.set()
+
+    async def _next_end(self) -> None:
+        self._changed.clear()
+        await self._changed.wait()
+
+    async def _run(self, attempt: Attempt) -> None:
+        try:
+            status = await self._bind(attempt)
+        except PluginFault as fault:
+            status = error(str(fault))
+        except Exception as fault:
+            log.error("Binding failed unexpectedly", exc=fault, pod=attempt.cycle.pod.key)
+            status = error(f"{type(fault).__name__}: {fault}")
+        if status.ok:
+            self._finish(attempt)
+        else:
+            give_back(attempt, self._queue)
+            self._failures.refused(attempt, status)
+
+    async def _bind(self, attempt: Attempt) -> Status:
+        framework, cycle, node = attempt.framework, attempt.cycle, attempt.node
+        status = await framework.wait_on_permit(cycle)
+        if not status.ok:
+            return status
+        status = await framework.run_pre_bind(cycle, node)
+        if not status.ok:
+            return status
+        return await framework.run_bind(cycle, node)
+
+    def _finish(self, attempt: Attempt) -> None:
+        pod, queued, node = attempt.cycle.pod, attempt.queued, attempt.node
+        self._queue.done(pod.uid)
+        self._observe(attempt)
+        log.debug("Pod bound", pod=pod.key, node=node)
+        note = f"Successfully assigned {pod.key} to {node}"
+        self._outlet.record_event(pod, "Normal", "Scheduled", "Binding", note)
+        if queued.was_flushed:
+            self._metrics.pod_scheduled_after_flush.inc()
+        try:
+            attempt.framework.run_post_bind(attempt.cycle, node)
+        except PluginFault as fault:
+            log.error("Plugin failed after binding", exc=fault, pod=pod.key)
+
+    def _observe(self, attempt: Attempt) -> None:
+        placement, queued, now = attempt.placement, attempt.queued, self._clock()
+        assert placement is not None, "a bound pod has a placement"
+        profile = attempt.framework.profile
+        self._attempts["scheduled", profile].inc()
+        self._durations["scheduled", profile].observe(now - attempt.started)
+        self._metrics.pod_scheduling_attempts.observe(queued.attempts)
+        if queued.initial_attempt is not None:
+            label = attempts_label(queued.attempts)
+            self._sli[label,].observe(now - queued.initial_attempt)
+        self._decisions.record(
+            attempt.cycle.pod.key,
+            "scheduled",
+            node=placement.node,
+            score=placement.score,
+            feasible=placement.feasible,
+            evaluated=placement.evaluated,
+            duration=now - attempt.started,
+        )

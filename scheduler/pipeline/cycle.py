@@ -1,0 +1,128 @@
+"""The scheduling cycle: take the next pod, find it a node, reserve, and hand it over to binding.
+
+This file is the way of a pod; each verb is a function of a sibling module::
+
+    queue.pop ─► place ─► reserve ─► permit ─► bindings.start
+                   │         └────────┴─ refused: give_back ─► failures.refused
+                   └─ no node: post-filter ─► failures.unplaceable
+
+An attempt is synchronous from pop to permit: nobody else changes the state meanwhile, so there are
+no locks and no snapshots. Between attempts the loop is given back every few milliseconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+
+from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.runtime import Framework, PluginFault
+from scheduler.model.status import Code, Status
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Metrics
+from scheduler.pipeline.attempt import Attempt
+from scheduler.pipeline.binding import Bindings
+from scheduler.pipeline.failure import Failures
+from scheduler.pipeline.placement import CycleError, Placement, place
+from scheduler.pipeline.reserve import give_back, reserve
+from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.queueing.tiers import QueuedPod
+from scheduler.state.cache import ClusterState
+
+log = get_logger(__name__)
+
+SLICE_SECONDS = 0.005
+
+
+class SchedulingLoop:
+    """Schedules pods one after the other, for all profiles."""
+
+    def __init__(
+        self,
+        frameworks: Mapping[str, Framework],
+        state: ClusterState,
+        queue: SchedulingQueue,
+        bindings: Bindings,
+        failures: Failures,
+        metrics: Metrics,
+        *,
+        tie_break_seed: int = 0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._frameworks = frameworks
+        self._state = state
+        self._queue = queue
+        self._bindings = bindings
+        self._failures = failures
+        self._metrics = metrics
+        self._seed = tie_break_seed
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Schedule until cancelled."""
+        while True:
+            await self._queue.wait()
+            await self._bindings.room()
+            self.run_slice()
+            await asyncio.sleep(0)
+
+    def run_slice(self) -> None:
+        """Attempt pods until none is left, the slice is over, or too many bindings are open."""
+        self._queue.flush()
+        end = self._clock() + SLICE_SECONDS
+        while not self._bindings.full and self.schedule_next() and self._clock() < end:
+            pass
+
+    def schedule_next(self) -> QueuedPod | None:
+        """Attempt the next pod, and return it; None if nobody waits."""
+        queued = self._queue.pop()
+        if queued is None:
+            return None
+        if self._obsolete(queued):
+            self._queue.done(queued.info.uid)
+            return queued
+        framework = self._frameworks[queued.profile]
+        cycle = Cycle(queued.info, self._state)
+        attempt = Attempt(queued, framework, cycle, self._clock())
+        try:
+            self._schedule(attempt)
+        except (PluginFault, CycleError) as fault:
+            self._abort(attempt, str(fault))
+        except Exception as fault:
+            log.error("Scheduling failed unexpectedly", exc=fault, pod=queued.key)
+            self._abort(attempt, f"{type(fault).__name__}: {fault}")
+        return queued
+
+    def _schedule(self, attempt: Attempt) -> None:
+        chosen = place(attempt.framework, attempt.cycle, self._seed)
+        self._metrics.scheduling_algorithm_duration.observe(self._clock() - attempt.started)
+        if isinstance(chosen, Diagnosis):
+            self._make_room(attempt, chosen)
+            self._failures.unplaceable(attempt, chosen)
+            return
+        status = self._take(attempt, chosen)
+        if status.ok or status.code is Code.WAIT:
+            self._bindings.start(attempt)
+        else:
+            give_back(attempt, self._queue)
+            self._failures.refused(attempt, status)
+
+    def _take(self, attempt: Attempt, placement: Placement) -> Status:
+        attempt.placement = placement
+        status = reserve(attempt)
+        return attempt.framework.run_permit(attempt.cycle, attempt.node) if status.ok else status
+
+    def _make_room(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
+        result = attempt.framework.run_post_filters(attempt.cycle, diagnosis)
+        if result is not None:
+            diagnosis.post_filter = result.status.message
+
+    def _abort(self, attempt: Attempt, message: str) -> None:
+        if attempt.placement is not None:
+            give_back(attempt, self._queue)
+        self._failures.failed(attempt, message)
+
+    def _obsolete(self, queued: QueuedPod) -> bool:
+        """Whether there is nothing to do: the pod is going away, or holds a node already."""
+        return queued.info.pod.deleting or self._state.pod(queued.info.uid) is not None

@@ -1,0 +1,87 @@
+"""When a pod is not placed: back to the queue, and a word to its owner."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+
+from scheduler.framework.cycle import Diagnosis
+from scheduler.model.status import Code, Status
+from scheduler.observe.decisions import Decisions, Result
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Children, Metrics
+from scheduler.pipeline.attempt import Attempt
+from scheduler.pipeline.outlet import Outlet
+from scheduler.pipeline.placement import fit_error
+from scheduler.queueing.scheduling_queue import SchedulingQueue
+
+log = get_logger(__name__)
+
+UNSCHEDULABLE = "Unschedulable"
+SCHEDULER_ERROR = "SchedulerError"
+
+
+class Failures:
+    """Ends attempts that did not lead to a binding."""
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        outlet: Outlet,
+        metrics: Metrics,
+        decisions: Decisions,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._queue = queue
+        self._outlet = outlet
+        self._decisions = decisions
+        self._clock = clock
+        self._attempts = Children(metrics.schedule_attempts)
+        self._durations = Children(metrics.scheduling_attempt_duration)
+
+    def unplaceable(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
+        """No node fits: wait for an event that the rejecting plugins listen to."""
+        message = fit_error(attempt.cycle, diagnosis)
+        plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins
+        self._queue.requeue_rejected(attempt.queued, plugins, pending, message)
+        self._report(attempt, UNSCHEDULABLE, message, (*plugins, *pending), len(diagnosis.rows))
+
+    def refused(self, attempt: Attempt, status: Status) -> None:
+        """A plugin refused after a node was chosen; what was taken is given back already."""
+        if not status.rejected:
+            self.failed(attempt, status.message)
+            return
+        pending = {status.plugin} if status.code is Code.PENDING else set()
+        rejecting = {status.plugin} - pending
+        self._queue.requeue_rejected(attempt.queued, rejecting, pending, status.message)
+        self._report(attempt, UNSCHEDULABLE, status.message, (status.plugin,))
+
+    def failed(self, attempt: Attempt, message: str) -> None:
+        """A fault, not a verdict: try again after a back-off."""
+        log.error("Scheduling a pod failed", pod=attempt.cycle.pod.key, error=message)
+        self._queue.requeue_error(attempt.queued, message)
+        self._report(attempt, SCHEDULER_ERROR, message, ())
+
+    def _report(
+        self,
+        attempt: Attempt,
+        reason: str,
+        message: str,
+        plugins: Iterable[str],
+        evaluated: int = 0,
+    ) -> None:
+        pod, profile = attempt.cycle.pod, attempt.framework.profile
+        elapsed = self._clock() - attempt.started
+        result: Result = "unschedulable" if reason == UNSCHEDULABLE else "error"
+        self._attempts[result, profile].inc()
+        self._durations[result, profile].observe(elapsed)
+        self._decisions.record(
+            pod.key,
+            result,
+            message=message,
+            evaluated=evaluated,
+            duration=elapsed,
+            plugins=tuple(plugins),
+        )
+        self._outlet.record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        self._outlet.set_condition(pod, reason, message)

@@ -1,0 +1,165 @@
+"""From watch events to state and queue: one function per kind.
+
+Every change is applied on its own; one that fails is logged, and the next goes on. Nothing that
+anybody writes into an object may stop the loop.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from scheduler.framework.runtime import Framework
+from scheduler.model.events import ASSIGNED_POD, Action, Event, node_update, pod_update
+from scheduler.model.nodes import Node
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Pod
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Metrics
+from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.state.cache import ClusterState
+
+log = get_logger(__name__)
+
+EVICTED = "removed while it waited for permission"
+
+
+class Ingest:
+    """Applies watched changes in the order in which they come."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        queue: SchedulingQueue,
+        frameworks: Mapping[str, Framework],
+        metrics: Metrics,
+    ) -> None:
+        self._state = state
+        self._queue = queue
+        self._frameworks = frameworks
+        self._metrics = metrics
+
+    def handler(self, kind: str) -> Callable[[Sequence[Any]], None]:
+        """The function that takes changes of a kind, each with its ``old`` and ``new`` version.
+
+        Without an old version the object came, without a new one it went.
+        """
+        appliers: dict[str, Callable[[Any, Any], None]] = {"Pod": self._pod, "Node": self._node}
+        apply = appliers.get(kind) or partial(self._other, kind)
+
+        def handle(changes: Sequence[Any]) -> None:
+            started = time.perf_counter()
+            for change in changes:
+                try:
+                    apply(change.old, change.new)
+                except Exception as fault:
+                    key = (change.new or change.old).metadata.key
+                    log.error("Event could not be applied", exc=fault, kind=kind, object=key)
+            elapsed = time.perf_counter() - started
+            self._metrics.event_handling_duration.labels(kind).observe(elapsed)
+            self._metrics.cache_size.labels("nodes").set(self._state.node_count)
+            self._metrics.cache_size.labels("pods").set(self._state.pod_count)
+
+        return handle
+
+    # Pods
+
+    def _pod(self, old: Pod | None, new: Pod | None) -> None:
+        if new is not None and old is not None and old == new:
+            return
+        was = self._info(old)
+        now = _renewed(was, new)
+        if now is not None and _placed(now):
+            self._placed(was, now)
+        elif was is not None and _placed(was):
+            self._vacated(was)
+        elif now is not None and self._ours(now):
+            self._waiting(was, now)
+        elif was is not None and self._ours(was):
+            self._gone(was)
+
+    def _info(self, pod: Pod | None) -> PodInfo | None:
+        if pod is None:
+            return None
+        known = self._state.pod(pod.metadata.uid)
+        return known if known is not None and known.pod is pod else PodInfo(pod)
+
+    def _placed(self, was: PodInfo | None, now: PodInfo) -> None:
+        """The pod is on a node: confirm what we assumed, or learn what others did."""
+        self._state.set_pod(now)
+        if was is not None and _placed(was):
+            scaled_down = any(
+                amount > now.requests.get(name, 0) for name, amount in was.requests.items()
+            )
+            action = pod_update(was.pod, now.pod, scaled_down=scaled_down)
+        else:
+            action = Action.ADD
+            if was is not None and self._ours(was):
+                self._queue.delete(was)
+        self._queue.on_event(Event(ASSIGNED_POD, action, was, now))
+
+    def _vacated(self, was: PodInfo) -> None:
+        """The pod is gone or finished: what it held is free."""
+        self._state.remove_pod(was.uid)
+        self._queue.on_event(Event(ASSIGNED_POD, Action.DELETE, was))
+
+    def _waiting(self, was: PodInfo | None, now: PodInfo) -> None:
+        if self._state.assumed(now.uid):
+            return  # we have chosen its node already; the binding will tell
+        if was is None:
+            self._queue.add(now)
+        else:
+            self._queue.update(was, now)
+
+    def _gone(self, was: PodInfo) -> None:
+        """A pod of ours was deleted before it got a node."""
+        self._queue.delete(was)
+        framework = self._frameworks[was.pod.spec.scheduler_name]
+        if waiting := framework.waiting.get(was.uid):
+            waiting.reject("", EVICTED)
+        elif (assumed := self._state.pod(was.uid)) and self._state.forget(was.uid):
+            self._queue.on_event(Event(ASSIGNED_POD, Action.DELETE, assumed))
+
+    def _ours(self, info: PodInfo) -> bool:
+        spec = info.pod.spec
+        return not spec.node_name and not info.pod.finished and self.responsible(info.pod)
+
+    def responsible(self, pod: Pod) -> bool:
+        """Whether a pod asks for one of our profiles."""
+        return pod.spec.scheduler_name in self._frameworks
+
+    # Nodes
+
+    def _node(self, old: Node | None, new: Node | None) -> None:
+        if new is None:
+            if old is not None:
+                self._state.remove_node(old.name)
+                self._queue.on_event(Event("Node", Action.DELETE, old))
+            return
+        action = Action.ADD if old is None else node_update(old, new)
+        if old is not None and old == new:
+            return
+        self._state.set_node(new)
+        if action is not None:
+            self._queue.on_event(Event("Node", action, old, new))
+
+    # Everything else is only of interest to plugins.
+
+    def _other(self, kind: str, old: Any, new: Any) -> None:
+        if old == new:
+            return
+        action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+        self._queue.on_event(Event(kind, action, old, new))
+
+
+def _placed(info: PodInfo) -> bool:
+    return bool(info.pod.spec.node_name) and not info.pod.finished
+
+
+def _renewed(was: PodInfo | None, pod: Pod | None) -> PodInfo | None:
+    """The new version; what was derived from unchanged parts is kept."""
+    if pod is None:
+        return None
+    return was.renewed(pod) if was is not None else PodInfo(pod)

@@ -1,0 +1,135 @@
+"""Where to put a pod: filter all nodes, score all that fit, pick the best."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.runtime import Framework, ScoredRows
+from scheduler.model.status import Code, Status
+from scheduler.pipeline.own_verdicts import NODES, no_nodes, unreadable
+from scheduler.state.columns import Codes, Rows
+
+_NO_ROWS: Rows = np.zeros(0, np.intp)
+_NO_CODES: Codes = np.zeros(0, np.int32)
+
+
+class Placement(msgspec.Struct, frozen=True):
+    """A node for a pod, and how it came out on top."""
+
+    node: str
+    score: int
+    feasible: int
+    evaluated: int
+
+
+class CycleError(Exception):
+    """The attempt cannot go on: a plugin reported a fault instead of a verdict."""
+
+
+def place(framework: Framework, cycle: Cycle, seed: int) -> Placement | Diagnosis:
+    """The best node, or why there is none. All nodes are looked at, whatever their number."""
+    cycle.state.statuses.trim()
+    diagnosis = judge(framework, cycle)
+    feasible = diagnosis.rows[diagnosis.codes == 0]
+    if not len(feasible):
+        return _rejected(diagnosis, cycle)
+    scored = framework.run_scores(cycle, feasible)
+    best = pick(cycle, feasible, scored, seed)
+    return Placement(
+        node=cycle.state.name(int(feasible[best])),
+        score=int(scored.totals[best]),
+        feasible=len(feasible),
+        evaluated=len(diagnosis.rows),
+    )
+
+
+def judge(framework: Framework, cycle: Cycle) -> Diagnosis:
+    """A verdict for every node. Rows with code 0 fit."""
+    state = cycle.state
+    rows = state.rows()
+    if cycle.pod.faults:
+        return _rejected_whole(unreadable(cycle.pod.faults))
+    if not len(rows):
+        return _rejected_whole(no_nodes())
+    outcome = framework.run_pre_filter(cycle)
+    if outcome.rejection is not None:
+        if not outcome.rejection.rejected:
+            raise CycleError(outcome.rejection.message)
+        return _rejected_whole(outcome.rejection)
+    if outcome.node_names is None:
+        return Diagnosis(rows, framework.run_filters(cycle, rows))
+    named = [row for name in outcome.node_names if (row := state.row(name)) is not None]
+    codes: Codes = np.full(len(rows), state.statuses.code(outcome.excluded), np.int32)
+    chosen = np.isin(rows, named)
+    codes[chosen] = framework.run_filters(cycle, rows[chosen])
+    return Diagnosis(rows, codes)
+
+
+def pick(cycle: Cycle, rows: Rows, scored: ScoredRows, seed: int) -> int:
+    """The position of the highest total; equals are ranked by a hash of node, pod and seed.
+
+    So the choice depends on nothing but names: not on history, row numbers or replica, and
+    different pods break the same tie differently.
+    """
+    best = np.flatnonzero(scored.totals == scored.totals.max())
+    if len(best) == 1:
+        return int(best[0])
+    pod_hash = xxhash.xxh64_intdigest(cycle.pod.key.encode(), seed)
+    ranks = _mix(cycle.state.columns.name_hash[rows[best]], pod_hash)
+    return int(best[ranks.argmin()])
+
+
+def _mix(hashes: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
+    """One round of a 64-bit finaliser: every bit of both inputs moves every bit of the result."""
+    mixed = hashes ^ np.uint64(salt)
+    mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
+    mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
+    return mixed ^ (mixed >> np.uint64(33))
+
+
+def _rejected_whole(status: Status) -> Diagnosis:
+    return Diagnosis(_NO_ROWS, _NO_CODES, pre_filter=status)
+
+
+def _rejected(diagnosis: Diagnosis, cycle: Cycle) -> Diagnosis:
+    """The diagnosis with the plugins noted that must be cured before another attempt."""
+    statuses = (
+        [diagnosis.pre_filter]
+        if diagnosis.pre_filter is not None
+        else [cycle.state.statuses.status(int(code)) for code in np.unique(diagnosis.codes)]
+    )
+    for status in statuses:
+        if status.code is Code.PENDING:
+            diagnosis.pending_plugins.add(status.plugin)
+        else:
+            diagnosis.unschedulable_plugins.add(status.plugin)
+    return diagnosis
+
+
+def fit_error(cycle: Cycle, diagnosis: Diagnosis) -> str:
+    """Why no node fits, in the words of kube-scheduler, which people and tools search for."""
+    rejection = diagnosis.pre_filter
+    if rejection is not None and rejection.plugin == NODES:
+        text = rejection.message
+    elif rejection is not None:
+        text = f"0/{cycle.state.node_count} nodes are available: {rejection.message}."
+    else:
+        counts = _reason_counts(cycle, diagnosis)
+        reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
+        text = f"0/{cycle.state.node_count} nodes are available: {', '.join(reasons)}."
+    return f"{text} {diagnosis.post_filter}" if diagnosis.post_filter else text
+
+
+def _reason_counts(cycle: Cycle, diagnosis: Diagnosis) -> Mapping[str, int]:
+    counts: dict[str, int] = {}
+    codes, numbers = np.unique(diagnosis.codes, return_counts=True)
+    for code, number in zip(codes, numbers, strict=True):
+        for reason in cycle.state.statuses.status(int(code)).reasons:
+            counts[reason] = counts.get(reason, 0) + int(number)
+    return counts

@@ -1,0 +1,33 @@
+"""Taking a node for a pod, and giving it back."""
+
+from __future__ import annotations
+
+from scheduler.framework.runtime import PluginFault
+from scheduler.model.events import ASSIGNED_POD, Action, Event
+from scheduler.model.status import Status
+from scheduler.observe.logs import get_logger
+from scheduler.pipeline.attempt import Attempt
+from scheduler.queueing.scheduling_queue import SchedulingQueue
+
+log = get_logger(__name__)
+
+
+def reserve(attempt: Attempt) -> Status:
+    """Assume the pod on its node and let plugins book it; the caller undoes a refusal."""
+    attempt.cycle.state.assume(attempt.cycle.pod, attempt.node)
+    return attempt.framework.run_reserve(attempt.cycle, attempt.node)
+
+
+def give_back(attempt: Attempt, queue: SchedulingQueue) -> None:
+    """Undo ``reserve``, whatever happened since: bookings in reverse, then the assumption.
+
+    Others may have been rejected because of this pod, so they are told that it is gone.
+    """
+    pod, node = attempt.cycle.pod, attempt.node
+    try:
+        attempt.framework.run_unreserve(attempt.cycle, node)
+    except PluginFault as fault:
+        log.error("Plugin failed to undo a reservation", exc=fault, pod=pod.key, node=node)
+    if attempt.cycle.state.forget(pod.uid):
+        gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node))
+        queue.on_event(gone, exclude=pod.uid)

@@ -1,0 +1,1 @@
+"""The in-tree plugins; ``IN_TREE`` in ``table`` lists them all."""

@@ -1,0 +1,137 @@
+"""Scores from how much of a node's resources would be taken.
+
+Integer division truncates as kube-scheduler's does: totals must agree to the last point.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.config.plugin_args import ResourceSpec, ScoringStrategy
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import MAX_SCORE
+from scheduler.model.resources import CPU, MEMORY, Amounts, is_scalar
+from scheduler.state.columns import Mask, Rows, Scores
+
+Amount = NDArray[np.int64]
+
+
+class ResourceScore(Protocol):
+    """A scoring strategy: from (resource, row) amounts to a score per row."""
+
+    def __call__(
+        self, requested: Amount, capacity: Amount, weights: Amount, counted: Mask
+    ) -> Scores:
+        """``counted`` tells which resources exist on which rows; capacity is positive there."""
+        ...
+
+
+class AllocationScorer:
+    """Gathers what a strategy needs for its resources, and asks it."""
+
+    def __init__(self, resources: Sequence[ResourceSpec], strategy: ResourceScore) -> None:
+        self._resources = resources
+        self._strategy = strategy
+
+    def score(self, cycle: Cycle, rows: Rows, requests: Amounts, *, nonzero: bool) -> Scores:
+        """The strategy's score per row, with the pod on it.
+
+        ``nonzero`` books pods that ask for nothing with the default amounts of cpu and memory.
+        """
+        taken, capacity = self.gather(cycle, rows, requests, nonzero=nonzero)
+        asked = np.array([[requests.get(spec.name, 0)] for spec in self._resources], np.int64)
+        counted = capacity > 0
+        weights = np.array([[spec.weight] for spec in self._resources], np.int64)
+        return self._strategy(taken + asked, capacity, weights, counted)
+
+    def gather(
+        self, cycle: Cycle, rows: Rows, requests: Amounts, *, nonzero: bool
+    ) -> tuple[Amount, Amount]:
+        """What is taken and what there is, (resource, row); zero capacity where it does not count.
+
+        Scalar resources that the pod does not ask for do not count.
+        """
+        columns = cycle.state.columns
+        shape = (len(self._resources), len(rows))
+        taken, capacity = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+        for i, spec in enumerate(self._resources):
+            index = columns.resources.find(spec.name)
+            if index is None or (is_scalar(spec.name) and not requests.get(spec.name)):
+                continue
+            capacity[i] = columns.allocatable[index, rows]
+            if nonzero and spec.name in (CPU, MEMORY):
+                taken[i] = columns.nonzero[0 if spec.name == CPU else 1, rows]
+            else:
+                taken[i] = columns.requested[index, rows]
+        return taken, capacity
+
+
+def least_allocated(requested: Amount, capacity: Amount, weights: Amount, counted: Mask) -> Scores:
+    """The share that stays free, averaged by weight: spreads pods."""
+    free = np.maximum(capacity - requested, 0)
+    return _weighted_mean(_share(free, capacity), weights, counted)
+
+
+def most_allocated(requested: Amount, capacity: Amount, weights: Amount, counted: Mask) -> Scores:
+    """The share that is taken, averaged by weight: packs pods."""
+    used = np.minimum(requested, capacity)
+    return _weighted_mean(_share(used, capacity), weights, counted)
+
+
+def requested_to_capacity_ratio(strategy: ScoringStrategy) -> ResourceScore:
+    """A piecewise linear function of utilization, averaged by weight over resources above zero."""
+    ratio = strategy.requested_to_capacity_ratio
+    points = ratio.shape if ratio else ()
+    # Shape scores run to 10, node scores to 100.
+    curve = _broken_line([(point.utilization, point.score * 10) for point in points])
+
+    def score(requested: Amount, capacity: Amount, weights: Amount, counted: Mask) -> Scores:
+        utilization = np.where(
+            requested > capacity, MAX_SCORE, _share(np.minimum(requested, capacity), capacity)
+        )
+        scores = curve[utilization]
+        positive = counted & (scores > 0)
+        total = np.where(positive, scores * weights, 0).sum(axis=0)
+        weight = np.where(positive, weights, 0).sum(axis=0)
+        # The only strategy that rounds, half away from zero; scores are never negative.
+        mean = total / np.maximum(weight, 1)
+        return np.where(weight > 0, np.floor(mean + 0.5).astype(np.int64), 0)
+
+    return score
+
+
+def _broken_line(points: Sequence[tuple[int, int]]) -> Scores:
+    """The function through the points at every utilization of 0..100, flat beyond its ends."""
+    values = np.zeros(MAX_SCORE + 1, np.int64)
+    for p in range(MAX_SCORE + 1):
+        values[p] = points[-1][1] if points else 0
+        for i, (x, y) in enumerate(points):
+            if p <= x:
+                if i == 0:
+                    values[p] = y
+                else:
+                    x0, y0 = points[i - 1]
+                    values[p] = y0 + _truncated((y - y0) * (p - x0), x - x0)
+                break
+    return values
+
+
+def _truncated(numerator: int, denominator: int) -> int:
+    """Integer division towards zero, which matters on falling lines."""
+    quotient = abs(numerator) // denominator
+    return quotient if numerator >= 0 else -quotient
+
+
+def _share(part: Amount, whole: Amount) -> Scores:
+    return part * MAX_SCORE // np.maximum(whole, 1)
+
+
+def _weighted_mean(scores: Scores, weights: Amount, counted: Mask) -> Scores:
+    total = np.where(counted, scores * weights, 0).sum(axis=0)
+    weight = np.where(counted, weights, 0).sum(axis=0)
+    mean: Scores = total // np.maximum(weight, 1)
+    return mean

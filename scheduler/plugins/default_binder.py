@@ -1,0 +1,23 @@
+"""DefaultBinder: tells the API server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import Handle
+from scheduler.model.status import Status
+from scheduler.plugins.names import DEFAULT_BINDER
+
+
+class DefaultBinder:
+    """Posts a Binding for the pod's uid."""
+
+    name = DEFAULT_BINDER
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self._bind = handle.bind
+
+    async def bind(self, cycle: Cycle, node: str) -> Status:
+        """Success once the API server has the pod on the node."""
+        return await self._bind(cycle.pod, node)

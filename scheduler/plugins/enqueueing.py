@@ -1,0 +1,50 @@
+"""PrioritySort and SchedulingGates: who waits, and who is next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scheduler.framework.interface import Handle
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import SUCCESS, Status, unresolvable
+from scheduler.plugins.names import PRIORITY_SORT, SCHEDULING_GATES
+from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.tiers import QueuedPod
+
+
+class PrioritySort:
+    """Higher priority first; among equals, whoever has waited longer."""
+
+    name = PRIORITY_SORT
+
+    def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
+        """Priority descending, then time of queueing."""
+        return -queued.info.priority, queued.timestamp
+
+
+class SchedulingGates:
+    """Holds pods whose ``spec.schedulingGates`` is not empty."""
+
+    name = SCHEDULING_GATES
+
+    def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Hold the pod while it has gates."""
+        gates = [gate.name for gate in pod.pod.spec.scheduling_gates]
+        if not gates:
+            return SUCCESS
+        return unresolvable(f"waiting for scheduling gates: [{' '.join(gates)}]")
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """The pod's own gates are gone."""
+        return (HintRegistration("Pod", Action.POD_GATES_ELIMINATED, own_change),)
+
+
+def own_change(pod: PodInfo, event: Event) -> Hint:
+    """Only a change of the waiting pod itself can help."""
+    return Hint.QUEUE if isinstance(event.new, PodInfo) and event.new.uid == pod.uid else Hint.SKIP

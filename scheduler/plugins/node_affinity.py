@@ -1,0 +1,116 @@
+"""NodeAffinity: nodeSelector, required and preferred node affinity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.config.plugin_args import NodeAffinityArgs
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import Handle, PreFilterResult
+from scheduler.framework.scoring import normalize_by_max
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.nodes import Node
+from scheduler.model.objects import from_dict
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import NodeAffinity as NodeAffinityRules
+from scheduler.model.selectors import (
+    NodeMatcher,
+    NodeTerm,
+    WeightedTerm,
+    compile_node_selector,
+    compile_preferences,
+)
+from scheduler.model.status import SKIP, SUCCESS, Code, Status
+from scheduler.plugins.names import NODE_AFFINITY
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.columns import Codes, Rows, Scores
+
+_NOTHING = NodeMatcher()
+
+
+class NodeAffinity:
+    """Asks each requirement once per distinct label value; a verdict is then a gather over rows."""
+
+    name = NODE_AFFINITY
+    MISMATCH = Status(
+        Code.UNRESOLVABLE, ("node(s) didn't match Pod's node affinity/selector",), NODE_AFFINITY
+    )
+    NOT_ENFORCED = Status(
+        Code.UNRESOLVABLE,
+        ("node(s) didn't match scheduler-enforced node affinity",),
+        NODE_AFFINITY,
+    )
+    CONFLICT = Status(Code.UNRESOLVABLE, ("pod affinity terms conflict",), NODE_AFFINITY)
+
+    def __init__(self, args: NodeAffinityArgs | None, handle: Handle) -> None:
+        added = from_dict((args and args.added_affinity) or {}, NodeAffinityRules)
+        path = "addedAffinity"
+        self._enforced = NodeMatcher(terms=compile_node_selector(added.required, path))
+        self._preferred = compile_preferences(added.preferred, path)
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """Narrow the nodes to those that every required term names, if every term names some."""
+        matcher = cycle.pod.node_matcher
+        if matcher == _NOTHING and self._enforced == _NOTHING:
+            return PreFilterResult(SKIP)
+        named = _named_nodes(matcher.terms)
+        if named is not None and not named:
+            return PreFilterResult(self.CONFLICT)
+        return PreFilterResult(SUCCESS, named)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject nodes by the profile's own affinity first, then by the pod's."""
+        labels = cycle.state.columns.labels
+        codes = cycle.reject(~labels.match(cycle.pod.node_matcher, rows), self.MISMATCH)
+        if self._enforced != _NOTHING:
+            enforced = cycle.reject(~labels.match(self._enforced, rows), self.NOT_ENFORCED)
+            codes = np.where(enforced, enforced, codes)
+        return codes
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
+        """Nothing to score for a pod that prefers nothing."""
+        return SUCCESS if cycle.pod.node_preferences or self._preferred else SKIP
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """The sum of the weights of all preferred terms that the node matches."""
+        total: Scores = np.zeros(len(rows), np.int64)
+        for preference in (*self._preferred, *cycle.pod.node_preferences):
+            total += self._weigh(preference, cycle, rows)
+        return total
+
+    @staticmethod
+    def _weigh(preference: WeightedTerm, cycle: Cycle, rows: Rows) -> Scores:
+        matches = cycle.state.columns.labels.match_term(preference.term, rows)
+        return matches.astype(np.int64) * preference.weight
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """More is better."""
+        return normalize_by_max(scores)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """A node that matches now and did not before."""
+        return (HintRegistration("Node", Action.ADD | Action.NODE_LABEL, self._after_node),)
+
+    def _after_node(self, pod: PodInfo, event: Event) -> Hint:
+        old, new = event.old, event.new
+        if not isinstance(new, Node) or not self._suits(pod, new):
+            return Hint.SKIP
+        return Hint.SKIP if isinstance(old, Node) and self._suits(pod, old) else Hint.QUEUE
+
+    def _suits(self, pod: PodInfo, node: Node) -> bool:
+        return self._enforced.matches(node) and pod.node_matcher.matches(node)
+
+
+def _named_nodes(terms: tuple[NodeTerm, ...] | None) -> frozenset[str] | None:
+    """The nodes that terms name by ``metadata.name``; None unless every term names some."""
+    if not terms:
+        return None
+    named: set[str] = set()
+    for term in terms:
+        sets = [field.values for field in term.fields if field.operator == "In"]
+        if not sets:
+            return None
+        named |= frozenset.intersection(*sets)
+    return frozenset(named)

@@ -1,0 +1,82 @@
+"""NodeName and NodeUnschedulable: the node that was asked for, and nodes that take no one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import Handle
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.nodes import Node, Taint
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import Code, Status
+from scheduler.model.tolerations import tolerates_any
+from scheduler.plugins.names import NODE_NAME, NODE_UNSCHEDULABLE
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.columns import Codes, Rows
+
+
+class NodeName:
+    """Only the node in ``spec.nodeName``, if a pod that waits names one."""
+
+    name = NODE_NAME
+    MISMATCH = Status(
+        Code.UNRESOLVABLE, ("node(s) didn't match the requested node name",), NODE_NAME
+    )
+
+    def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject every node but the named one."""
+        wanted = cycle.pod.pod.spec.node_name
+        if not wanted:
+            return np.zeros(len(rows), np.int32)
+        return cycle.reject(rows != cycle.state.row(wanted), self.MISMATCH)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """The named node may turn up."""
+        return (HintRegistration("Node", Action.ADD),)
+
+
+class NodeUnschedulable:
+    """Cordoned nodes take only pods that tolerate it."""
+
+    name = NODE_UNSCHEDULABLE
+    CORDONED = Status(Code.UNRESOLVABLE, ("node(s) were unschedulable",), NODE_UNSCHEDULABLE)
+    TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+
+    def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject cordoned nodes."""
+        cordoned = cycle.state.columns.unschedulable[rows]
+        if not cordoned.any() or self._tolerated(cycle.pod):
+            return np.zeros(len(rows), np.int32)
+        return cycle.reject(cordoned, self.CORDONED)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """A node that takes pods, or the pod's own new toleration."""
+        return (
+            HintRegistration("Node", Action.ADD | Action.NODE_TAINT, self._after_node),
+            HintRegistration("Pod", Action.POD_TOLERATION, self._after_toleration),
+        )
+
+    def _tolerated(self, pod: PodInfo) -> bool:
+        return tolerates_any(pod.pod.spec.tolerations, self.TAINT)
+
+    def _after_node(self, pod: PodInfo, event: Event) -> Hint:
+        old, new = event.old, event.new
+        if not isinstance(new, Node):
+            return Hint.SKIP
+        was_closed = not isinstance(old, Node) or old.spec.unschedulable
+        return Hint.QUEUE if was_closed and not new.spec.unschedulable else Hint.SKIP
+
+    def _after_toleration(self, pod: PodInfo, event: Event) -> Hint:
+        new = event.new
+        own = isinstance(new, PodInfo) and new.uid == pod.uid
+        return (
+            Hint.QUEUE if own and isinstance(new, PodInfo) and self._tolerated(new) else Hint.SKIP
+        )

@@ -1,0 +1,61 @@
+"""NodePorts: a host port belongs to one pod per node and address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import Handle, PreFilterResult
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import SKIP, SUCCESS, Code, Status
+from scheduler.plugins.names import NODE_PORTS
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.columns import Codes, Rows
+from scheduler.state.occupancy import ports_conflict
+
+
+class NodePorts:
+    """Looks the pod's ports up in the index of used ports; free for pods without host ports."""
+
+    name = NODE_PORTS
+    TAKEN = Status(
+        Code.UNSCHEDULABLE,
+        ("node(s) didn't have free ports for the requested pod ports",),
+        NODE_PORTS,
+    )
+
+    def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """Skip pods without host ports."""
+        return PreFilterResult(SUCCESS if cycle.pod.host_ports else SKIP)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject nodes on which some wanted port is taken."""
+        taken = np.zeros(cycle.state.columns.capacity, np.bool_)
+        for port in cycle.pod.host_ports:
+            taken[list(cycle.state.ports.conflicts(port))] = True
+        return cycle.reject(taken[rows], self.TAKEN)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """A new node, or a pod that gave back a port we want."""
+        return (
+            HintRegistration("Pod", Action.DELETE, self._after_delete),
+            HintRegistration("Node", Action.ADD),
+        )
+
+    def _after_delete(self, pod: PodInfo, event: Event) -> Hint:
+        gone = event.old
+        if not isinstance(gone, PodInfo) or not holds_resources(gone):
+            return Hint.SKIP
+        freed = ports_conflict(pod.host_ports, gone.host_ports)
+        return Hint.QUEUE if freed else Hint.SKIP
+
+
+def holds_resources(pod: PodInfo) -> bool:
+    """Whether a pod was on a node, or was promised one."""
+    return bool(pod.node_name or pod.pod.status.nominated_node_name)

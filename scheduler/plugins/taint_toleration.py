@@ -1,0 +1,73 @@
+"""TaintToleration: nodes repel pods that do not tolerate their taints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import Handle
+from scheduler.framework.scoring import normalize_by_max
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.nodes import Node, Taint
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Toleration
+from scheduler.model.status import Code, Status
+from scheduler.model.tolerations import disliked, repelled
+from scheduler.plugins.names import TAINT_TOLERATION
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.columns import Codes, Rows, Scores
+from scheduler.state.interning import Answers
+
+_Tolerations = tuple[Toleration, ...]
+_Taints = tuple[Taint, ...]
+
+
+class TaintToleration:
+    """Judged once per distinct set of taints, however many nodes carry it."""
+
+    name = TAINT_TOLERATION
+    UNTOLERATED = Status(Code.UNRESOLVABLE, ("node(s) had untolerated taint(s)",), TAINT_TOLERATION)
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        sets = handle.state.columns.taint_sets.values
+        self._repelled: Answers[_Tolerations, _Taints] = Answers(sets, np.bool_)
+        self._disliked: Answers[_Tolerations, _Taints] = Answers(sets, np.int64)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""
+        tolerations = cycle.pod.pod.spec.tolerations
+        answers = self._repelled.ask(tolerations, lambda taints: repelled(tolerations, taints))
+        return cycle.reject(answers[cycle.state.columns.taint_set[rows]], self.UNTOLERATED)
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """The number of PreferNoSchedule taints that the pod does not tolerate."""
+        tolerations = cycle.pod.pod.spec.tolerations
+        answers = self._disliked.ask(tolerations, lambda taints: disliked(tolerations, taints))
+        counts: Scores = answers[cycle.state.columns.taint_set[rows]]
+        return counts
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """Fewer is better."""
+        return normalize_by_max(scores, reverse=True)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """A node whose taints the pod tolerates now, or the pod's own new toleration."""
+        return (
+            HintRegistration("Node", Action.ADD | Action.NODE_TAINT, self._after_node),
+            HintRegistration("Pod", Action.POD_TOLERATION, self._after_toleration),
+        )
+
+    def _after_node(self, pod: PodInfo, event: Event) -> Hint:
+        tolerations = pod.pod.spec.tolerations
+        old, new = event.old, event.new
+        if not isinstance(new, Node) or repelled(tolerations, new.spec.taints):
+            return Hint.SKIP
+        was_repelled = not isinstance(old, Node) or repelled(tolerations, old.spec.taints)
+        return Hint.QUEUE if was_repelled else Hint.SKIP
+
+    def _after_toleration(self, pod: PodInfo, event: Event) -> Hint:
+        own = isinstance(event.new, PodInfo) and event.new.uid == pod.uid
+        return Hint.QUEUE if own else Hint.SKIP

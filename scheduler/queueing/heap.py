@@ -1,0 +1,67 @@
+"""A priority heap whose items can also be found, moved and removed by key."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+_COMPACT_ABOVE = 64
+
+
+class KeyedHeap(Generic[T]):
+    """Items by key, smallest ``order(item)`` first, equal ones first come, first served.
+
+    Removal and re-ordering leave a dead entry behind, which is skipped when it reaches the top;
+    dead entries never outnumber the live ones for long. So `put` is O(log n), `remove` and `peek`
+    are O(1), all amortised, and the heap work itself is done by `heapq` in C.
+    """
+
+    def __init__(self, order: Callable[[T], Any]) -> None:
+        self._order = order
+        self._arrivals = itertools.count()
+        self._entries: list[tuple[Any, int, str, T]] = []
+        self._live: dict[str, tuple[Any, int, str, T]] = {}
+
+    def __len__(self) -> int:
+        return len(self._live)
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._live
+
+    def __iter__(self) -> Iterator[T]:
+        """All items, best first; O(n log n)."""
+        return (entry[3] for entry in sorted(self._live.values(), key=lambda entry: entry[:2]))
+
+    def put(self, key: str, item: T) -> None:
+        """Add an item, or replace the one with this key; it keeps its turn if its order does."""
+        order = self._order(item)
+        before = self._live.get(key)
+        if before is not None and before[3] is item and before[0] == order:
+            return
+        entry = (order, next(self._arrivals), key, item)
+        self._live[key] = entry
+        heapq.heappush(self._entries, entry)
+        self._compact()
+
+    def remove(self, key: str) -> None:
+        """Take the item with this key out; nothing happens if there is none."""
+        if self._live.pop(key, None) is not None:
+            self._compact()
+
+    def peek(self) -> T | None:
+        """The best item, which stays where it is."""
+        while self._entries:
+            top = self._entries[0]
+            if self._live.get(top[2]) is top:
+                return top[3]
+            heapq.heappop(self._entries)
+        return None
+
+    def _compact(self) -> None:
+        if len(self._entries) > max(_COMPACT_ABOVE, 2 * len(self._live)):
+            self._entries = list(self._live.values())
+            heapq.heapify(self._entries)

@@ -1,0 +1,152 @@
+"""Which events may cure which plugin's rejections."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import msgspec
+
+from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Event, Hint
+from scheduler.model.podinfo import PodInfo
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Children, Metrics
+from scheduler.queueing.tiers import Listener, QueuedPod
+
+log = get_logger(__name__)
+
+ANY_KIND = "*"
+"""A registration of this kind listens to objects of all kinds."""
+
+HintFunction = Callable[[PodInfo, Event], Hint]
+
+_EXTENSION_POINT = "QueueingHint"
+_RESULT_LABELS = {Hint.QUEUE: "Queue", Hint.SKIP: "QueueSkip"}
+_POD_KINDS = ("Pod", ASSIGNED_POD, UNSCHEDULED_POD)
+_UPDATES = ~(Action.ADD | Action.DELETE)
+
+
+class HintRegistration(msgspec.Struct, frozen=True):
+    """A plugin listens to some actions on a kind.
+
+    ``hint`` is asked for each rejected pod whether the event may have cured it, so it must be
+    light; None means that it always may. UPDATE includes all finer updates, kind ``Pod`` includes
+    waiting and assigned pods, and kind ``*`` all kinds.
+    """
+
+    kind: str
+    actions: Action
+    hint: HintFunction | None = None
+
+
+Hints = Mapping[str, Mapping[str, Sequence[HintRegistration]]]
+"""Registrations by profile and plugin."""
+
+
+class Requeue(enum.IntEnum):
+    """What becomes of a rejected pod after an event; the greater verdict wins."""
+
+    SKIP = 0
+    AFTER_BACKOFF = 1
+    AT_ONCE = 2
+
+
+class HintTable:
+    """Answers which plugins listen to an event, and whether it may have cured a given pod.
+
+    Matching is done once for each kind and action that ever occurs, so that a usual event costs
+    one dictionary lookup. A hint that raises counts as a cure: a pod tried in vain costs less than
+    a pod forgotten. Each such fault is counted, and logged once per plugin.
+    """
+
+    def __init__(self, hints: Hints, metrics: Metrics, clock: Callable[[], float]) -> None:
+        self._registrations: dict[Listener, list[HintRegistration]] = {
+            (profile, plugin): _with_taint_updates(registrations)
+            for profile, plugins in hints.items()
+            for plugin, registrations in plugins.items()
+        }
+        self._matches: dict[
+            tuple[str, Action], dict[Listener, tuple[HintFunction | None, ...]]
+        ] = {}
+        self._clock = clock
+        self._durations = Children(metrics.queueing_hint_execution_duration)
+        self._errors = metrics.plugin_errors
+        self._logged: set[str] = set()
+
+    def listeners(self, event: Event) -> Mapping[Listener, tuple[HintFunction | None, ...]]:
+        """The plugins that registered for this event, with their hints."""
+        matches = self._matches.get((event.kind, event.action))
+        if matches is None:
+            matches = self._matches[event.kind, event.action] = self._match(event)
+        return matches
+
+    def verdict(self, queued: QueuedPod, event: Event) -> Requeue:
+        """What an event means for a pod, by the hints of the plugins that rejected it."""
+        if self._cured_by(queued.pending_plugins, queued, event):
+            return Requeue.AT_ONCE
+        if self._cured_by(queued.unschedulable_plugins, queued, event):
+            return Requeue.AFTER_BACKOFF
+        return Requeue.SKIP
+
+    def _match(self, event: Event) -> dict[Listener, tuple[HintFunction | None, ...]]:
+        matches = {
+            listener: tuple(each.hint for each in registrations if _matches(each, event))
+            for listener, registrations in self._registrations.items()
+        }
+        return {listener: functions for listener, functions in matches.items() if functions}
+
+    def _cured_by(self, plugins: Iterable[str], queued: QueuedPod, event: Event) -> bool:
+        listeners = self.listeners(event)
+        return any(
+            function is None or self._ask(plugin, function, queued.info, event) is Hint.QUEUE
+            for plugin in plugins
+            for function in listeners.get((queued.profile, plugin), ())
+        )
+
+    def _ask(self, plugin: str, function: HintFunction, info: PodInfo, event: Event) -> Hint:
+        start = self._clock()
+        try:
+            hint = function(info, event)
+            result = _RESULT_LABELS[hint]
+        except Exception as fault:
+            self._report(plugin, info, event, fault)
+            hint, result = Hint.QUEUE, "Error"
+        self._durations[plugin, event.label, result].observe(self._clock() - start)
+        return hint
+
+    def _report(self, plugin: str, info: PodInfo, event: Event, fault: Exception) -> None:
+        self._errors.labels(plugin, _EXTENSION_POINT).inc()
+        if plugin not in self._logged:
+            self._logged.add(plugin)
+            log.error(
+                "Queueing hint failed",
+                exc=fault,
+                plugin=plugin,
+                pod=info.key,
+                event=event.label,
+            )
+
+
+def _with_taint_updates(registrations: Sequence[HintRegistration]) -> list[HintRegistration]:
+    """Let a plugin that waits for new nodes see changes of taints too, as kube-scheduler does.
+
+    A new node often is tainted until it is ready: to such a plugin it arrives when the taint goes.
+    """
+    node_actions = Action(0)
+    for registration in registrations:
+        if registration.kind == "Node":
+            node_actions |= _widened(registration.actions)
+    if Action.ADD in node_actions and Action.NODE_TAINT not in node_actions:
+        return [*registrations, HintRegistration("Node", Action.NODE_TAINT)]
+    return list(registrations)
+
+
+def _matches(registration: HintRegistration, event: Event) -> bool:
+    kinds = _POD_KINDS if registration.kind == "Pod" else (registration.kind,)
+    if registration.kind != ANY_KIND and event.kind not in kinds:
+        return False
+    return bool(_widened(registration.actions) & event.action)
+
+
+def _widened(actions: Action) -> Action:
+    return actions | _UPDATES if Action.UPDATE in actions else actions

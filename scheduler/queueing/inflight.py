@@ -1,0 +1,103 @@
+"""What happens to the cluster, and to the pods themselves, while pods are being scheduled.
+
+A pod that is rejected was judged by a state that may be older than the last events. So events are
+kept while any pod is in flight, and a pod that comes back replays those that it did not see::
+
+      pop(a)  e1   pop(b)  e2   e3   done(a)
+    ────●─────┼──────●─────┼────┼──────●──────►
+        a replays e1 e2 e3
+                     b replays e2 e3   (e1 is dropped as soon as a is done)
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from collections.abc import Collection
+from dataclasses import dataclass
+from itertools import islice
+
+from scheduler.model.events import Event
+from scheduler.model.podinfo import PodInfo
+from scheduler.observe.metrics import Children, Metrics
+
+MAX_EVENTS = 65_536
+
+_POD_POPPED = "PodPopped"
+
+
+@dataclass(slots=True, eq=False)
+class Flight:
+    """One pod that has been popped and has neither come back nor been settled."""
+
+    seen: PodInfo
+    """The version that the attempt works with."""
+    newest: PodInfo
+    start: int
+    """The number of the first event after the pop."""
+    deleted: bool = False
+    activated: bool = False
+    """Whether somebody asked to have the pod tried again."""
+
+
+class InFlight:
+    """The pods in flight and the events since the oldest of them was popped.
+
+    Recording is O(1). Memory is bounded: of more than ``limit`` events the oldest are dropped, and
+    the pods that would have needed them are told so.
+    """
+
+    def __init__(self, metrics: Metrics, limit: int = MAX_EVENTS) -> None:
+        self._limit = limit
+        # Ordered by pop, hence by start; unlike a dict it finds its first entry in O(1) always.
+        self._flights: OrderedDict[str, Flight] = OrderedDict()
+        self._events: deque[tuple[Event, str]] = deque()
+        self._first = 0
+        self._gauges = Children(metrics.inflight_events)
+
+    def __len__(self) -> int:
+        return len(self._flights)
+
+    def begin(self, info: PodInfo) -> None:
+        """A pod has been popped: remember events from now on."""
+        self._flights[info.uid] = Flight(info, info, self._first + len(self._events))
+        self._gauges[_POD_POPPED,].inc()
+
+    def end(self, uid: str) -> None:
+        """A pod has come back or is settled; idempotent. Drops the events that only it needed."""
+        if self._flights.pop(uid, None) is None:
+            return
+        self._gauges[_POD_POPPED,].dec()
+        oldest = next(iter(self._flights.values()), None)
+        while self._events and (oldest is None or self._first < oldest.start):
+            self._drop_first()
+
+    def get(self, uid: str) -> Flight | None:
+        """The flight of the pod with this uid."""
+        return self._flights.get(uid)
+
+    def record(self, event: Event, exclude: str = "") -> None:
+        """Remember an event for all pods in flight, except for the one with the uid ``exclude``."""
+        if not self._flights:
+            return
+        self._events.append((event, exclude))
+        self._gauges[event.label,].inc()
+        if len(self._events) > self._limit:
+            self._drop_first()
+
+    def activate(self, keys: Collection[str]) -> None:
+        """Remember that these pods are to be tried again when they come back."""
+        for flight in self._flights.values():
+            if flight.newest.key in keys:
+                flight.activated = True
+
+    def missed(self, flight: Flight) -> list[Event] | None:
+        """The events since the pod was popped, oldest first; None if some had to be dropped."""
+        if flight.start < self._first:
+            return None
+        recorded = islice(self._events, flight.start - self._first, None)
+        return [event for event, exclude in recorded if exclude != flight.seen.uid]
+
+    def _drop_first(self) -> None:
+        event, _ = self._events.popleft()
+        self._first += 1
+        self._gauges[event.label,].dec()

@@ -1,0 +1,158 @@
+"""Which path answers what: probes, metrics, configuration and the JSON behind the CLI.
+
+The handlers know nothing of the scheduler: `Sources` carries the callables they ask, so everything
+here can be tested, and replaced, without one. Reading is all that is possible: GET and HEAD only.
+"""
+
+import asyncio
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+from scheduler.serve.guards import BadRequest, NotFound, Unavailable, errors_as_json, harden
+from scheduler.serve.health import PING, Check, report
+
+DEFAULT_LIMIT = 500
+MAX_LIMIT = 5000
+MAX_SCRAPES = 8
+
+OPENMETRICS = "application/openmetrics-text"
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Where the endpoints get what they show; an endpoint without a source does not exist.
+
+    The callables run on the event loop, must be quick, and return what msgspec can encode as JSON.
+    They raise `NotFound` or `Unavailable` to have the client told so.
+    """
+
+    registry: CollectorRegistry
+    """Shown on /metrics."""
+    version: Mapping[str, str]
+    """Shown on /version."""
+    live: Sequence[Check] = (PING,)
+    """/livez: does a restart help?"""
+    ready: Sequence[Check] = (PING,)
+    """/readyz: can it do its work now?"""
+    health: Sequence[Check] = (PING,)
+    """/healthz: the old name, for those who still probe it."""
+    config: Callable[[], Any] | None = None
+    """/configz: the effective configuration."""
+    queue: Callable[[int], Any] | None = None
+    """/api/v1/queue?limit=: at most so many pending pods."""
+    nodes: Callable[[int], Any] | None = None
+    """/api/v1/nodes?limit=: at most so many nodes."""
+    decisions: Callable[[int], Any] | None = None
+    """/api/v1/decisions?limit=: at most so many decisions, newest first."""
+    explain: Callable[[str], Any] | None = None
+    """/api/v1/explain?pod=namespace/name: the verdict of every node."""
+
+
+def build_app(sources: Sources) -> web.Application:
+    """Return the application with one route per source."""
+    app = web.Application(middlewares=[errors_as_json])
+    app.on_response_prepare.append(harden)
+    routes = app.router
+    for name, checks in (
+        ("livez", sources.live),
+        ("readyz", sources.ready),
+        ("healthz", sources.health),
+    ):
+        routes.add_get(f"/{name}", functools.partial(_probe, name, checks))
+        routes.add_get(f"/{name}/{{check}}", functools.partial(_probe_one, checks))
+    routes.add_get("/metrics", _Scrapes(sources.registry).handle)
+    routes.add_get("/version", functools.partial(_page, lambda: dict(sources.version)))
+    if sources.config:
+        routes.add_get("/configz", functools.partial(_page, sources.config))
+    for name, source in (
+        ("queue", sources.queue),
+        ("nodes", sources.nodes),
+        ("decisions", sources.decisions),
+    ):
+        if source:
+            routes.add_get(f"/api/v1/{name}", functools.partial(_list, source))
+    if sources.explain:
+        routes.add_get("/api/v1/explain", functools.partial(_explain, sources.explain))
+    return app
+
+
+async def _probe(name: str, checks: Sequence[Check], request: web.Request) -> web.Response:
+    outcome = report(
+        name,
+        checks,
+        exclude=request.query.getall("exclude", []),
+        verbose="verbose" in request.query,
+    )
+    return web.Response(text=outcome.body, status=200 if outcome.healthy else 500)
+
+
+async def _probe_one(checks: Sequence[Check], request: web.Request) -> web.Response:
+    wanted = request.match_info["check"]
+    for check in checks:
+        if check.name == wanted:
+            if (reason := check.failure()) is None:
+                return web.Response(text="ok")
+            return web.Response(text=f"internal server error: {reason}\n", status=500)
+    raise NotFound(f"no health check is named {wanted!r}")
+
+
+class _Scrapes:
+    """Renders the metrics in a thread, one scrape at a time, with a bounded number waiting."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._registry = registry
+        self._one_at_a_time = asyncio.Lock()
+        self._present = 0
+
+    async def handle(self, request: web.Request) -> web.Response:
+        if self._present >= MAX_SCRAPES:
+            raise Unavailable(f"{MAX_SCRAPES} scrapes are already waiting")
+        # The library's own reading of the header raises on a version that is no version.
+        asked = OPENMETRICS in request.headers.get("Accept", "")
+        encode, content_type = choose_encoder(OPENMETRICS if asked else "")
+        self._present += 1
+        try:
+            async with self._one_at_a_time:
+                # Thousands of series take longer to render than the loop may be held.
+                body = await asyncio.to_thread(encode, self._registry)
+        finally:
+            self._present -= 1
+        return _answer(body, content_type)
+
+
+async def _page(source: Callable[[], Any], request: web.Request) -> web.Response:
+    return _json(source())
+
+
+async def _list(source: Callable[[int], Any], request: web.Request) -> web.Response:
+    text = request.query.get("limit", str(DEFAULT_LIMIT))
+    limit = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
+    if not 0 < limit <= MAX_LIMIT:
+        raise BadRequest(f"limit must be a number from 1 to {MAX_LIMIT}, not {text!r}")
+    return _json(source(limit))
+
+
+async def _explain(source: Callable[[str], Any], request: web.Request) -> web.Response:
+    pod = request.query.get("pod", "")
+    namespace, _, name = pod.partition("/")
+    if not namespace or not name or "/" in name:
+        raise BadRequest(f"pod must be given as namespace/name, not {pod!r}")
+    return _json(source(pod))
+
+
+def _json(value: Any) -> web.Response:
+    return _answer(msgspec.json.encode(value), "application/json; charset=utf-8")
+
+
+def _answer(body: bytes, content_type: str) -> web.Response:
+    """Return the body, compressed if the client likes; aiohttp does that off the loop."""
+    response = web.Response(body=body, headers={"Content-Type": content_type})
+    response.enable_compression()
+    return response

@@ -1,0 +1,63 @@
+"""What surrounds every handler: errors as JSON, and a few headers."""
+
+from aiohttp import web
+from aiohttp.typedefs import Handler
+
+from scheduler.observe.logs import get_logger
+
+log = get_logger(__name__)
+
+
+class RequestError(Exception):
+    """A request that cannot be answered; the message is shown to the client."""
+
+    status = 500
+
+
+class BadRequest(RequestError):
+    """The request makes no sense: 400."""
+
+    status = 400
+
+
+class NotFound(RequestError):
+    """What was asked for does not exist: 404."""
+
+    status = 404
+
+
+class Unavailable(RequestError):
+    """It may exist, but not now, for instance before the first sync or on a standby: 503."""
+
+    status = 503
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Turn every failure of a handler into a JSON answer; unexpected ones are logged, not shown."""
+    try:
+        return await handler(request)
+    except RequestError as error:
+        return _error(error.status, str(error))
+    except web.HTTPMethodNotAllowed as error:
+        allowed = ", ".join(sorted(error.allowed_methods))
+        return _error(405, f"only {allowed} here", {"Allow": allowed})
+    except web.HTTPNotFound:
+        return _error(404, f"no such path: {request.path}")
+    except web.HTTPException as error:
+        return _error(error.status, error.text or error.reason)
+    except Exception as error:
+        log.error("Request failed", exc=error, path=request.path)
+        return _error(500, "internal error; the log has the details")
+
+
+async def harden(request: web.Request, response: web.StreamResponse) -> None:
+    """Add what keeps browsers and caches from being clever, and do not advertise versions."""
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Cache-Control"] = "no-store"
+    response.headers["Server"] = "equipoise"
+
+
+def _error(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
+    body = {"error": {"code": status, "message": message}}
+    return web.json_response(body, status=status, headers=headers)

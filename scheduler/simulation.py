@@ -1,0 +1,160 @@
+"""A scheduler over a list of objects: no API server, no clock, no side effects.
+
+The same core as the daemon's, fed with Kubernetes objects (dicts as ``kubectl get -o json`` gives
+them). ``explain`` judges one pod, ``place`` schedules all that wait, in queue order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from scheduler.assembly import Core, assemble, available
+from scheduler.config.loading import Configuration, from_dicts
+from scheduler.model.objects import KINDS, from_dict
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Pod
+from scheduler.model.status import SUCCESS, Status
+from scheduler.observe.metrics import Metrics
+from scheduler.pipeline import explanation
+
+Object = Mapping[str, Any]
+Config = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+
+
+class InputError(ValueError):
+    """An object that cannot be read; the message names it and the field."""
+
+
+class Placed(NamedTuple):
+    """Where a pod went, or why it waits."""
+
+    pod: str
+    node: str | None
+    message: str
+
+
+class _Change(NamedTuple):
+    old: Any
+    new: Any
+
+
+class _Recorder:
+    """An outlet that binds at once and remembers."""
+
+    def __init__(self) -> None:
+        self.bound: dict[str, str] = {}
+        self.messages: dict[str, str] = {}
+
+    async def bind(self, pod: PodInfo, node: str) -> Status:
+        self.bound[pod.key] = node
+        return SUCCESS
+
+    def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
+        """Nobody listens."""
+
+    def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
+        self.messages[pod.key] = message
+
+
+def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> dict[str, Any]:
+    """The verdict of every node for one pod, and the scores of those that fit.
+
+    Returns ``fit`` (names), ``nodes`` (per node: fit, plugin, code, reasons), ``scores`` (per
+    feasible node: total and each plugin's weighted part) and ``message`` (the filter part of the
+    FailedScheduling text, empty if a node fits).
+    """
+    core = _core(config, _Recorder())
+    _load(core, objects)
+    info = PodInfo(_own(core, _decode(pod, Pod, "Pod")))
+    framework = core.frameworks.get(info.pod.spec.scheduler_name)
+    framework = framework or next(iter(core.frameworks.values()))
+    return explanation.explain(framework, core.state, info, core.seed)
+
+
+def place(objects: Iterable[Object], config: Config = None) -> list[tuple[str, str | None, str]]:
+    """Schedule every pending pod that names one of our schedulers (or none), in queue order.
+
+    Evicts nobody; a pod that fits nowhere is tried once and comes with its message.
+    """
+    return list(asyncio.run(_place(objects, config)))
+
+
+async def _place(objects: Iterable[Object], config: Config) -> list[Placed]:
+    recorder = _Recorder()
+    core = _core(config, recorder)
+    waiting = _load(core, objects)
+    # In the order of their first attempt; those that are never tried (gated) come last.
+    order: dict[str, None] = {}
+    while (queued := core.loop.schedule_next()) is not None and queued.key not in order:
+        order[queued.key] = None
+        await core.bindings.idle()
+    order |= dict.fromkeys(info.key for info in waiting)
+    for entry in core.queue.snapshot():
+        recorder.messages.setdefault(entry.pod, entry.message)
+    return [Placed(key, recorder.bound.get(key), _message(recorder, key)) for key in order]
+
+
+def _message(recorder: _Recorder, key: str) -> str:
+    return "" if key in recorder.bound else recorder.messages.get(key, "")
+
+
+def _core(config: Config, recorder: _Recorder) -> Core:
+    return assemble(_configuration(config), recorder, Metrics())
+
+
+def _configuration(config: Config) -> Configuration:
+    documents = [config] if isinstance(config, Mapping) else list(config or ())
+    return from_dicts(documents, available(), environ={})
+
+
+def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
+    """Feed all objects to the core, nodes before pods; returns the pods that wait for us."""
+    by_kind: dict[str, list[Any]] = {}
+    for raw in objects:
+        for item in _flatten(raw):
+            kind = str(item.get("kind", ""))
+            if kind in KINDS:
+                by_kind.setdefault(kind, []).append(_decode(item, KINDS[kind].type, kind))
+    pods = [_own(core, pod) for pod in by_kind.pop("Pod", [])]
+    for kind, items in by_kind.items():
+        core.ingest.handler(kind)([_Change(None, item) for item in items])
+    core.ingest.handler("Pod")([_Change(None, pod) for pod in pods])
+    return [PodInfo(p) for p in pods if core.ingest.responsible(p) and _waits(p)]
+
+
+def _waits(pod: Pod) -> bool:
+    return not pod.spec.node_name and not pod.finished
+
+
+def _flatten(raw: Object) -> Iterable[Object]:
+    """The objects of a List, or the object itself."""
+    if str(raw.get("kind", "")).endswith("List") and isinstance(raw.get("items"), Sequence):
+        for item in raw["items"]:
+            yield from _flatten(item)
+    else:
+        yield raw
+
+
+def _own(core: Core, pod: Pod) -> Pod:
+    """A pod with what the API server would have filled in."""
+    metadata = pod.metadata
+    namespace = metadata.namespace or "default"
+    metadata = msgspec.structs.replace(
+        metadata, namespace=namespace, uid=metadata.uid or f"{namespace}/{metadata.name}"
+    )
+    name = pod.spec.scheduler_name or next(iter(core.frameworks))
+    spec = msgspec.structs.replace(pod.spec, scheduler_name=name)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=spec)
+
+
+def _decode(raw: Object, type_: Any, kind: str) -> Any:
+    try:
+        return from_dict(raw, type_)
+    except msgspec.ValidationError as fault:
+        metadata = raw.get("metadata")
+        name = metadata.get("name", "?") if isinstance(metadata, Mapping) else "?"
+        raise InputError(f"{kind} {name}: {fault}") from None

@@ -1,0 +1,272 @@
+"""The cluster as the scheduler knows it: nodes, and pods on them, ahead of the API server.
+
+A pod that holds resources is in one of two states::
+
+                 assume                     add (the watch confirms the binding)
+      (waiting) --------> Assumed -----------------------------------> Added
+                             |                                          | ^
+                             | forget (binding failed,            update| |
+                             v         pod deleted)                     +-+
+                        (waiting, gone)  <----------------------------- remove
+
+- A pod is assumed when the cycle has chosen its node, before the API server has heard of it, so
+  that the next pod sees what is left. There is no time limit: the binding either succeeds, and the
+  watch says so, or it fails, and the pod is forgotten.
+- The watch is always right: a pod that turns up on another node than assumed is moved there.
+- Pods of nodes that are not there (yet, or any more) are kept by node name and count as soon as the
+  node is.
+
+Everything here is synchronous and belongs to one thread.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+import xxhash
+
+from scheduler.model.nodes import Node
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.resources import MAX_AMOUNT, PODS, AmountError, Amounts, amounts_of
+from scheduler.observe.logs import get_logger
+from scheduler.state.columns import NodeColumns, Rows
+from scheduler.state.interning import StatusTable
+from scheduler.state.occupancy import ImageIndex, PortIndex
+
+log = get_logger(__name__)
+
+
+class PodState(enum.Enum):
+    """How a pod came to hold resources."""
+
+    ASSUMED = "assumed"
+    ADDED = "added"
+
+
+class ClusterState:
+    """Node rows and the pods on them. Row sums always equal the sums over ``pods_on(node)``."""
+
+    def __init__(self) -> None:
+        self.columns = NodeColumns()
+        self.ports = PortIndex()
+        self.images = ImageIndex()
+        self.statuses = StatusTable()
+        self._rows: dict[str, int] = {}
+        self._free: list[int] = list(range(self.columns.capacity - 1, -1, -1))
+        self._live_rows: Rows | None = None
+        self._pods: dict[str, PodInfo] = {}
+        self._states: dict[str, PodState] = {}
+        self._by_node: dict[str, dict[str, PodInfo]] = {}
+
+    # Reading
+
+    @property
+    def node_count(self) -> int:
+        """How many nodes there are."""
+        return len(self._rows)
+
+    @property
+    def pod_count(self) -> int:
+        """How many pods hold resources, assumed ones included."""
+        return len(self._pods)
+
+    @property
+    def assumed_count(self) -> int:
+        """How many pods are assumed and not yet confirmed."""
+        return sum(state is PodState.ASSUMED for state in self._states.values())
+
+    def rows(self) -> Rows:
+        """All rows that hold a node."""
+        if self._live_rows is None:
+            self._live_rows = np.flatnonzero(self.columns.live)
+        return self._live_rows
+
+    def row(self, name: str) -> int | None:
+        """The row of a node, or None."""
+        return self._rows.get(name)
+
+    def name(self, row: int) -> str:
+        """The node in a row."""
+        return self.columns.names[row]
+
+    def names(self) -> list[str]:
+        """The names of all nodes."""
+        return list(self._rows)
+
+    def node(self, name: str) -> Node | None:
+        """A node by name."""
+        row = self._rows.get(name)
+        return None if row is None else self.columns.nodes[row]
+
+    def pods_on(self, name: str) -> list[PodInfo]:
+        """The pods that hold resources of a node."""
+        return list(self._by_node.get(name, {}).values())
+
+    def nodes_with_pods(self) -> list[str]:
+        """Names of all nodes that have pods, whether or not the nodes themselves are known."""
+        return list(self._by_node)
+
+    def pod(self, uid: str) -> PodInfo | None:
+        """A pod that holds resources, by uid."""
+        return self._pods.get(uid)
+
+    def assumed(self, uid: str) -> bool:
+        """Whether a pod is assumed: chosen by us and not yet confirmed by the watch."""
+        return self._states.get(uid) is PodState.ASSUMED
+
+    def assumed_pods(self) -> list[PodInfo]:
+        """All assumed pods."""
+        return [self._pods[uid] for uid, s in self._states.items() if s is PodState.ASSUMED]
+
+    # Nodes
+
+    def set_node(self, node: Node) -> None:
+        """Add a node, or take over its new version."""
+        row = self._rows.get(node.name)
+        if row is None:
+            row = self._take_row(node.name)
+            for info in self._by_node.get(node.name, {}).values():
+                self._account(row, info, +1)
+        self._fill(row, node)
+
+    def remove_node(self, name: str) -> None:
+        """Remove a node; its row is free for another, its pods are kept by name."""
+        row = self._rows.pop(name, None)
+        if row is None:
+            return
+        for info in self._by_node.get(name, {}).values():
+            self.ports.remove(row, info.host_ports)
+        self.images.set(row, self.columns.nodes[row], None)
+        self.columns.erase(row)
+        self._free.append(row)
+        self._live_rows = None
+
+    def _take_row(self, name: str) -> int:
+        if not self._free:
+            first = self.columns.capacity
+            self.columns.grow()
+            self._free = list(range(self.columns.capacity - 1, first - 1, -1))
+        row = self._rows[name] = self._free.pop()
+        self.columns.names[row] = name
+        self.columns.name_hash[row] = xxhash.xxh64_intdigest(name.encode())
+        self.columns.live[row] = True
+        self._live_rows = None
+        return row
+
+    def _fill(self, row: int, node: Node) -> None:
+        columns = self.columns
+        self.images.set(row, columns.nodes[row], node)
+        columns.nodes[row] = node
+        columns.labels.set(row, node)
+        columns.unschedulable[row] = node.spec.unschedulable
+        columns.taint_set[row] = columns.taint_sets.intern(node.spec.taints)
+        allocatable = allocatable_of(node)
+        columns.pod_limit[row] = allocatable.pop(PODS, 0)
+        columns.allocatable[:, row] = 0
+        for resource, amount in allocatable.items():
+            index = columns.resource(resource)
+            # One below the cap: a request at the cap fits nowhere.
+            columns.allocatable[index, row] = min(amount, MAX_AMOUNT - 1)
+
+    # Pods
+
+    def assume(self, info: PodInfo, node_name: str) -> PodInfo:
+        """Book a waiting pod on a node before the API server knows; returns the booked pod."""
+        if info.uid in self._pods:
+            raise ValueError(f"pod {info.key} already holds resources and cannot be assumed")
+        bound = info.bound_to(node_name)
+        self._book(bound, PodState.ASSUMED)
+        return bound
+
+    def forget(self, uid: str) -> bool:
+        """Undo ``assume``; a pod that the watch has confirmed in the meantime stays."""
+        if not self.assumed(uid):
+            return False
+        self._unbook(uid)
+        return True
+
+    def set_pod(self, info: PodInfo) -> None:
+        """Take over a bound pod from the watch: confirm, add, update or move it."""
+        self._unbook(info.uid)
+        self._book(info, PodState.ADDED)
+
+    def remove_pod(self, uid: str) -> bool:
+        """A bound pod is gone or finished; whatever it held is free."""
+        known = uid in self._pods
+        self._unbook(uid)
+        return known
+
+    def _book(self, info: PodInfo, state: PodState) -> None:
+        self._pods[info.uid] = info
+        self._states[info.uid] = state
+        self._by_node.setdefault(info.node_name, {})[info.uid] = info
+        row = self._rows.get(info.node_name)
+        if row is not None:
+            self._account(row, info, +1)
+
+    def _unbook(self, uid: str) -> None:
+        info = self._pods.pop(uid, None)
+        if info is None:
+            return
+        del self._states[uid]
+        siblings = self._by_node[info.node_name]
+        del siblings[uid]
+        if not siblings:
+            del self._by_node[info.node_name]
+        row = self._rows.get(info.node_name)
+        if row is not None:
+            self._account(row, info, -1)
+
+    def _account(self, row: int, info: PodInfo, sign: int) -> None:
+        columns = self.columns
+        for resource, amount in info.requests.items():
+            if amount:
+                index = columns.resource(resource)  # may replace the array, so it comes first
+                columns.requested[index, row] += sign * amount
+        cpu, memory = info.nonzero
+        columns.nonzero[0, row] += sign * cpu
+        columns.nonzero[1, row] += sign * memory
+        columns.pod_count[row] += sign
+        if info.host_ports:
+            (self.ports.add if sign > 0 else self.ports.remove)(row, info.host_ports)
+
+    # For people and for the checker
+
+    def describe(self, name: str) -> dict[str, Any]:
+        """A node's row in plain values, for ``equipoise nodes`` and for comparing two states."""
+        row = self._rows[name]
+        columns = self.columns
+        return {
+            "name": name,
+            "unschedulable": bool(columns.unschedulable[row]),
+            "taints": [
+                {"key": taint.key, "value": taint.value, "effect": taint.effect}
+                for taint in columns.taint_sets.values[columns.taint_set[row]]
+            ],
+            "allocatable": self._amounts(columns.allocatable[:, row]),
+            "requested": self._amounts(columns.requested[:, row]),
+            "scored": [int(amount) for amount in columns.nonzero[:, row]],
+            "pods": int(columns.pod_count[row]),
+            "podLimit": int(columns.pod_limit[row]),
+        }
+
+    def _amounts(self, column: Any) -> Amounts:
+        named = zip(self.columns.resources.values, column, strict=True)
+        return {name: int(amount) for name, amount in named if amount}
+
+
+def allocatable_of(node: Node) -> Amounts:
+    """What a node offers; a value that cannot be read counts as none, and is logged."""
+    try:
+        return amounts_of(node.status.allocatable, "status.allocatable")
+    except AmountError as fault:
+        log.warning("Node offers an amount that cannot be read", node=node.name, fault=str(fault))
+    readable: Amounts = {}
+    for name, text in node.status.allocatable.items():
+        try:
+            readable |= amounts_of({name: text}, "status.allocatable")
+        except AmountError:
+            continue
+    return readable

@@ -1,0 +1,88 @@
+"""Arrays over node rows, and the shapes that cross the plugin boundary."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.nodes import Node, Taint
+from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from scheduler.state.interning import Interner
+from scheduler.state.labels import LabelColumns
+
+Rows = NDArray[np.intp]
+"""Row numbers, in ascending order."""
+Codes = NDArray[np.int32]
+"""A verdict per row: 0 fits, else a code of the ``StatusTable``."""
+Scores = NDArray[np.int64]
+"""A score per row."""
+Mask = NDArray[np.bool_]
+"""Yes or no per row."""
+
+_FIRST_CAPACITY = 64
+
+
+class NodeColumns:
+    """One row per node; rows of removed nodes are used again.
+
+    Resource columns are laid out (resource, row), because filters and scores read one resource of
+    many nodes at a time.
+    """
+
+    def __init__(self) -> None:
+        self.resources: Interner[str] = Interner(CPU, MEMORY, EPHEMERAL_STORAGE)
+        self.taint_sets: Interner[tuple[Taint, ...]] = Interner(())
+        self.capacity = _FIRST_CAPACITY
+        self.names: list[str] = [""] * self.capacity
+        self.nodes: list[Node | None] = [None] * self.capacity
+        self.live: Mask = np.zeros(self.capacity, np.bool_)
+        self.allocatable: Scores = np.zeros((len(self.resources), self.capacity), np.int64)
+        self.requested: Scores = np.zeros((len(self.resources), self.capacity), np.int64)
+        self.nonzero: Scores = np.zeros((2, self.capacity), np.int64)
+        self.pod_limit: Scores = np.zeros(self.capacity, np.int64)
+        self.pod_count: Scores = np.zeros(self.capacity, np.int64)
+        self.unschedulable: Mask = np.zeros(self.capacity, np.bool_)
+        self.taint_set: Codes = np.zeros(self.capacity, np.int32)
+        self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, np.uint64)
+        self.labels = LabelColumns(self.nodes)
+
+    def grow(self) -> None:
+        """Double the number of rows."""
+        extra = self.capacity
+        self.capacity += extra
+        self.names += [""] * extra
+        self.nodes += [None] * extra
+        self.live = _wider(self.live, extra)
+        self.allocatable = _wider(self.allocatable, extra)
+        self.requested = _wider(self.requested, extra)
+        self.nonzero = _wider(self.nonzero, extra)
+        self.pod_limit = _wider(self.pod_limit, extra)
+        self.pod_count = _wider(self.pod_count, extra)
+        self.unschedulable = _wider(self.unschedulable, extra)
+        self.taint_set = _wider(self.taint_set, extra)
+        self.name_hash = _wider(self.name_hash, extra)
+        self.labels.clear()
+
+    def resource(self, name: str) -> int:
+        """The index of a resource, with a column of zeros if it is new."""
+        index = self.resources.intern(name)
+        if index == len(self.allocatable):
+            row = np.zeros((1, self.capacity), np.int64)
+            self.allocatable = np.concatenate((self.allocatable, row))
+            self.requested = np.concatenate((self.requested, row))
+        return index
+
+    def erase(self, row: int) -> None:
+        """Make a row as if it had never been used."""
+        self.labels.set(row, None)
+        self.names[row] = ""
+        self.nodes[row] = None
+        self.live[row] = self.unschedulable[row] = False
+        self.allocatable[:, row] = self.requested[:, row] = self.nonzero[:, row] = 0
+        self.pod_limit[row] = self.pod_count[row] = self.taint_set[row] = 0
+
+
+def _wider(array: NDArray[np.generic], extra: int) -> NDArray:  # type: ignore[type-arg]  # any dtype
+    """The same array with ``extra`` zero rows at its end."""
+    padding = [(0, 0)] * (array.ndim - 1) + [(0, extra)]
+    return np.pad(array, padding)

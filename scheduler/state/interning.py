@@ -1,0 +1,88 @@
+"""Small integers for big values, so that columns can hold and compare them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from scheduler.model.status import SUCCESS, Status
+
+V = TypeVar("V", bound=Hashable)
+Q = TypeVar("Q", bound=Hashable)
+
+
+class Interner(Generic[V]):
+    """Gives each distinct value the next number; numbers are never taken back."""
+
+    def __init__(self, *values: V) -> None:
+        self.values: list[V] = []
+        self._ids: dict[V, int] = {}
+        for value in values:
+            self.intern(value)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def intern(self, value: V) -> int:
+        """The number of a value, a new one if it was never seen."""
+        number = self._ids.get(value)
+        if number is None:
+            number = self._ids[value] = len(self.values)
+            self.values.append(value)
+        return number
+
+    def find(self, value: V) -> int | None:
+        """The number of a value that was seen, else None."""
+        return self._ids.get(value)
+
+
+class StatusTable:
+    """Verdicts as codes: 0 lets the pod pass, any other number names a ``Status``."""
+
+    # Reasons quote what pod authors write, so their number needs a bound.
+    LIMIT = 65_536
+
+    def __init__(self) -> None:
+        self._statuses: Interner[Status] = Interner(SUCCESS)
+
+    def code(self, status: Status) -> int:
+        """The code of a verdict."""
+        return self._statuses.intern(status)
+
+    def status(self, code: int) -> Status:
+        """The verdict behind a code."""
+        return self._statuses.values[code]
+
+    def trim(self) -> None:
+        """Forget all codes if there are too many; only to be called when no column holds any."""
+        if len(self._statuses) > self.LIMIT:
+            self._statuses = Interner(SUCCESS)
+
+
+class Answers(Generic[Q, V]):
+    """Answers of a question for each interned value, kept until the question falls out of use.
+
+    A question is asked once per distinct value, not once per node; a column of answers is then a
+    gather. The number of questions kept is bounded, because pod authors pose them.
+    """
+
+    def __init__(self, values: Sequence[V], dtype: DTypeLike, limit: int = 1024) -> None:
+        self._values = values
+        self._dtype = dtype
+        self._limit = limit
+        self._known: dict[Q, NDArray[Any]] = {}
+
+    def ask(self, question: Q, answer: Callable[[V], Any]) -> NDArray[Any]:
+        """One answer per value, in the order of their numbers."""
+        known = self._known.pop(question, None)
+        count = 0 if known is None else len(known)
+        if known is None or count < len(self._values):
+            fresh = np.array([answer(value) for value in self._values[count:]], dtype=self._dtype)
+            known = fresh if known is None else np.concatenate((known, fresh))
+        self._known[question] = known  # last in the dict: most recently used
+        if len(self._known) > self._limit:
+            del self._known[next(iter(self._known))]
+        return known

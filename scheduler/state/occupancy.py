@@ -1,0 +1,97 @@
+"""Sparse per-row facts: host ports in use and images present. Most rows have few of either."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from scheduler.model.nodes import Node
+from scheduler.model.podinfo import HostPort
+
+ALL_ADDRESSES = "0.0.0.0"
+
+
+class PortIndex:
+    """Which rows use which host port, by (protocol, port) and then address."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, int], dict[str, Counter[int]]] = {}
+
+    def add(self, row: int, ports: Iterable[HostPort]) -> None:
+        """Count a pod's ports on a row."""
+        for port in ports:
+            addresses = self._rows.setdefault((port.protocol, port.port), {})
+            addresses.setdefault(port.ip, Counter())[row] += 1
+
+    def remove(self, row: int, ports: Iterable[HostPort]) -> None:
+        """Take a pod's ports off a row."""
+        for port in ports:
+            addresses = self._rows[port.protocol, port.port]
+            users = addresses[port.ip]
+            users[row] -= 1
+            if not users[row]:
+                del users[row]
+            if not users:
+                del addresses[port.ip]
+            if not addresses:
+                del self._rows[port.protocol, port.port]
+
+    def conflicts(self, wanted: HostPort) -> Iterator[int]:
+        """Rows on which the port is taken; a row may come more than once."""
+        addresses = self._rows.get((wanted.protocol, wanted.port), {})
+        for ip, users in addresses.items():
+            if ALL_ADDRESSES in (ip, wanted.ip) or ip == wanted.ip:
+                yield from users
+
+
+def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
+    """Whether two pods cannot share a node because of their host ports."""
+    taken = list(used)
+    return any(
+        want.protocol == have.protocol
+        and want.port == have.port
+        and (ALL_ADDRESSES in (want.ip, have.ip) or want.ip == have.ip)
+        for want in wanted
+        for have in taken
+    )
+
+
+class Image:
+    """An image that some node reports: its size, and the rows that have it."""
+
+    __slots__ = ("rows", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self.rows: set[int] = set()
+
+
+class ImageIndex:
+    """Which rows have which image, by its full name."""
+
+    def __init__(self) -> None:
+        self._images: dict[str, Image] = {}
+
+    def get(self, name: str) -> Image | None:
+        """The image of this name, if any node has it."""
+        return self._images.get(name)
+
+    def set(self, row: int, old: Node | None, new: Node | None) -> None:
+        """Replace what a row reports; None stands for nothing."""
+        if old is not None and new is not None and old.status.images == new.status.images:
+            return
+        for name, _ in _images(old):
+            image = self._images.get(name)
+            if image is not None:
+                image.rows.discard(row)
+                if not image.rows:
+                    del self._images[name]
+        for name, size in _images(new):
+            self._images.setdefault(name, Image(size)).rows.add(row)
+
+
+def _images(node: Node | None) -> Iterator[tuple[str, int]]:
+    if node is not None:
+        for image in node.status.images:
+            for name in image.names or ():
+                yield name, image.size_bytes

@@ -1,0 +1,86 @@
+"""Loop lag and collector pauses, on clocks that the tests own."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from scheduler.observe.metrics import Metrics
+from scheduler.observe.runtime import OLD_THRESHOLD, EventLoopLag, GcPauses, freeze_after_sync
+
+
+@pytest.fixture
+def collector_as_it_was() -> Iterator[None]:
+    before = gc.get_threshold()
+    yield
+    gc.unfreeze()
+    gc.set_threshold(*before)
+
+
+class LateSleeper:
+    """A clock and a sleep that overshoots by the given amounts, then is cancelled."""
+
+    def __init__(self, *overshoots: float) -> None:
+        self.now = 0.0
+        self._overshoots = iter(overshoots)
+
+    def clock(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        try:
+            self.now += seconds + next(self._overshoots)
+        except StopIteration:
+            raise asyncio.CancelledError from None
+
+
+async def test_lag_is_what_the_sleep_overshot() -> None:
+    metrics, sleeper, ticks = Metrics(), LateSleeper(0.0, 0.5, 0.25), []
+    lag = EventLoopLag(
+        metrics.loop_lag,
+        interval=1.0,
+        on_tick=lambda: ticks.append(lag.latest),
+        clock=sleeper.clock,
+        sleep=sleeper.sleep,
+    )
+    with pytest.raises(asyncio.CancelledError):
+        await lag.run()
+    assert ticks == [0.0, 0.5, 0.25]
+    assert metrics.registry.get_sample_value("equipoise_event_loop_lag_seconds_count") == 3
+    assert metrics.registry.get_sample_value("equipoise_event_loop_lag_seconds_sum") == 0.75
+
+
+async def test_lag_runs_on_a_real_loop_until_cancelled() -> None:
+    ticked = asyncio.Event()
+    lag = EventLoopLag(Metrics().loop_lag, interval=0.0, on_tick=ticked.set)
+    task = asyncio.create_task(lag.run())
+    await asyncio.wait_for(ticked.wait(), 10)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+def test_pauses_are_observed_by_generation_and_end_with_stop() -> None:
+    metrics, readings = Metrics(), iter([1.0, 1.5])
+    pauses = GcPauses(metrics.gc_pause, clock=lambda: next(readings))
+    gc.disable()
+    pauses.start()
+    try:
+        gc.collect(1)
+    finally:
+        pauses.stop()
+        gc.enable()
+    gc.collect(1)
+    sample = metrics.registry.get_sample_value
+    assert sample("equipoise_gc_pause_seconds_sum", {"generation": "1"}) == 0.5
+    assert sample("equipoise_gc_pause_seconds_count", {"generation": "1"}) == 1
+    assert sample("equipoise_gc_pause_seconds_count", {"generation": "2"}) == 0
+
+
+@pytest.mark.usefixtures("collector_as_it_was")
+def test_freezing_hides_what_is_alive_and_raises_the_threshold() -> None:
+    before = gc.get_freeze_count()
+    freeze_after_sync()
+    assert gc.get_freeze_count() > before
+    assert gc.get_threshold()[2] == OLD_THRESHOLD

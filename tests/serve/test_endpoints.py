@@ -1,0 +1,244 @@
+"""Every path over a real socket: bodies, statuses, headers."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry
+from prometheus_client.openmetrics.parser import (
+    text_string_to_metric_families as parse_openmetrics,
+)
+from prometheus_client.parser import text_string_to_metric_families as parse_text
+
+from scheduler.observe.decisions import Decisions
+from scheduler.observe.metrics import Metrics
+from scheduler.serve.endpoints import MAX_LIMIT, MAX_SCRAPES, Sources, build_app
+from scheduler.serve.guards import NotFound, Unavailable
+from scheduler.serve.health import PING, Check
+from scheduler.serve.server import Server
+
+
+class Scheduler:
+    """What stands behind the endpoints in these tests."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(version="9")
+        self.decisions = Decisions(clock=lambda: 7.0)
+        self.synced = False
+
+    def sources(self) -> Sources:
+        return Sources(
+            registry=self.metrics.registry,
+            version={"version": "9"},
+            live=[PING],
+            ready=[PING, Check("informer-sync", self.sync_failure)],
+            config=lambda: {"kind": "KubeSchedulerConfiguration"},
+            queue=self.queue,
+            nodes=lambda limit: 1 / 0,
+            decisions=self.decisions.latest,
+            explain=self.explain,
+        )
+
+    def sync_failure(self) -> str | None:
+        return None if self.synced else "pods are not listed yet"
+
+    def queue(self, limit: int) -> list[str]:
+        if not self.synced:
+            raise Unavailable("not synced yet")
+        return ["ns/a", "ns/b"][:limit]
+
+    def explain(self, pod: str) -> dict[str, Any]:
+        if pod != "ns/a":
+            raise NotFound(f"pod {pod} is not known")
+        return {"fit": ["n1"]}
+
+
+class Client:
+    """GETs against one server."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session, self._url = session, url
+
+    async def get(self, path: str, method: str = "GET", **headers: str) -> aiohttp.ClientResponse:
+        async with self._session.request(method, self._url + path, headers=headers) as response:
+            await response.read()
+            return response
+
+    async def text(self, path: str) -> tuple[int, str]:
+        response = await self.get(path)
+        return response.status, await response.text()
+
+    async def json(self, path: str, method: str = "GET") -> tuple[int, Any]:
+        response = await self.get(path, method)
+        return response.status, await response.json()
+
+
+@pytest.fixture
+def scheduler() -> Scheduler:
+    return Scheduler()
+
+
+@pytest.fixture
+async def client(scheduler: Scheduler) -> AsyncIterator[Client]:
+    async with (
+        Server(build_app(scheduler.sources())) as server,
+        aiohttp.ClientSession() as session,
+    ):
+        yield Client(session, server.url)
+
+
+async def test_live_while_not_ready(client: Client, scheduler: Scheduler) -> None:
+    assert await client.text("/livez") == (200, "ok")
+    assert await client.text("/healthz") == (200, "ok")
+    status, body = await client.text("/readyz")
+    assert status == 500
+    assert "[-]informer-sync failed: reason withheld" in body
+    scheduler.synced = True
+    assert await client.text("/readyz") == (200, "ok")
+
+
+async def test_probes_can_be_verbose_and_exclude(client: Client) -> None:
+    status, body = await client.text("/readyz?verbose&exclude=informer-sync")
+    assert status == 200
+    assert body == "[+]ping ok\n[+]informer-sync excluded: ok\nreadyz check passed\n"
+
+
+async def test_a_single_check_tells_its_reason(client: Client) -> None:
+    assert await client.text("/readyz/ping") == (200, "ok")
+    assert await client.text("/readyz/informer-sync") == (
+        500,
+        "internal server error: pods are not listed yet\n",
+    )
+    status, body = await client.json("/livez/informer-sync")
+    assert (status, body["error"]["code"]) == (404, 404)
+
+
+async def test_metrics_in_both_formats(client: Client, scheduler: Scheduler) -> None:
+    scheduler.metrics.schedule_attempts.labels("scheduled", "equipoise").inc()
+    plain = await client.get("/metrics")
+    assert plain.headers["Content-Type"].startswith("text/plain")
+    openmetrics = await client.get("/metrics", Accept="application/openmetrics-text;version=1.0.0")
+    assert openmetrics.headers["Content-Type"].startswith("application/openmetrics-text")
+    for families in (
+        parse_text(await plain.text()),
+        parse_openmetrics(await openmetrics.text()),  # type: ignore[no-untyped-call]  # ships no types
+    ):
+        samples = [s for family in families for s in family.samples]
+        labels = {"result": "scheduled", "profile": "equipoise"}
+        assert [
+            (s.labels, s.value) for s in samples if s.name == "scheduler_schedule_attempts_total"
+        ] == [(labels, 1.0)]
+
+
+@pytest.mark.parametrize(
+    "accept",
+    ["application/openmetrics-text;version=abc", "text/plain;version=", "*/*;;=,;", ""],
+)
+async def test_an_odd_accept_header_still_gets_metrics(client: Client, accept: str) -> None:
+    response = await client.get("/metrics", Accept=accept)
+    assert response.status == 200
+    assert "scheduler_preemption_attempts_total" in await response.text()
+
+
+async def test_metrics_are_compressed_when_accepted(client: Client) -> None:
+    assert (await client.get("/metrics")).headers["Content-Encoding"] in ("gzip", "deflate")
+    plain = await client.get("/metrics", **{"Accept-Encoding": "identity"})
+    assert "Content-Encoding" not in plain.headers
+
+
+async def test_pages(client: Client, scheduler: Scheduler) -> None:
+    scheduler.synced = True
+    scheduler.decisions.record("ns/a", "scheduled", node="n1")
+    scheduler.decisions.record("ns/b", "error")
+    assert await client.json("/version") == (200, {"version": "9"})
+    assert await client.json("/configz") == (200, {"kind": "KubeSchedulerConfiguration"})
+    assert await client.json("/api/v1/queue") == (200, ["ns/a", "ns/b"])
+    assert await client.json("/api/v1/queue?limit=1") == (200, ["ns/a"])
+    assert await client.json("/api/v1/explain?pod=ns/a") == (200, {"fit": ["n1"]})
+    status, decisions = await client.json("/api/v1/decisions?limit=1")
+    assert status == 200
+    assert [(d["seq"], d["pod"], d["time"]) for d in decisions] == [(2, "ns/b", 7.0)]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status", "message"),
+    [
+        ("GET", "/nowhere", 404, "no such path: /nowhere"),
+        ("GET", "/livez/", 404, "no such path: /livez/"),
+        ("POST", "/metrics", 405, "only GET, HEAD here"),
+        ("DELETE", "/api/v1/queue", 405, "only GET, HEAD here"),
+        ("GET", "/api/v1/queue", 503, "not synced yet"),
+        ("GET", "/api/v1/explain?pod=ns/x", 404, "pod ns/x is not known"),
+        ("GET", "/api/v1/explain", 400, "pod must be given as namespace/name, not ''"),
+        ("GET", "/api/v1/explain?pod=a/b/c", 400, "namespace/name, not 'a/b/c'"),
+        ("GET", "/api/v1/decisions?limit=0", 400, f"from 1 to {MAX_LIMIT}, not '0'"),
+        ("GET", "/api/v1/decisions?limit=-1", 400, "not '-1'"),
+        ("GET", "/api/v1/decisions?limit=٣", 400, "not '٣'"),
+        ("GET", f"/api/v1/decisions?limit={'9' * 5000}", 400, "limit must be"),
+        ("GET", f"/api/v1/decisions?limit={MAX_LIMIT + 1}", 400, "limit must be"),
+        ("GET", "/api/v1/nodes", 500, "internal error; the log has the details"),
+    ],
+)
+async def test_errors_are_json_and_say_what_is_wrong(
+    client: Client, method: str, path: str, status: int, message: str
+) -> None:
+    got, body = await client.json(path, method)
+    assert got == status
+    assert body["error"]["code"] == status
+    assert message in body["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/livez", "/metrics", "/nowhere", "/api/v1/nodes"])
+async def test_every_answer_has_the_headers(client: Client, path: str) -> None:
+    headers = (await client.get(path)).headers
+    assert headers["X-Content-Type-Options"] == "nosniff"
+    assert headers["Cache-Control"] == "no-store"
+    assert headers["Server"] == "equipoise"
+
+
+async def test_head_has_headers_and_no_body(client: Client) -> None:
+    response = await client.get("/livez", "HEAD")
+    assert response.status == 200
+    assert response.headers["Content-Length"] == "2"
+    # A body after all would be taken for the answer to the next request on this connection.
+    assert await client.text("/livez") == (200, "ok")
+
+
+async def test_endpoints_without_a_source_do_not_exist() -> None:
+    bare = Sources(registry=CollectorRegistry(), version={})
+    async with Server(build_app(bare)) as server, aiohttp.ClientSession() as session:
+        client = Client(session, server.url)
+        for path in ("/configz", "/api/v1/queue", "/api/v1/explain?pod=a/b"):
+            assert (await client.get(path)).status == 404
+        assert (await client.get("/readyz")).status == 200
+
+
+class BlockingCollector:
+    """A collector that does not finish until it is told to."""
+
+    def __init__(self) -> None:
+        self.release = threading.Event()
+
+    def collect(self) -> list[Any]:
+        self.release.wait(30)
+        return []
+
+
+async def test_scrapes_beyond_the_bound_are_refused_while_probes_still_work() -> None:
+    registry, collector = CollectorRegistry(), BlockingCollector()
+    registry.register(collector)
+    async with (
+        Server(build_app(Sources(registry=registry, version={}))) as server,
+        aiohttp.ClientSession() as session,
+    ):
+        client = Client(session, server.url)
+        scrapes = [asyncio.create_task(client.get("/metrics")) for _ in range(MAX_SCRAPES + 1)]
+        refused, _ = await asyncio.wait(scrapes, return_when=asyncio.FIRST_COMPLETED)
+        assert [task.result().status for task in refused] == [503]
+        assert await client.text("/livez") == (200, "ok")
+        collector.release.set()
+        answers = await asyncio.gather(*scrapes)
+        assert sorted(answer.status for answer in answers) == [200] * MAX_SCRAPES + [503]
