@@ -67,10 +67,10 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return f"{self.kind}{ACTION_LABELS.get(self.action, 'Update')}"
 
 
-# kube-scheduler tells a pod that runs from the pod that waits: both are kind Pod for plugins,
-# but hints on a waiting pod's own change see ``Pod`` and others see ``AssignedPod``.
+# Pods that run and pods that wait are told apart in metrics, with kube-scheduler's words; a plugin
+# that listens to ``Pod`` hears of both.
 ASSIGNED_POD = "AssignedPod"
-UNSCHEDULED_POD = "UnscheduledPod"
+UNSCHEDULED_POD = "UnschedulablePod"
 
 
 def node_update(old: Node, new: Node) -> Action | None:

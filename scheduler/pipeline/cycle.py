@@ -58,21 +58,29 @@ class SchedulingLoop:
         self._metrics = metrics
         self._seed = tie_break_seed
         self._clock = clock
+        self._stopped = False
 
     async def run(self) -> None:
-        """Schedule until cancelled."""
-        while True:
+        """Schedule until stopped or cancelled."""
+        while not self._stopped:
             await self._queue.wait()
             await self._bindings.room()
             self.run_slice()
             await asyncio.sleep(0)
 
+    def stop(self) -> None:
+        """Attempt no further pods; what is being bound goes on."""
+        self._stopped = True
+
     def run_slice(self) -> None:
         """Attempt pods until none is left, the slice is over, or too many bindings are open."""
         self._queue.flush()
         end = self._clock() + SLICE_SECONDS
-        while not self._bindings.full and self.schedule_next() and self._clock() < end:
+        while self._may_go_on() and self.schedule_next() and self._clock() < end:
             pass
+
+    def _may_go_on(self) -> bool:
+        return not (self._stopped or self._bindings.full)
 
     def schedule_next(self) -> QueuedPod | None:
         """Attempt the next pod, and return it; None if nobody waits."""

@@ -38,6 +38,7 @@ class NodeResourcesFit:
         args = args or NodeResourcesFitArgs()
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
+        self._state = handle.state
         strategy = args.scoring_strategy or ScoringStrategy("LeastAllocated", CPU_AND_MEMORY)
         self._scorer = AllocationScorer(strategy.resources, _STRATEGIES[strategy.type](strategy))
 
@@ -117,20 +118,16 @@ class NodeResourcesFit:
         )
 
     def _after_pod(self, pod: PodInfo, event: Event) -> Hint:
+        """Room was freed on one node; whether it is enough can be seen there."""
         old, new = event.old, event.new
-        if not isinstance(old, PodInfo):
+        if isinstance(new, PodInfo) and new.uid == pod.uid:
             return Hint.QUEUE
-        if not isinstance(new, PodInfo):
-            held = old.node_name or old.pod.status.nominated_node_name
-            return Hint.QUEUE if held else Hint.SKIP
-        if new.uid == pod.uid:
-            return Hint.QUEUE
-        freed = new.node_name and any(
-            old.requests.get(resource, 0) > new.requests.get(resource, 0)
-            for resource, amount in pod.fit_requests.items()
-            if amount
-        )
-        return Hint.QUEUE if freed else Hint.SKIP
+        row = self._state.row(old.node_name) if isinstance(old, PodInfo) else None
+        return Hint.QUEUE if row is not None and self._has_room(pod, row) else Hint.SKIP
+
+    def _has_room(self, pod: PodInfo, row: int) -> bool:
+        rows = np.array([row], np.intp)
+        return not self.filter(Cycle(pod, self._state), rows).any()
 
     def _after_node(self, pod: PodInfo, event: Event) -> Hint:
         old, new = event.old, event.new

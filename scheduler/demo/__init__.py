@@ -1,0 +1,1 @@
+"""The demo: an embedded cluster, a workload, the scheduler, and a screen to watch them on."""

@@ -1,0 +1,132 @@
+"""Runs the demo: the embedded API server, its kubelets, the workload, and the real daemon."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from scheduler import __version__
+from scheduler.app import Daemon
+from scheduler.config.loading import Configuration
+from scheduler.kube.client import KubeClient
+from scheduler.kube.errors import Conflict, NotFound
+from scheduler.model.pods import Pod
+from scheduler.observe.metrics import Metrics
+from scheduler.sandbox.apiserver import ApiServer
+from scheduler.sandbox.kubelets import Kubelets
+from scheduler.sandbox.workload import APPS, NAMESPACE, nodes, pod, pods, surroundings
+
+_CONCURRENCY = 32
+_POLL_SECONDS = 0.02
+_PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+
+class Demo:
+    """A small world; ``start`` it, feed it, look at it."""
+
+    def __init__(self, api: ApiServer, daemon: Daemon, client: KubeClient, scale: int) -> None:
+        self.api = api
+        self.daemon = daemon
+        self._client = client
+        self._scale = scale
+        self._slots = asyncio.Semaphore(_CONCURRENCY)
+        self.created = 0
+        self._began = 0.0
+
+    @property
+    def scheduler_name(self) -> str:
+        """What the demo's pods ask for."""
+        return next(iter(self.daemon.core.frameworks))
+
+    async def create_nodes(self) -> None:
+        """Create the nodes, and wait until the scheduler knows them all."""
+        wanted = nodes(self._scale)
+        await self._create("/api/v1/nodes", wanted)
+        await _until(lambda: self.daemon.core.state.node_count >= len(wanted))
+
+    async def create_pods(self) -> None:
+        """Create all pods at once, in mixed order, and wait until the scheduler knows them."""
+        self._began = time.perf_counter()
+        wanted = pods(self.scheduler_name, self._scale)
+        random.Random(1).shuffle(wanted)
+        await self._create(_PODS, wanted)
+        self.created += len(wanted)
+        await _until(lambda: len(self.pods()) >= self.created)
+
+    async def settle(self) -> float:
+        """Return when every pod is bound or known not to fit: seconds since the first was made."""
+        core = self.daemon.core
+
+        def settled() -> bool:
+            counts = core.queue.counts()
+            busy = sum(counts[tier] for tier in ("active", "backoff", "error-backoff", "in-flight"))
+            return not busy and not core.state.assumed_count
+
+        await _until(settled)
+        return time.perf_counter() - self._began
+
+    async def churn(self, seconds: float) -> None:
+        """Replace a few pods now and then, as rollouts and crashes do; endless."""
+        choose = random.Random(2)
+        numbers = itertools.count(self.created)
+        while True:
+            await asyncio.sleep(seconds)
+            bound = [p for p in self.pods() if p.spec.node_name]
+            victims = choose.sample(bound, min(len(bound), choose.randint(5, 40)))
+            apps = {app.name: app for app in APPS}
+            for victim in victims:
+                app = apps[victim.metadata.labels["app"]]
+                await self._delete(victim)
+                await self._create(_PODS, [pod(app, next(numbers), self.scheduler_name)])
+
+    def pods(self) -> list[Pod]:
+        """The demo's pods as the scheduler sees them."""
+        return [p for p in self.daemon.pods().values() if p.metadata.namespace == NAMESPACE]
+
+    def bound_by_app(self) -> Counter[str]:
+        """How many pods of each app have a node."""
+        return Counter(p.metadata.labels["app"] for p in self.pods() if p.spec.node_name)
+
+    async def _create(self, path: str, manifests: list[dict[str, Any]]) -> None:
+        async def one(manifest: dict[str, Any]) -> None:
+            async with self._slots:
+                await self._client.request("POST", path, body=manifest)
+
+        await asyncio.gather(*map(one, manifests))
+
+    async def _delete(self, victim: Pod) -> None:
+        with contextlib.suppress(NotFound, Conflict):  # somebody was quicker
+            await self._client.request("DELETE", f"{_PODS}/{victim.metadata.name}")
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    while not condition():  # noqa: ASYNC110  a glance at many counters has no event to wait for
+        await asyncio.sleep(_POLL_SECONDS)
+
+
+@asynccontextmanager
+async def running(config: Configuration, scale: int) -> AsyncIterator[Demo]:
+    """A demo with its servers up and its namespace made; everything is stopped at the end."""
+    metrics = Metrics(__version__)
+    async with ApiServer() as api, Kubelets(api.registry, start_seconds=0.5):
+        client = await KubeClient.connect(metrics=metrics, master=api.url)
+        try:
+            for path, manifest in surroundings():
+                await client.request("POST", path, body=manifest)
+            daemon = Daemon(config, client, metrics)
+            task = asyncio.create_task(daemon.run(), name="daemon")
+            try:
+                await daemon.until_synced()
+                yield Demo(api, daemon, client, scale)
+            finally:
+                daemon.stop()
+                await task
+        finally:
+            await client.close()

@@ -1,0 +1,51 @@
+"""What people may look at: the queue, the nodes, a verdict, as plain values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from scheduler.assembly import Core
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Pod
+from scheduler.pipeline import explanation
+
+
+class UnknownPod(LookupError):
+    """Nobody has heard of this pod."""
+
+
+def queue(core: Core, limit: int) -> dict[str, Any]:
+    """How many pods wait in each tier, and the first of them, best first."""
+    entries = core.queue.snapshot()[:limit]
+    return {"counts": core.queue.counts(), "pods": msgspec.to_builtins(entries)}
+
+
+def nodes(core: Core, limit: int) -> dict[str, Any]:
+    """Each node's row: what it offers, what is taken, what keeps pods away."""
+    names = sorted(core.state.names())
+    return {"count": len(names), "nodes": [core.state.describe(name) for name in names[:limit]]}
+
+
+def decisions(core: Core, limit: int) -> dict[str, Any]:
+    """The latest decisions, newest first."""
+    return {"decisions": msgspec.to_builtins(core.decisions.latest(limit))}
+
+
+def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, Any]:
+    """The verdict of every node for a pod, as if it were scheduled now.
+
+    A pod that is on a node already is judged as a newcomer beside itself.
+    """
+    pod = pods.get(key)
+    if pod is None:
+        raise UnknownPod(key)
+    framework = core.frameworks.get(pod.spec.scheduler_name)
+    if framework is None:
+        names = ", ".join(sorted(core.frameworks))
+        raise UnknownPod(f"{key} asks for scheduler {pod.spec.scheduler_name!r}, not for {names}")
+    waiting = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
+    answer = explanation.explain(framework, core.state, PodInfo(waiting), core.seed)
+    return {**answer, "boundTo": pod.spec.node_name or None}

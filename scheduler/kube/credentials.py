@@ -1,0 +1,259 @@
+"""Where the API server is and who we are, renewed as tokens and certificates rotate.
+
+kubernetes_asyncio reads kubeconfig files (contexts, merging, exec plugins, OIDC) and the in-cluster
+service account; nothing else in the project knows that package. Its import costs half a second, so
+it happens when a cluster is looked for and not before.
+"""
+
+import asyncio
+import os
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Protocol
+
+from scheduler.kube.errors import ClusterUnreachable, Unreachable
+from scheduler.kube.timestamps import utc_now
+from scheduler.observe.logs import get_logger
+
+log = get_logger(__name__)
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+# Projected tokens are replaced well before they expire, so a minute-old copy is always good.
+TOKEN_FILE_SECONDS = 60.0
+# Exec plugins are asked again a little before the expiry they state.
+EXPIRY_SKEW_SECONDS = 30.0
+# How soon a source is asked again that failed, or whose credentials are good for a moment only.
+RENEW_RETRY_SECONDS = 10.0
+# An exec plugin may open a browser or wait for a prompt, but not forever.
+LOAD_TIMEOUT_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """One answer to "how do I reach the API server": all that a request needs besides its path."""
+
+    server: str
+    authorization: str | None = None
+    tls: ssl.SSLContext | bool = True
+    server_hostname: str | None = None
+    proxy: str | None = None
+
+
+class Source(Protocol):
+    """A place that credentials come from."""
+
+    name: str
+
+    async def load(self) -> tuple[Any, float | None]:
+        """A kubernetes_asyncio Configuration, and for how many seconds it is good if known."""
+
+
+class KubeconfigSource:
+    """One kubeconfig file, or several joined with ``:`` as $KUBECONFIG allows."""
+
+    def __init__(
+        self, path: str, context: str | None, wall: Callable[[], datetime] = utc_now
+    ) -> None:
+        self.name = f"kubeconfig {path}" + (f" (context {context})" if context else "")
+        self._path = path
+        self._context = context
+        self._wall = wall
+
+    async def load(self) -> tuple[Any, float | None]:
+        """Read the files again from scratch: exec plugins cache for themselves when they want."""
+        from kubernetes_asyncio.client import Configuration
+        from kubernetes_asyncio.config import load_kube_config
+
+        if not any(os.path.exists(p) for p in self._path.split(os.pathsep) if p):  # noqa: ASYNC240  because a stat of a local file takes microseconds
+            raise FileNotFoundError("no such file")
+        configuration = Configuration()
+        loader = await load_kube_config(
+            config_file=self._path,
+            context=self._context,
+            client_configuration=configuration,
+            # A scheduler has no business writing into its user's kubeconfig.
+            persist_config=False,
+        )
+        return configuration, self._good_for(loader)
+
+    def _good_for(self, loader: Any) -> float | None:
+        expiry: datetime | None = getattr(loader, "exec_plugin_expiry", None)
+        if expiry is not None:
+            left = (expiry - self._wall()).total_seconds() - EXPIRY_SKEW_SECONDS
+            return max(RENEW_RETRY_SECONDS, left)
+        # The loader has no public way to ask which kind of user it found.
+        user = loader._user
+        return TOKEN_FILE_SECONDS if user is not None and "tokenFile" in user else None
+
+
+class InClusterSource:
+    """The service account that a kubelet mounts into our pod; its token rotates on disk."""
+
+    name = "in-cluster service account"
+
+    def __init__(self, directory: Path, environ: Mapping[str, str]) -> None:
+        self._directory = directory
+        self._environ = environ
+
+    async def load(self) -> tuple[Any, float | None]:
+        """Read host, token and CA again."""
+        from kubernetes_asyncio.client import Configuration
+        from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
+
+        configuration = Configuration()
+        InClusterConfigLoader(
+            token_filename=str(self._directory / "token"),
+            cert_filename=str(self._directory / "ca.crt"),
+            try_refresh_token=False,
+            environ=dict(self._environ),
+        ).load_and_set(configuration)
+        return configuration, TOKEN_FILE_SECONDS
+
+
+class MasterSource:
+    """Only an address, as with ``--master`` against a local proxy."""
+
+    def __init__(self, master: str) -> None:
+        self.name = f"master {master}"
+
+    async def load(self) -> tuple[Any, float | None]:
+        """An empty configuration; the address is filled in by `Credentials`."""
+        from kubernetes_asyncio.client import Configuration
+
+        return Configuration(), None
+
+
+def find_source(
+    kubeconfig: str | None,
+    context: str | None,
+    master: str | None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    service_account: Path = SERVICE_ACCOUNT,
+) -> Source:
+    """The first that exists of: the given kubeconfig, $KUBECONFIG, ~/.kube/config, in-cluster.
+
+    What the user names is not replaced by a fallback: a typo must not lead to another cluster.
+    """
+    if named := kubeconfig or environ.get("KUBECONFIG"):
+        return KubeconfigSource(named, context)
+    default = Path(environ.get("HOME") or "/", ".kube", "config")
+    if default.exists():
+        return KubeconfigSource(str(default), context)
+    if environ.get("KUBERNETES_SERVICE_HOST") or (service_account / "token").exists():
+        return InClusterSource(service_account, environ)
+    if master:
+        return MasterSource(master)
+    raise ClusterUnreachable(
+        [
+            "--kubeconfig: not given",
+            "$KUBECONFIG: not set",
+            f"{default}: no such file",
+            f"in-cluster service account: no {service_account}/token",
+        ]
+    )
+
+
+class Credentials:
+    """The current `Access`, kept fresh. Renewals are single-flight: callers share one load."""
+
+    def __init__(
+        self,
+        source: Source,
+        master: str | None = None,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.source = source
+        self._master = master
+        self._clock = clock
+        self._access: Access | None = None
+        self._stale_at: float | None = None
+        self._tls_key: tuple[object, ...] | None = None
+        self._loading: asyncio.Task[Access] | None = None
+
+    async def current(self) -> Access:
+        """What to use for the next request. No I/O unless the credentials came of age."""
+        access = self._access
+        if access is None:
+            return await self.renew(None)
+        if self._stale_at is None or self._clock() < self._stale_at:
+            return access
+        try:
+            return await self.renew(access)
+        except Unreachable as error:
+            # They were renewed ahead of time; the server has the last word on the old ones.
+            log.warning("Credentials not renewed, keeping the old ones", error=str(error))
+            self._stale_at = self._clock() + RENEW_RETRY_SECONDS
+            return access
+
+    async def renew(self, rejected: Access | None) -> Access:
+        """Credentials other than `rejected`; raises Unreachable when their source fails.
+
+        A caller that is cancelled does not end the load: a slow exec plugin would never finish
+        if each request with a short deadline began it anew.
+        """
+        if self._access is not None and self._access is not rejected:
+            return self._access
+        if self._loading is None:
+            self._loading = asyncio.create_task(self._load())
+            self._loading.add_done_callback(self._loaded)
+        return await asyncio.shield(self._loading)
+
+    def close(self) -> None:
+        """End a load that is under way."""
+        if self._loading is not None:
+            self._loading.cancel()
+
+    async def _load(self) -> Access:
+        try:
+            async with asyncio.timeout(LOAD_TIMEOUT_SECONDS):
+                configuration, good_for = await self.source.load()
+            self._access = self._access_from(configuration)
+        except Exception as error:  # the loaders raise whatever their parsers raise
+            raise Unreachable(f"{self.source.name}: {str(error) or repr(error)}") from error
+        self._stale_at = None if good_for is None else self._clock() + good_for
+        return self._access
+
+    def _loaded(self, task: asyncio.Task[Access]) -> None:
+        self._loading = None
+        if not task.cancelled():
+            task.exception()  # who still waits gets it; if nobody does, it is not news
+
+    def _access_from(self, configuration: Any) -> Access:
+        token = configuration.api_key.get("BearerToken")
+        server: str = self._master or configuration.host
+        return Access(
+            server=server.rstrip("/"),
+            # Token files end in a newline, which must not reach the header.
+            authorization=token.strip() if token else None,
+            tls=self._tls(configuration) if server.startswith("https") else True,
+            server_hostname=configuration.tls_server_name,
+            proxy=configuration.proxy,
+        )
+
+    def _tls(self, configuration: Any) -> ssl.SSLContext | bool:
+        # Connections are pooled by context, so the same files must give the same context.
+        files = (configuration.ssl_ca_cert, configuration.cert_file, configuration.key_file)
+        key = (configuration.verify_ssl, *(Path(f).read_bytes() if f else None for f in files))
+        if key != self._tls_key or self._access is None:
+            self._tls_key = key
+            return _tls_context(configuration)
+        return self._access.tls
+
+
+def _tls_context(configuration: Any) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    # Python 3.13 turned strict mode on; many clusters' own CAs lack the extensions it wants.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,161 @@
+"""From bytes of lists and watches to structs, quickly, and past objects that make no sense.
+
+An event is decoded in two steps: an envelope that leaves the object as raw bytes, then the object
+into the struct of its kind. So one malformed object costs itself and not the stream.
+"""
+
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+
+from scheduler.kube.errors import KubeError
+from scheduler.model.objects import ObjectMeta, from_dict
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Metrics
+
+log = get_logger(__name__)
+
+# Far above what etcd stores in one object (1.5 MB by default); beyond, the stream is broken.
+MAX_LINE_BYTES = 64 * 1024 * 1024
+# How many undecodable versions are remembered so that each is logged once.
+MAX_REMEMBERED = 1024
+# What decoding raises for bad input; objects can be nested deeper than a decoder follows.
+UNREADABLE = (msgspec.DecodeError, RecursionError)
+
+
+class KubeObject(Protocol):
+    """Any struct of `scheduler.model.objects` that has metadata."""
+
+    @property
+    def metadata(self) -> ObjectMeta:
+        """Name, namespace, uid and resource version."""
+
+
+T = TypeVar("T", bound=KubeObject)
+
+
+class WatchEvent(msgspec.Struct, gc=False):
+    """One line of a watch, its object still raw."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class ListMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Where a list stands, and how to get its next page."""
+
+    resource_version: str = ""
+    next_token: str = msgspec.field(default="", name="continue")
+
+
+class Page(msgspec.Struct, gc=False):
+    """One page of a list, its items still raw. Go writes an empty list as null."""
+
+    metadata: ListMeta = ListMeta()
+    items: list[msgspec.Raw] | None = None
+
+
+class Identity(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Who an object is, when nothing else of it can be read."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``, or the bare name of a cluster-scoped object."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class _Identified(msgspec.Struct, gc=False):
+    metadata: Identity = Identity()
+
+
+class LineTooLong(KubeError):
+    """A line of a watch that cannot be an object."""
+
+    retriable = True
+
+
+class LineSplitter:
+    """Cuts chunks into whole lines and keeps the rest. Copies each byte at most twice."""
+
+    def __init__(self, limit: int = MAX_LINE_BYTES) -> None:
+        self._limit = limit
+        self._pending: list[bytes] = []
+        self._size = 0
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that `chunk` completes, without their newlines."""
+        cut = chunk.rfind(b"\n")
+        if cut < 0:
+            self._keep(chunk)
+            return []
+        self._pending.append(chunk[:cut])
+        lines = b"".join(self._pending).split(b"\n")
+        self._pending.clear()
+        self._size = 0
+        self._keep(chunk[cut + 1 :])
+        return lines
+
+    def _keep(self, rest: bytes) -> None:
+        self._size += len(rest)
+        if self._size > self._limit:
+            raise LineTooLong(f"a line of a watch is longer than {self._limit} bytes")
+        if rest:
+            self._pending.append(rest)
+
+
+class ObjectDecoder(Generic[T]):
+    """Decodes objects of one kind; says once for each version what it could not decode."""
+
+    def __init__(self, kind: str, type_: type[T], metrics: Metrics) -> None:
+        self._kind = kind
+        self._type = type_
+        self._decoder = msgspec.json.Decoder(type_)
+        self._identities = msgspec.json.Decoder(_Identified)
+        self._errors = metrics.watch_decode_errors
+        self._logged: dict[tuple[str, str], None] = {}
+
+    def decode(self, raw: msgspec.Raw) -> T | Identity:
+        """The object; or, counted and logged, who it is when it does not decode."""
+        try:
+            return self._decoder.decode(raw)
+        except UNREADABLE:
+            return self._decode_slowly(raw)
+
+    def identify(self, raw: msgspec.Raw) -> Identity:
+        """Who the object is, from its metadata alone."""
+        try:
+            return self._identities.decode(raw).metadata
+        except UNREADABLE:
+            return Identity()
+
+    def skip(self, identity: Identity, error: str) -> None:
+        """Count an object that is passed over; log it if this version was not logged before."""
+        self._errors.labels(self._kind).inc()
+        version = (identity.key, identity.resource_version)
+        if version in self._logged:
+            return
+        if len(self._logged) >= MAX_REMEMBERED:
+            del self._logged[next(iter(self._logged))]
+        self._logged[version] = None
+        log.warning(
+            "Object does not decode, skipped",
+            kind=self._kind,
+            object=identity.key,
+            resourceVersion=identity.resource_version,
+            error=error,
+        )
+
+    def _decode_slowly(self, raw: msgspec.Raw) -> T | Identity:
+        # Explicit nulls, legal for what may be absent, come only from unusual writers: they are
+        # worth a second pass over few objects, not optional types all over the structs.
+        try:
+            return from_dict(msgspec.json.decode(raw), self._type)
+        except UNREADABLE as error:
+            identity = self.identify(raw)
+            self.skip(identity, str(error))
+            return identity

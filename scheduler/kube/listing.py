@@ -1,0 +1,33 @@
+"""All objects of a kind as they are now, past every cache of ours."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from scheduler.kube.client import KubeClient
+from scheduler.kube.decoding import UNREADABLE, KubeObject, Page
+from scheduler.kube.watch import PAGE_SIZE, Resource
+
+T = TypeVar("T", bound=KubeObject)
+
+
+async def list_all(client: KubeClient, resource: Resource[T]) -> list[T]:
+    """Read a resource page by page; an object that does not decode is left out."""
+    objects: list[T] = []
+    token = ""
+    while True:
+        params = {**resource.params, "limit": str(PAGE_SIZE)}
+        if token:
+            params["continue"] = token
+        body = await client.request("GET", resource.path, params=params)
+        page = msgspec.json.decode(body, type=Page)
+        for raw in page.items or ():
+            try:
+                objects.append(msgspec.json.decode(raw, type=resource.type))
+            except UNREADABLE:
+                continue
+        token = page.metadata.next_token
+        if not token:
+            return objects

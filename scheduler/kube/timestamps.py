@@ -1,0 +1,13 @@
+"""Time as Kubernetes writes it: RFC 3339 in UTC with six digits (`metav1.MicroTime`)."""
+
+from datetime import UTC, datetime
+
+
+def utc_now() -> datetime:
+    """The wall clock. Only for what people read: durations are measured on monotonic clocks."""
+    return datetime.now(UTC)
+
+
+def micro_time(moment: datetime) -> str:
+    """``2026-01-31T12:00:00.000000Z``: always six digits, which the API server insists on."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,249 @@
+"""Writes of the scheduling path: bindings and pod status, bounded, retried, and stoppable at once.
+
+A write whose answer is lost may have happened. For a binding that matters: before a pod is said to
+be unbound, the pod itself is read, and what it says is the outcome.
+"""
+
+import asyncio
+import enum
+import random
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+import msgspec
+
+from scheduler.kube.client import JSON, STRATEGIC_MERGE_PATCH, KubeClient
+from scheduler.kube.errors import (
+    Ambiguous,
+    ApiError,
+    Conflict,
+    KubeError,
+    NotFound,
+    ServerError,
+    WritesStopped,
+)
+from scheduler.kube.pacing import Backoff
+
+WRITE_TIMEOUT_SECONDS = 10.0
+
+
+class Binding(enum.Enum):
+    """How an attempt to bind a pod ended."""
+
+    BOUND = "bound"
+    ELSEWHERE = "bound to another node"
+    GONE = "deleted, or replaced by a pod of the same name"
+    REFUSED = "refused by the API server"
+    FAILED = "not bound"
+    UNKNOWN = "unknown: the API server stopped answering"
+
+
+@dataclass(frozen=True, slots=True)
+class BindOutcome:
+    """The end of one binding. `message` is for people, `node` is where the pod is bound if it is.
+
+    After UNKNOWN the pod may be bound: keep its reservation until a watch event tells.
+    """
+
+    result: Binding
+    message: str = ""
+    node: str = ""
+
+    @property
+    def bound(self) -> bool:
+        """Whether the pod is bound to the node we asked for."""
+        return self.result is Binding.BOUND
+
+
+class _PodMeta(msgspec.Struct, gc=False, rename="camel"):
+    uid: str = ""
+    deletion_timestamp: str | None = None
+
+
+class _PodSpec(msgspec.Struct, gc=False, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct, gc=False):
+    metadata: _PodMeta
+    spec: _PodSpec
+
+
+class ApiWriter:
+    """All writes of one scheduler. At most `concurrency` bindings and patches are in flight.
+
+    Each gets at most `attempts` requests within `deadline` seconds. Cancelling a call leaves its
+    effect undecided, as a lost answer does.
+    """
+
+    def __init__(
+        self,
+        client: KubeClient,
+        *,
+        concurrency: int = 64,
+        attempts: int = 12,
+        deadline: float = 60.0,
+        clock: Callable[[], float] = time.monotonic,
+        rng: Callable[[], float] = random.random,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._client = client
+        self._slots = asyncio.Semaphore(concurrency)
+        self._attempts = attempts
+        self._deadline = deadline
+        self._clock = clock
+        self._rng = rng
+        self._sleep = sleep
+        self._stopped = False
+        self._in_flight: set[asyncio.Timeout] = set()
+
+    def stop(self) -> None:
+        """Stop writing, for good: calls in flight are cancelled, they and later ones raise."""
+        if self._stopped:
+            return
+        self._stopped = True
+        now = asyncio.get_running_loop().time()
+        for scope in self._in_flight:
+            scope.reschedule(now)
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome:
+        """Bind the pod with this uid to `node`; raises nothing but WritesStopped."""
+        async with self._permitted(), self._slots:
+            return await self._bind(namespace, name, uid, node)
+
+    async def patch_pod_status(
+        self, namespace: str, name: str, patch: Mapping[str, object], uid: str = ""
+    ) -> None:
+        """Merge `patch` (``{"status": …}``) into the pod; Invalid if it has another `uid` by now.
+
+        The same patch twice does no harm, so lost answers are simply retried. Raises KubeError.
+        """
+        body = {**patch, "metadata": {"uid": uid}} if uid else patch
+        path = f"{pod_path(namespace, name)}/status"
+        budget = self._budget()
+        async with self._permitted(), self._slots:
+            while True:
+                try:
+                    await self._request("PATCH", path, body, STRATEGIC_MERGE_PATCH)
+                except KubeError as error:
+                    if not await budget.allows_retry(error):
+                        raise
+                else:
+                    return
+
+    async def send(self, method: str, path: str, body: object, content_type: str = JSON) -> None:
+        """One request, tried once, outside the slots of bindings. Raises KubeError."""
+        async with self._permitted():
+            await self._request(method, path, body, content_type)
+
+    async def _bind(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome:
+        path = pod_path(namespace, name)
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": namespace, "name": name, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        budget = self._budget()
+        in_doubt = False
+        while True:
+            try:
+                await self._request("POST", f"{path}/binding", body)
+                return BindOutcome(Binding.BOUND, node=node)
+            except NotFound as error:
+                return BindOutcome(Binding.GONE, str(error))
+            except KubeError as error:
+                trouble = error
+            if isinstance(trouble, Ambiguous | Conflict | ServerError):
+                # This try may have bound the pod, or an earlier one, or somebody else. Should a
+                # lost request still arrive later, it binds to the node that we retry with; if we
+                # give up instead, the watch tells.
+                try:
+                    if settled := await self._read_back(path, uid, node):
+                        return settled
+                    in_doubt = False
+                except KubeError as error:
+                    trouble, in_doubt = error, True
+            elif not trouble.retriable:
+                return BindOutcome(Binding.REFUSED, str(trouble))
+            if not await budget.allows_retry(trouble):
+                result = Binding.UNKNOWN if in_doubt else Binding.FAILED
+                return BindOutcome(result, str(trouble))
+
+    async def _read_back(self, path: str, uid: str, node: str) -> BindOutcome | None:
+        """How the pod itself says its binding ended, None if it is there and unbound."""
+        try:
+            pod = msgspec.json.decode(await self._request("GET", path), type=_Pod)
+        except NotFound as error:
+            return BindOutcome(Binding.GONE, str(error))
+        except msgspec.DecodeError as error:
+            raise Ambiguous(f"the pod cannot be read: {error}") from error
+        if pod.metadata.uid != uid:
+            return BindOutcome(Binding.GONE, "the pod was replaced by one of the same name")
+        if pod.spec.node_name == node:
+            return BindOutcome(Binding.BOUND, node=node)
+        if pod.spec.node_name:
+            message = f"the pod is already bound to node {pod.spec.node_name}"
+            return BindOutcome(Binding.ELSEWHERE, message, pod.spec.node_name)
+        if pod.metadata.deletion_timestamp:
+            return BindOutcome(Binding.GONE, "the pod is being deleted")
+        return None
+
+    async def _request(
+        self, method: str, path: str, body: object = None, content_type: str = JSON
+    ) -> bytes:
+        return await self._client.request(
+            method, path, body=body, content_type=content_type, timeout=WRITE_TIMEOUT_SECONDS
+        )
+
+    def _budget(self) -> "_Budget":
+        return _Budget(
+            self._attempts,
+            self._clock() + self._deadline,
+            Backoff(0.1, 5.0, rng=self._rng),
+            self._clock,
+            self._sleep,
+        )
+
+    @asynccontextmanager
+    async def _permitted(self) -> AsyncIterator[None]:
+        """Let the block run until `stop`, which ends it wherever it waits."""
+        if self._stopped:
+            raise WritesStopped("writes have been stopped")
+        try:
+            async with asyncio.timeout(None) as scope:
+                self._in_flight.add(scope)
+                try:
+                    yield
+                finally:
+                    self._in_flight.discard(scope)
+        except TimeoutError as error:
+            raise WritesStopped("writes were stopped in the middle of one") from error
+
+
+@dataclass(slots=True)
+class _Budget:
+    """How often and how long one write may still be tried."""
+
+    attempts: int
+    deadline: float
+    backoff: Backoff
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+
+    async def allows_retry(self, error: KubeError) -> bool:
+        """Wait for the next try, at least as long as the server asked; False: give up."""
+        self.attempts -= 1
+        asked = error.retry_after if isinstance(error, ApiError) else None
+        delay = max(self.backoff.next(), asked or 0.0)
+        if not error.retriable or self.attempts <= 0 or self.clock() + delay >= self.deadline:
+            return False
+        await self.sleep(delay)
+        return True
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Where the API server keeps a pod."""
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
