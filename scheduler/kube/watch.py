@@ -1,8 +1,8 @@
 """A local copy of one resource, kept by list and watch, that reports every change once, in order.
 
-            ┌──────────────── position lost: 410, or the server refuses it ───────────────┐
+            ┌────────────── position in doubt: 410, refused, silence ─────────────────────┐
             ▼                                                                              │
-    ┌──────────────┐  all pages taken   ┌────────────────┐   ended, cut, silent     ┌──────┴─────┐
+    ┌──────────────┐  all pages taken   ┌────────────────┐   ended, cut, refused    ┌──────┴─────┐
     │ list (pages) ├───────────────────►│ watch position ├─────────────────────────►│ back off   │
     └──────────────┘  `synced` is set   └────────────────┘◄─────────────────────────┴────────────┘
                                                               position still good
@@ -141,8 +141,7 @@ class Reflector(Generic[T]):
             self._lose_all()
             log.debug("Resource is not there, looking again later", kind=resource.kind)
             return "absent", self._after_absence.next()
-        if isinstance(error, ApiError) and not _is_overload(error):
-            # An answer that refuses us may refuse our position: only a list gives a new one.
+        if _doubts_position(error):
             self._position = ""
         reason, delay = _reason(error), self._after_trouble.next()
         report = log.debug if isinstance(error, Gone | Silent) else log.warning
@@ -276,8 +275,15 @@ class Reflector(Generic[T]):
             self._on_changes(changes)
 
 
-def _is_overload(error: ApiError) -> bool:
-    return isinstance(error, TooManyRequests) or error.status == 503
+def _doubts_position(error: Exception) -> bool:
+    """Whether only a list can help: the server refuses our position, or has nothing to say to it.
+
+    A server whose etcd was restored from a backup stays silent on positions of its lost future.
+    """
+    if isinstance(error, ApiError):
+        overloaded = isinstance(error, TooManyRequests) or error.status == 503
+        return not overloaded
+    return isinstance(error, Silent)
 
 
 def _reason(error: Exception) -> str:

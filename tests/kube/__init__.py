@@ -1,0 +1,1 @@
+"""Tests of the edge to the API server."""

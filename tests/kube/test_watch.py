@@ -1,0 +1,283 @@
+"""List and watch against a scripted server: every change once, in order, whatever happens."""
+
+import asyncio
+
+import pytest
+
+from scheduler.kube.errors import (
+    Ambiguous,
+    ApiError,
+    Forbidden,
+    Gone,
+    Invalid,
+    NotFound,
+    ServerError,
+    Silent,
+    TooManyRequests,
+    Unreachable,
+)
+from scheduler.kube.watch import Change, Resource
+from scheduler.model.objects import Pod
+
+from .support import sample
+from .watch_support import (
+    PODS,
+    ScriptedServer,
+    Watched,
+    bookmark,
+    line,
+    page,
+    play,
+    pod,
+    running,
+)
+
+OPTIONAL = Resource("Pod", PODS.path, Pod, optional=True)
+EXPIRED = line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+
+
+async def test_pages_are_listed_one_after_the_other_and_then_watched() -> None:
+    watched, server = await play(
+        [page(pod("x", 1), pod("y", 2), version=5, token="t"), page(pod("z", 3), version=5)], []
+    )
+    assert watched.batches == [["+x@1", "+y@2"], ["+z@3"]]
+    assert watched.reflector.synced.is_set()
+    assert server.list_params == [{"limit": "500"}, {"limit": "500", "continue": "t"}]
+    assert server.watch_params[0] == {
+        "watch": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersion": "5",
+        "timeoutSeconds": "450",
+    }
+
+
+async def test_selectors_go_with_lists_and_watches() -> None:
+    resource = Resource("Pod", PODS.path, Pod, {"fieldSelector": "spec.nodeName="})
+    _, server = await play([page()], [], resource)
+    assert server.list_params[0]["fieldSelector"] == "spec.nodeName="
+    assert server.watch_params[0]["fieldSelector"] == "spec.nodeName="
+
+
+async def test_events_become_changes_one_batch_for_each_chunk() -> None:
+    watched, _ = await play(
+        [page(pod("x", 1), version=1)],
+        [
+            [
+                line("MODIFIED", pod("x", 2)) + line("ADDED", pod("y", 3)),
+                line("DELETED", pod("x", 4)),
+            ]
+        ],
+    )
+    assert watched.batches == [["+x@1"], ["x@1>2", "+y@3"], ["-x@2"]]
+    assert watched.known == {"a/y": "3"}
+
+
+async def test_a_line_may_arrive_in_pieces() -> None:
+    whole = line("ADDED", pod("x", 2))
+    watched, _ = await play([page(version=1)], [[whole[:10], whole[10:30], whole[30:]]])
+    assert watched.reported == ["+x@2"]
+
+
+async def test_an_event_that_is_already_known_changes_nothing() -> None:
+    watched, _ = await play([page(pod("x", 2), version=2)], [[line("ADDED", pod("x", 2))]])
+    assert watched.reported == ["+x@2"]
+
+
+async def test_a_new_uid_under_the_same_name_is_a_deletion_and_an_addition() -> None:
+    watched, _ = await play(
+        [page(pod("x", 1, uid="one"), version=1)], [[line("ADDED", pod("x", 2, uid="two"))]]
+    )
+    assert watched.batches == [["+x@1"], ["-x@1", "+x@2"]]
+
+
+@pytest.mark.parametrize(
+    ("event", "position"),
+    [
+        (line("ADDED", pod("y", 7)), "7"),
+        (line("DELETED", pod("x", 8)), "8"),
+        (bookmark(9), "9"),
+        (line("MODIFIED", {**pod("x", 10), "spec": []}), "10"),
+    ],
+    ids=["addition", "deletion", "bookmark", "object that does not decode"],
+)
+async def test_the_next_watch_begins_after_the_last_event(event: bytes, position: str) -> None:
+    _, server = await play([page(pod("x", 1), version=1)], [[event]])
+    assert [params["resourceVersion"] for params in server.watch_params] == ["1", position]
+    assert len(server.list_params) == 1
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Unreachable("down"), "unreachable"),
+        (Ambiguous("reset"), "cut"),
+        (TooManyRequests(429), "refused"),
+        (ServerError(503), "refused"),
+    ],
+)
+async def test_trouble_on_the_way_keeps_the_position(error: Exception, reason: str) -> None:
+    watched, server = await play([page(version=1)], [[bookmark(3), error], error])
+    assert [params["resourceVersion"] for params in server.watch_params] == ["1", "3", "3"]
+    assert watched.restarts(reason) == 2
+    assert watched.clock.slept == [0.5, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (Gone(410), "gone"),
+        (Invalid(400), "refused"),
+        (ServerError(504, "Timeout", "Too large resource version"), "refused"),
+        (Silent("quiet"), "silent"),
+    ],
+)
+async def test_a_position_in_doubt_leads_to_a_new_list(error: Exception, reason: str) -> None:
+    watched, server = await play([page(version=1), page(version=20)], [error])
+    assert len(server.list_params) == 2
+    assert server.watch_params[-1]["resourceVersion"] == "20"
+    assert watched.restarts(reason) == 1
+
+
+async def test_after_410_the_difference_is_reported_and_nothing_else() -> None:
+    same, changed, gone = pod("same", 1), pod("changed", 2), pod("gone", 3)
+    replaced = pod("replaced", 4, uid="one")
+    watched, _ = await play(
+        [
+            page(same, changed, gone, replaced, version=4),
+            page(same, pod("changed", 11), pod("replaced", 12, uid="two"), pod("new", 13)),
+        ],
+        [[EXPIRED]],
+    )
+    assert watched.batches[1:] == [
+        ["changed@2>11", "-replaced@4", "+replaced@12", "+new@13"],
+        ["-gone@3"],
+    ]
+    assert watched.restarts("gone") == 1
+    assert set(watched.known) == {"a/same", "a/changed", "a/replaced", "a/new"}
+
+
+async def test_events_before_an_error_in_the_same_chunk_are_not_lost() -> None:
+    watched, _ = await play(
+        [page(version=1), page(pod("x", 2), version=2)], [[line("ADDED", pod("x", 2)) + EXPIRED]]
+    )
+    assert watched.reported == ["+x@2"]
+
+
+async def test_an_expired_continue_token_leads_to_one_whole_list() -> None:
+    watched, server = await play(
+        [
+            page(pod("x", 1), pod("y", 1), version=5, token="t"),
+            Gone(410),
+            page(pod("x", 1), pod("z", 7), version=9),
+        ],
+        [],
+    )
+    assert server.list_params[1:] == [{"limit": "500", "continue": "t"}, {}]
+    assert watched.reported == ["+x@1", "+y@1", "+z@7", "-y@1"]
+    assert server.watch_params[0]["resourceVersion"] == "9"
+
+
+async def test_a_list_that_fails_is_begun_again() -> None:
+    watched, _ = await play([Unreachable("down"), page(pod("x", 1))], [])
+    assert watched.reported == ["+x@1"]
+    assert watched.clock.slept == [0.5]
+
+
+async def test_an_empty_list_may_be_null() -> None:
+    watched, _ = await play([b'{"metadata": {"resourceVersion": "1"}, "items": null}'], [])
+    assert watched.reflector.synced.is_set()
+
+
+async def test_a_stream_that_ends_after_events_is_reopened_at_once() -> None:
+    watched, _ = await play([page()], [[bookmark(2)], [bookmark(3)]])
+    assert watched.restarts("ended") == 2
+    assert watched.clock.slept == []
+
+
+async def test_a_server_that_ends_streams_at_once_is_asked_ever_more_slowly() -> None:
+    watched, _ = await play([page()], [[], [], [], [bookmark(2)], []])
+    assert watched.clock.slept == [0.5, 1.0, 2.0, 0.5]
+
+
+@pytest.mark.parametrize("garbage", [b"<html>\n", b'{"type": 5}\n', b'{"type": "ADDED"}\n'])
+async def test_a_garbled_stream_is_reopened(garbage: bytes) -> None:
+    watched, server = await play([page(version=1)], [[bookmark(2), garbage]])
+    assert watched.restarts("garbled") == 1
+    assert server.watch_params[-1]["resourceVersion"] == "2"
+
+
+BROKEN = {**pod("x", 9), "spec": {"nodeName": 5}}
+
+
+async def test_an_object_that_does_not_decode_is_skipped_and_others_are_not() -> None:
+    watched, _ = await play([page(BROKEN, pod("y", 1))], [[line("ADDED", BROKEN)]])
+    assert watched.reported == ["+y@1"]
+    assert sample(watched.metrics, "equipoise_watch_decode_errors_total", kind="Pod") == 2
+
+
+async def test_an_object_nested_too_deeply_is_skipped_and_others_are_not() -> None:
+    deep = b'{"type": "ADDED", "object": ' + b"[" * 5000 + b"]" * 5000 + b"}\n"
+    watched, _ = await play([page()], [[deep + line("ADDED", pod("y", 1))]])
+    assert watched.reported == ["+y@1"]
+    assert sample(watched.metrics, "equipoise_watch_decode_errors_total", kind="Pod") == 1
+
+
+async def test_an_earlier_good_version_stays_until_the_object_is_deleted() -> None:
+    watched, _ = await play(
+        [page(pod("x", 1))],
+        [[line("MODIFIED", BROKEN), line("DELETED", {**BROKEN, "spec": []})]],
+    )
+    assert watched.reported == ["+x@1", "-x@1"]
+
+
+async def test_an_earlier_good_version_stays_over_a_new_list() -> None:
+    watched, _ = await play([page(pod("x", 1)), page(BROKEN)], [[EXPIRED]])
+    assert watched.reported == ["+x@1"]
+
+
+async def test_a_good_version_of_another_uid_does_not_stay() -> None:
+    replaced = {**pod("x", 9, uid="other"), "spec": {"nodeName": 5}}
+    watched, _ = await play([page(pod("x", 1)), page(replaced)], [[EXPIRED]])
+    assert watched.reported == ["+x@1", "-x@1"]
+
+
+@pytest.mark.parametrize("error", [NotFound(404), Forbidden(403)])
+async def test_an_optional_resource_that_is_absent_counts_as_empty_and_is_looked_for(
+    error: ApiError,
+) -> None:
+    server = ScriptedServer([error, error, page(pod("x", 1))], [])
+    watched = Watched(server, OPTIONAL)
+    with running(watched):
+        await watched.reflector.synced.wait()
+        assert watched.known == {}
+        await server.idle.wait()
+    assert watched.clock.slept == [10.0, 20.0]
+    assert watched.reported == ["+x@1"]
+
+
+async def test_an_optional_resource_that_vanishes_loses_its_objects() -> None:
+    watched, _ = await play([page(pod("x", 1)), NotFound(404), page()], [NotFound(404)], OPTIONAL)
+    assert watched.reported == ["+x@1", "-x@1"]
+
+
+async def test_a_resource_that_is_needed_and_refused_is_never_synced() -> None:
+    server = ScriptedServer([Forbidden(403)] * 5 + [page()], [])
+    watched = Watched(server)
+    synced_early = False
+    with running(watched):
+        while server.lists:
+            synced_early = synced_early or watched.reflector.synced.is_set()
+            await asyncio.sleep(0)
+        await server.idle.wait()
+    assert not synced_early
+    assert watched.restarts("refused") == 5
+
+
+async def test_what_the_consumer_raises_ends_the_watch() -> None:
+    def fail(changes: list[Change[Pod]]) -> None:
+        raise KeyError("bug")
+
+    watched = Watched(ScriptedServer([page(pod("x", 1))], []))
+    watched.reflector._on_changes = fail
+    with pytest.raises(KeyError):
+        await watched.reflector.run()
