@@ -22,18 +22,20 @@ from typing import Any
 from scheduler import __version__, inspection
 from scheduler.assembly import Core, assemble
 from scheduler.config.loading import Configuration
+from scheduler.framework.registry import Registry
 from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import KubeError, WritesStopped
 from scheduler.kube.events import EventRecorder
 from scheduler.kube.lease import LeaderElector
 from scheduler.kube.listing import list_all
-from scheduler.kube.watch import Reflector, Resource
+from scheduler.kube.watch import IDLE_SECONDS, Reflector, Resource
 from scheduler.kube.writes import ApiWriter
 from scheduler.model.objects import KINDS
 from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import EventLoopLag, GcPauses, freeze_after_sync
+from scheduler.plugins.table import IN_TREE
 from scheduler.reporting import ClusterOutlet
 from scheduler.serve.endpoints import Sources, build_app
 from scheduler.serve.guards import NotFound
@@ -46,7 +48,6 @@ log = get_logger(__name__)
 EXIT_OK = 0
 EXIT_LEADERSHIP_LOST = 1
 
-WATCHED = ("Pod", "Node")
 STOP_SECONDS = 5.0
 FREEZE_LAG_SECONDS = 10.0
 RECHECK_SECONDS = 2.0
@@ -59,16 +60,29 @@ class LeadershipLost(Exception):
 class Daemon:
     """One replica. ``run`` returns the exit code of the process."""
 
-    def __init__(self, config: Configuration, client: KubeClient, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        config: Configuration,
+        client: KubeClient,
+        metrics: Metrics,
+        *,
+        registry: Registry = IN_TREE,
+        watch_idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
         self._config = config
         self._client = client
         self._metrics = metrics
         self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
-        self._writer = ApiWriter(client, concurrency=config.equipoise.binding.concurrency)
+        self._writer = ApiWriter(
+            client,
+            concurrency=config.equipoise.binding.concurrency,
+            timeout=config.equipoise.binding.timeout_seconds,
+        )
         self._outlet = ClusterOutlet(self._writer, self._recorders())
-        self.core: Core = assemble(config, self._outlet, metrics)
+        self.core: Core = assemble(config, self._outlet, metrics, registry=registry)
+        self._watch_idle_seconds = watch_idle_seconds
         self._reflectors: dict[str, Reflector[Any]] = {
-            kind: self._reflector(kind) for kind in WATCHED
+            kind: self._reflector(kind) for kind in self.core.kinds()
         }
         self._elector = self._make_elector()
         self._lag = EventLoopLag(metrics.loop_lag)
@@ -178,7 +192,13 @@ class Daemon:
 
     def _reflector(self, kind: str) -> Reflector[Any]:
         handler = self.core.ingest.handler(kind)
-        return Reflector(self._client, _resource(kind), handler, self._metrics)
+        return Reflector(
+            self._client,
+            _resource(kind),
+            handler,
+            self._metrics,
+            idle_timeout=self._watch_idle_seconds,
+        )
 
     def _make_elector(self) -> LeaderElector | None:
         election = self._config.scheduler.leader_election

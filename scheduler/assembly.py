@@ -7,13 +7,16 @@ who feeds ``ingest``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from scheduler.config.loading import Configuration
 from scheduler.config.plugins import Available, resolve_plugins
 from scheduler.config.schema import Profile
+from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, Plugin
+from scheduler.framework.outlet import Outlet
 from scheduler.framework.registry import Registry, points_of
 from scheduler.framework.runtime import Framework, PluginFault
 from scheduler.model.podinfo import PodInfo
@@ -22,15 +25,17 @@ from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline import own_verdicts
+from scheduler.pipeline.background import Background
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.cycle import SchedulingLoop
 from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.ingest import Ingest
-from scheduler.pipeline.outlet import Outlet
+from scheduler.pipeline.placement import filter_rows
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Codes, Rows
 
 log = get_logger(__name__)
 
@@ -48,6 +53,12 @@ class Core:
     ingest: Ingest
     bindings: Bindings
     loop: SchedulingLoop
+    background: Background
+
+    def kinds(self) -> list[str]:
+        """The kinds to watch: nodes and pods, and what some plugin looks up or listens to."""
+        observed = {kind for f in self.frameworks.values() for kind in f.observed_kinds()}
+        return ["Node", "Pod", *sorted(observed)]
 
     @property
     def seed(self) -> int:
@@ -66,16 +77,24 @@ def assemble(
     metrics: Metrics,
     *,
     registry: Registry = IN_TREE,
+    without: Collection[str] = (),
     clock: Callable[[], float] = time.monotonic,
 ) -> Core:
-    """Build everything a configuration asks for."""
+    """Build everything a configuration asks for, except for the extension points ``without``."""
     state = ClusterState()
     decisions = Decisions()
-    handle = Handle(state, outlet.bind)
-    frameworks = {
-        profile.scheduler_name: _framework(profile, registry, handle, metrics)
-        for profile in config.scheduler.profiles
-    }
+    background = Background()
+    frameworks: dict[str, Framework] = {}
+    for profile in config.scheduler.profiles:
+        name = profile.scheduler_name
+        handle = Handle(
+            state=state,
+            outlet=outlet,
+            activate=lambda keys: queue.activate(keys),  # noqa: PLW0108  there is no queue yet
+            spawn=background.spawn,
+            filter=partial(_filter, frameworks, name),
+        )
+        frameworks[name] = _framework(profile, registry, handle, metrics, without)
     queue = _queue(config, frameworks, metrics, clock)
     failures = Failures(queue, outlet, metrics, decisions, clock)
     bindings = Bindings(queue, outlet, failures, metrics, decisions, clock=clock)
@@ -90,11 +109,24 @@ def assemble(
         clock=clock,
     )
     ingest = Ingest(state, queue, frameworks, metrics)
-    return Core(config, metrics, decisions, state, frameworks, queue, ingest, bindings, loop)
+    return Core(
+        config, metrics, decisions, state, frameworks, queue, ingest, bindings, loop, background
+    )
 
 
-def _framework(profile: Profile, registry: Registry, handle: Handle, metrics: Metrics) -> Framework:
-    enabled = resolve_plugins(profile, available(registry))
+def _filter(frameworks: Mapping[str, Framework], name: str, cycle: Cycle, rows: Rows) -> Codes:
+    return filter_rows(frameworks[name], cycle, rows)
+
+
+def _framework(
+    profile: Profile,
+    registry: Registry,
+    handle: Handle,
+    metrics: Metrics,
+    without: Collection[str],
+) -> Framework:
+    resolved = resolve_plugins(profile, available(registry))
+    enabled = {point: entries for point, entries in resolved.items() if point not in without}
     names = dict.fromkeys(entry.name for entries in enabled.values() for entry in entries)
     plugins: dict[str, Plugin] = {
         name: registry[name](profile.args(name), handle) for name in names

@@ -3,44 +3,58 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduler.kube.errors import KubeError, NotFound, WritesStopped
+import msgspec
+
+from scheduler.framework.outlet import WriteError
+from scheduler.kube.client import MERGE_PATCH
+from scheduler.kube.errors import Conflict, KubeError, NotFound, WritesStopped
 from scheduler.kube.events import EventRecorder, ObjectReference
-from scheduler.kube.writes import ApiWriter, Binding
+from scheduler.kube.writes import ApiWriter, Binding, pod_path
+from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.logs import get_logger
 
 log = get_logger(__name__)
 
-CONDITION_WORKERS = 8
-MAX_CONDITIONS = 16_384
+STATUS_WORKERS = 8
+MAX_REPORTS = 16_384
+
+
+class _Report(msgspec.Struct):
+    """What is to be said on a pod's status; only the newest of each."""
+
+    pod: PodInfo
+    condition: tuple[str, str] | None = None
+    nominated: str | None = None
 
 
 class ClusterOutlet:
-    """Writes to the API server; ``run`` must be running for conditions and events to go out.
+    """Writes to the API server; ``run`` must be running for status and events to go out.
 
-    Only the newest condition of a pod is written, and never after its binding: a pod that is bound
-    while a condition is on its way waits for that write first, so that PodScheduled ends up true.
+    The status of a waiting pod is never written over a binding, ours or another scheduler's: the
+    write names the version of the pod that it is about, so that PodScheduled ends up true.
     """
 
     def __init__(self, writer: ApiWriter, recorders: Mapping[str, EventRecorder]) -> None:
         self._writer = writer
         self._recorders = recorders
-        self._conditions: dict[str, tuple[PodInfo, str, str]] = {}
-        self._writing: dict[str, asyncio.Event] = {}
+        self._reports: dict[str, _Report] = {}
+        self._writing: set[str] = set()
         self._work = asyncio.Event()
 
     async def run(self) -> None:
-        """Send conditions and events until cancelled."""
+        """Send status and events until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for recorder in self._recorders.values():
                 tasks.create_task(recorder.run())
-            for _ in range(CONDITION_WORKERS):
-                tasks.create_task(self._write_conditions())
+            for _ in range(STATUS_WORKERS):
+                tasks.create_task(self._write_reports())
 
     async def flush(self, timeout: float) -> None:
         """Give events that are still queued a chance to be sent."""
@@ -48,9 +62,7 @@ class ClusterOutlet:
 
     async def bind(self, pod: PodInfo, node: str) -> Status:
         """Bind, and return only when it is certain what became of the pod."""
-        self._conditions.pop(pod.uid, None)
-        if writing := self._writing.get(pod.uid):
-            await writing.wait()
+        self._reports.pop(pod.uid, None)
         metadata = pod.pod.metadata
         while True:
             outcome = await self._writer.bind(metadata.namespace, metadata.name, pod.uid, node)
@@ -58,6 +70,30 @@ class ClusterOutlet:
                 break
             log.warning("Outcome of a binding is unknown, asking again", pod=pod.key, node=node)
         return SUCCESS if outcome.bound else error(f"{outcome.result.value}: {outcome.message}")
+
+    async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
+        """Merge a patch into an object."""
+        namespace, _, name = key.rpartition("/")
+        path = KINDS[kind].path
+        if namespace:
+            group, _, plural = path.rpartition("/")
+            path = f"{group}/namespaces/{namespace}/{plural}"
+        with _as_write_error():
+            await self._writer.send("PATCH", f"{path}/{name}", patch, MERGE_PATCH)
+
+    async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
+        """Put the condition on the pod, then delete it."""
+        metadata = pod.pod.metadata
+        status = {"status": {"conditions": [condition]}}
+        with _as_write_error():
+            try:
+                await self._writer.patch_pod_status(
+                    metadata.namespace, metadata.name, status, metadata.uid
+                )
+                body = {"preconditions": {"uid": metadata.uid}}
+                await self._writer.send("DELETE", pod_path(metadata.namespace, metadata.name), body)
+            except NotFound:
+                log.debug("Pod to be evicted is gone already", pod=pod.key)
 
     def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
         """Queue an event about the pod."""
@@ -69,53 +105,79 @@ class ClusterOutlet:
             name=metadata.name,
             uid=metadata.uid,
         )
-        self._recorders[pod.pod.spec.scheduler_name].record(regarding, type_, reason, action, note)
+        recorder = self._recorders.get(pod.pod.spec.scheduler_name)
+        # Events about others' pods (victims) go out under our first name.
+        recorder = recorder or next(iter(self._recorders.values()))
+        recorder.record(regarding, type_, reason, action, note)
 
     def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
         """Queue the condition, unless the pod says so already."""
         current = pod.pod.condition("PodScheduled")
-        if current and (current.status, current.reason, current.message) == (
-            "False",
-            reason,
-            message,
-        ):
-            return
-        if len(self._conditions) >= MAX_CONDITIONS and pod.uid not in self._conditions:
-            log.warning("Too many conditions wait to be written, one is dropped", pod=pod.key)
-            return
-        self._conditions[pod.uid] = (pod, reason, message)
-        self._work.set()
+        said = current and (current.status, current.reason, current.message)
+        if said != ("False", reason, message) and (report := self._report(pod)):
+            report.condition = (reason, message)
 
-    async def _write_conditions(self) -> None:
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Queue the promise, unless the pod says so already."""
+        if pod.pod.status.nominated_node_name != node and (report := self._report(pod)):
+            report.nominated = node
+
+    def _report(self, pod: PodInfo) -> _Report | None:
+        report = self._reports.get(pod.uid)
+        if report is None:
+            if len(self._reports) >= MAX_REPORTS:
+                log.warning("Too many status updates wait to be written", dropped=pod.key)
+                return None
+            report = self._reports[pod.uid] = _Report(pod)
+        report.pod = pod
+        self._work.set()
+        return report
+
+    async def _write_reports(self) -> None:
         while True:
-            if not self._conditions:
+            uid = next((uid for uid in self._reports if uid not in self._writing), None)
+            if uid is None:
                 self._work.clear()
                 await self._work.wait()
                 continue
-            uid = next(iter(self._conditions))
-            if writing := self._writing.get(uid):
-                await writing.wait()
-                continue
-            pod, reason, message = self._conditions.pop(uid)
-            self._writing[uid] = asyncio.Event()
+            self._writing.add(uid)
             try:
-                await self._write_condition(pod, reason, message)
+                await self._write(self._reports.pop(uid))
             finally:
-                self._writing.pop(uid).set()
+                self._writing.remove(uid)
+                self._work.set()  # what was said of this pod meanwhile may go now
 
-    async def _write_condition(self, pod: PodInfo, reason: str, message: str) -> None:
-        metadata = pod.pod.metadata
-        patch = {"status": {"conditions": [_condition(pod, reason, message)]}}
+    async def _write(self, report: _Report) -> None:
+        metadata = report.pod.pod.metadata
+        status: dict[str, Any] = {}
+        if report.condition is not None:
+            status["conditions"] = [_condition(report.pod, *report.condition)]
+        if report.nominated is not None:
+            status["nominatedNodeName"] = report.nominated or None
         try:
             await self._writer.patch_pod_status(
-                metadata.namespace, metadata.name, patch, metadata.uid
+                metadata.namespace,
+                metadata.name,
+                {"status": status},
+                metadata.uid,
+                waiting_at=metadata.resource_version,
             )
         except NotFound:
-            pass  # deleted meanwhile: nobody is left to read it
+            log.debug("Pod is gone, nobody can read its status", pod=report.pod.key)
         except WritesStopped:
             raise
         except KubeError as fault:
-            log.warning("Condition could not be written", pod=pod.key, error=str(fault))
+            log.warning("Status could not be written", pod=report.pod.key, error=str(fault))
+
+
+@contextmanager
+def _as_write_error() -> Iterator[None]:
+    try:
+        yield
+    except WritesStopped:
+        raise
+    except KubeError as fault:
+        raise WriteError(str(fault), conflict=isinstance(fault, Conflict)) from fault
 
 
 def _condition(pod: PodInfo, reason: str, message: str) -> dict[str, Any]:

@@ -56,6 +56,15 @@ class _Recorder:
     def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
         """Nobody listens."""
 
+    async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
+        """Nobody listens."""
+
+    async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
+        """A simulation evicts nobody."""
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Nobody listens."""
+
     def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
         self.messages[pod.key] = message
 
@@ -103,7 +112,8 @@ def _message(recorder: _Recorder, key: str) -> str:
 
 
 def _core(config: Config, recorder: _Recorder) -> Core:
-    return assemble(_configuration(config), recorder, Metrics())
+    # It evicts nobody, so there is nothing to do for pods that fit nowhere.
+    return assemble(_configuration(config), recorder, Metrics(), without=("postFilter",))
 
 
 def _configuration(config: Config) -> Configuration:

@@ -27,12 +27,13 @@ reason ``SchedulerError``) and is counted under the plugin's name.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.outlet import Outlet
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.queueing.hints import HintRegistration
@@ -211,6 +212,16 @@ class EnqueueExtensions(Protocol):
         ...
 
 
+@runtime_checkable
+class Observer(Protocol):
+    """Looks objects up that are neither pods nor nodes."""
+
+    @property
+    def observes(self) -> Sequence[str]:
+        """The kinds it finds in ``state.objects``; kinds that nobody observes are not watched."""
+        ...
+
+
 class Point(msgspec.Struct, frozen=True):
     """An extension point: its key in configuration, its method, its name in metrics."""
 
@@ -240,11 +251,16 @@ POINTS: Mapping[str, Point] = {
 
 
 class Handle(msgspec.Struct, frozen=True):
-    """What a plugin may hold on to: the cluster's state and the one write that binds."""
+    """What a plugin may hold on to."""
 
     state: ClusterState
-    bind: Callable[[PodInfo, str], Awaitable[Status]]
-    """Post the binding; Success also when an unclear answer turned out well."""
+    outlet: Outlet
+    activate: Callable[[Collection[str]], None]
+    """Have waiting pods (``namespace/name``) tried again at once, without back-off."""
+    spawn: Callable[[Coroutine[Any, Any, None]], None]
+    """Run a coroutine in the background; it must handle its own errors. Stopped with the daemon."""
+    filter: Callable[[Cycle, Rows], Codes]
+    """Run the profile's filters on rows as they are now, nominated pods included."""
 
 
 PluginFactory = Callable[[Any, Handle], Plugin]

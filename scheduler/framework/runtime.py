@@ -19,6 +19,7 @@ from scheduler.framework.interface import (
     MAX_SCORE,
     POINTS,
     EnqueueExtensions,
+    Observer,
     Plugin,
     PostFilterResult,
     PreFilterResult,
@@ -95,6 +96,17 @@ class Framework:
     def names(self, point: str) -> list[str]:
         """The plugins enabled at a point, in order."""
         return [entry.name for entry in self._entries[point]]
+
+    def observed_kinds(self) -> set[str]:
+        """Kinds besides pods and nodes that some plugin looks up or listens to."""
+        looked_up = {
+            kind
+            for plugin in self.plugins.values()
+            if isinstance(plugin, Observer)
+            for kind in plugin.observes
+        }
+        heard = {hint.kind for hints in self.hints().values() for hint in hints}
+        return (looked_up | heard) - {"Pod", "Node", ANY_KIND}
 
     def hints(self) -> dict[str, Sequence[HintRegistration]]:
         """What each plugin listens to; one that does not say is woken by every event."""

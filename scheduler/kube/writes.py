@@ -59,6 +59,7 @@ class BindOutcome:
 
 class _PodMeta(msgspec.Struct, gc=False, rename="camel"):
     uid: str = ""
+    resource_version: str = ""
     deletion_timestamp: str | None = None
 
 
@@ -85,6 +86,7 @@ class ApiWriter:
         concurrency: int = 64,
         attempts: int = 12,
         deadline: float = 60.0,
+        timeout: float = WRITE_TIMEOUT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         rng: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -93,6 +95,7 @@ class ApiWriter:
         self._slots = asyncio.Semaphore(concurrency)
         self._attempts = attempts
         self._deadline = deadline
+        self._timeout = timeout
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
@@ -114,24 +117,39 @@ class ApiWriter:
             return await self._bind(namespace, name, uid, node)
 
     async def patch_pod_status(
-        self, namespace: str, name: str, patch: Mapping[str, object], uid: str = ""
+        self,
+        namespace: str,
+        name: str,
+        patch: Mapping[str, object],
+        uid: str = "",
+        waiting_at: str = "",
     ) -> None:
         """Merge `patch` (``{"status": …}``) into the pod; Invalid if it has another `uid` by now.
 
-        The same patch twice does no harm, so lost answers are simply retried. Raises KubeError.
+        With `waiting_at`, the resourceVersion at which the pod had no node, the patch cannot
+        overtake a binding: a pod that has changed since is read, and left alone once it has a
+        node. The same patch twice does no harm, so lost answers are simply retried. Raises
+        KubeError.
         """
-        body = {**patch, "metadata": {"uid": uid}} if uid else patch
-        path = f"{pod_path(namespace, name)}/status"
+        path = pod_path(namespace, name)
         budget = self._budget()
         async with self._permitted(), self._slots:
             while True:
+                guards = {"uid": uid, "resourceVersion": waiting_at}
+                metadata = {field: value for field, value in guards.items() if value}
+                body = {**patch, "metadata": metadata} if metadata else patch
                 try:
-                    await self._request("PATCH", path, body, STRATEGIC_MERGE_PATCH)
-                except KubeError as error:
-                    if not await budget.allows_retry(error):
-                        raise
-                else:
+                    await self._request("PATCH", f"{path}/status", body, STRATEGIC_MERGE_PATCH)
                     return
+                except KubeError as error:
+                    trouble = error
+                if isinstance(trouble, Conflict) and waiting_at:
+                    pod = await self._read(path)
+                    if pod.spec.node_name:
+                        return
+                    waiting_at = pod.metadata.resource_version
+                elif not await budget.allows_retry(trouble):
+                    raise trouble
 
     async def send(self, method: str, path: str, body: object, content_type: str = JSON) -> None:
         """One request, tried once, outside the slots of bindings. Raises KubeError."""
@@ -175,11 +193,9 @@ class ApiWriter:
     async def _read_back(self, path: str, uid: str, node: str) -> BindOutcome | None:
         """How the pod itself says its binding ended, None if it is there and unbound."""
         try:
-            pod = msgspec.json.decode(await self._request("GET", path), type=_Pod)
+            pod = await self._read(path)
         except NotFound as error:
             return BindOutcome(Binding.GONE, str(error))
-        except msgspec.DecodeError as error:
-            raise Ambiguous(f"the pod cannot be read: {error}") from error
         if pod.metadata.uid != uid:
             return BindOutcome(Binding.GONE, "the pod was replaced by one of the same name")
         if pod.spec.node_name == node:
@@ -191,11 +207,17 @@ class ApiWriter:
             return BindOutcome(Binding.GONE, "the pod is being deleted")
         return None
 
+    async def _read(self, path: str) -> _Pod:
+        try:
+            return msgspec.json.decode(await self._request("GET", path), type=_Pod)
+        except msgspec.DecodeError as error:
+            raise Ambiguous(f"the pod cannot be read: {error}") from error
+
     async def _request(
         self, method: str, path: str, body: object = None, content_type: str = JSON
     ) -> bytes:
         return await self._client.request(
-            method, path, body=body, content_type=content_type, timeout=WRITE_TIMEOUT_SECONDS
+            method, path, body=body, content_type=content_type, timeout=self._timeout
         )
 
     def _budget(self) -> "_Budget":

@@ -7,6 +7,13 @@ from functools import cached_property
 
 import msgspec
 
+from scheduler.model.affinity import (
+    NO_TERMS,
+    AffinityTerms,
+    SpreadConstraint,
+    affinity_terms,
+    spread_constraints,
+)
 from scheduler.model.pods import Container, Pod
 from scheduler.model.resources import (
     DEFAULT_REQUESTS,
@@ -19,7 +26,6 @@ from scheduler.model.selectors import (
     NodeMatcher,
     SelectorError,
     WeightedTerm,
-    compile_label_selector,
     compile_node_selector,
     compile_preferences,
     compile_set,
@@ -67,9 +73,11 @@ class PodInfo:
         same = (
             pod.spec == self.pod.spec
             and pod.metadata.uid == self.pod.metadata.uid
+            and pod.metadata.labels == self.pod.metadata.labels
             and new.container_statuses == old.container_statuses
             and new.init_container_statuses == old.init_container_statuses
             and new.resources == old.resources
+            and new.allocated_resources == old.allocated_resources
             and new.conditions == old.conditions
         )
         if not same:
@@ -159,22 +167,31 @@ class PodInfo:
             return ()
 
     @cached_property
+    def affinity(self) -> AffinityTerms:
+        """Inter-pod affinity and anti-affinity terms."""
+        try:
+            return affinity_terms(self.pod)
+        except SelectorError as fault:
+            self._fault(fault)
+            return NO_TERMS
+
+    @cached_property
+    def spread(self) -> tuple[SpreadConstraint, ...]:
+        """The pod's own topology spread constraints."""
+        try:
+            return spread_constraints(self.pod)
+        except SelectorError as fault:
+            self._fault(fault)
+            return ()
+
+    @cached_property
     def faults(self) -> tuple[str, ...]:
         """Everything in the spec that cannot be understood, each text starting with its field."""
         _ = (self.fit_requests, self.score_requests, self.node_matcher, self.node_preferences)
-        self._check_pod_selectors()
+        _ = (self.affinity, self.spread)
         if not self.pod.spec.containers:
             self._faults.append("spec.containers: missing")
         return tuple(dict.fromkeys(self._faults))
-
-    def _check_pod_selectors(self) -> None:
-        spec = self.pod.spec
-        for i, constraint in enumerate(spec.topology_spread_constraints):
-            path = f"spec.topologySpreadConstraints[{i}].labelSelector"
-            try:
-                compile_label_selector(constraint.label_selector, path)
-            except SelectorError as fault:
-                self._fault(fault)
 
     def _fault(self, fault: Exception) -> None:
         self._faults.append(str(fault))

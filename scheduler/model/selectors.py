@@ -19,6 +19,7 @@ NODE_NAME_FIELD = "metadata.name"
 _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _NODE_OPERATORS = (*_LABEL_OPERATORS, "Gt", "Lt")
 _FIELD_OPERATORS = ("In", "NotIn")
+_LONGEST_LABEL = 63
 
 
 class SelectorError(ValueError):
@@ -52,7 +53,7 @@ class Requirement(msgspec.Struct, frozen=True):
 
 def _integer(text: str | None) -> int | None:
     """A 64-bit integer as Go's ParseInt reads it: no spaces, no underscores, ASCII digits."""
-    if text is None or len(text) > 20 or not text.isascii():
+    if text is None or len(text) > _LONGEST_LABEL or not text.isascii():
         return None
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits.isdigit():
@@ -84,6 +85,10 @@ class NodeTerm(msgspec.Struct, frozen=True):
         return all(r.accepts(labels.get(r.key)) for r in self.labels) and all(
             r.accepts(node.name) for r in self.fields
         )
+
+
+_NO_NODE = NodeTerm(labels=(Requirement("", "In"),))
+"""Requires a label to have one of no values."""
 
 
 class WeightedTerm(msgspec.Struct, frozen=True):
@@ -130,13 +135,14 @@ def compile_set(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
 
 
 def compile_node_selector(selector: NodeSelector | None, path: str) -> tuple[NodeTerm, ...] | None:
-    """The alternatives of a node selector; empty ones match no node and are dropped."""
+    """The alternatives of a node selector; one without requirements matches no node."""
     if selector is None:
         return None
     return tuple(
         compile_node_term(term, f"{path}.nodeSelectorTerms[{i}]")
-        for i, term in enumerate(selector.node_selector_terms or ())
         if term.match_expressions or term.match_fields
+        else _NO_NODE
+        for i, term in enumerate(selector.node_selector_terms or ())
     )
 
 

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from scheduler.framework.outlet import Outlet
 from scheduler.framework.runtime import PluginFault
 from scheduler.model.status import Status, error
 from scheduler.observe.decisions import Decisions
@@ -16,7 +17,6 @@ from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics, attempts_label
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.failure import Failures
-from scheduler.pipeline.outlet import Outlet
 from scheduler.pipeline.reserve import give_back
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 

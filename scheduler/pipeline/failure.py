@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 
 from scheduler.framework.cycle import Diagnosis
+from scheduler.framework.outlet import Outlet
 from scheduler.model.status import Code, Status
 from scheduler.observe.decisions import Decisions, Result
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.pipeline.attempt import Attempt
-from scheduler.pipeline.outlet import Outlet
 from scheduler.pipeline.placement import fit_error
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 

@@ -107,8 +107,9 @@ class Ingest:
 
     def _waiting(self, was: PodInfo | None, now: PodInfo) -> None:
         if self._state.assumed(now.uid):
-            return  # we have chosen its node already; the binding will tell
-        if was is None:
+            # We have chosen its node already; should the binding fail, this version comes back.
+            self._queue.update_in_flight(now)
+        elif was is None:
             self._queue.add(now)
         else:
             self._queue.update(was, now)
@@ -150,6 +151,7 @@ class Ingest:
     def _other(self, kind: str, old: Any, new: Any) -> None:
         if old == new:
             return
+        self._state.set_object(kind, (new or old).metadata.key, new)
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
         self._queue.on_event(Event(kind, action, old, new))
 

@@ -14,6 +14,7 @@ from scheduler.framework.runtime import Framework, ScoredRows
 from scheduler.model.status import Code, Status
 from scheduler.pipeline.own_verdicts import NODES, no_nodes, unreadable
 from scheduler.state.columns import Codes, Rows
+from scheduler.state.scratch import scratch
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _NO_CODES: Codes = np.zeros(0, np.int32)
@@ -63,12 +64,30 @@ def judge(framework: Framework, cycle: Cycle) -> Diagnosis:
             raise CycleError(outcome.rejection.message)
         return _rejected_whole(outcome.rejection)
     if outcome.node_names is None:
-        return Diagnosis(rows, framework.run_filters(cycle, rows))
+        return Diagnosis(rows, filter_rows(framework, cycle, rows))
     named = [row for name in outcome.node_names if (row := state.row(name)) is not None]
     codes: Codes = np.full(len(rows), state.statuses.code(outcome.excluded), np.int32)
     chosen = np.isin(rows, named)
-    codes[chosen] = framework.run_filters(cycle, rows[chosen])
+    codes[chosen] = filter_rows(framework, cycle, rows[chosen])
     return Diagnosis(rows, codes)
+
+
+def filter_rows(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
+    """A verdict per row, which holds whether or not pods come that were promised a place there.
+
+    Only promises to pods of this priority or higher count. They may yet come, and may yet not, so
+    both cases must pass.
+    """
+    codes = framework.run_filters(cycle, rows)
+    state = cycle.state
+    for node, promised in state.nominations.before(cycle.pod).items():
+        for position in np.flatnonzero(rows == state.row(node)):
+            with scratch(state) as changes:
+                for pod in promised:
+                    changes.add(pod, node)
+                crowded = framework.run_filters(cycle, rows[position : position + 1])[0]
+            codes[position] = crowded or codes[position]
+    return codes
 
 
 def pick(cycle: Cycle, rows: Rows, scored: ScoredRows, seed: int) -> int:

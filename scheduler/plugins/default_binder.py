@@ -16,8 +16,8 @@ class DefaultBinder:
     name = DEFAULT_BINDER
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        self._bind = handle.bind
+        self._outlet = handle.outlet
 
     async def bind(self, cycle: Cycle, node: str) -> Status:
         """Success once the API server has the pod on the node."""
-        return await self._bind(cycle.pod, node)
+        return await self._outlet.bind(cycle.pod, node)

@@ -22,18 +22,23 @@ Everything here is synchronous and belongs to one thread.
 from __future__ import annotations
 
 import enum
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import xxhash
 
 from scheduler.model.nodes import Node
+from scheduler.model.objects import Namespace
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import MAX_AMOUNT, PODS, AmountError, Amounts, amounts_of
 from scheduler.observe.logs import get_logger
 from scheduler.state.columns import NodeColumns, Rows
 from scheduler.state.interning import StatusTable
+from scheduler.state.nominations import Nominations
+from scheduler.state.objects import ObjectStore
 from scheduler.state.occupancy import ImageIndex, PortIndex
+from scheduler.state.podindex import PodIndex
 
 log = get_logger(__name__)
 
@@ -53,6 +58,12 @@ class ClusterState:
         self.ports = PortIndex()
         self.images = ImageIndex()
         self.statuses = StatusTable()
+        self.objects = ObjectStore()
+        self.nominations = Nominations()
+        self.namespaces: dict[str, Mapping[str, str]] = {}
+        self.index = PodIndex(self.namespaces, self.columns.capacity)
+        self.version = 0
+        """Grows with every change of a node or a booking."""
         self._rows: dict[str, int] = {}
         self._free: list[int] = list(range(self.columns.capacity - 1, -1, -1))
         self._live_rows: Rows | None = None
@@ -136,8 +147,9 @@ class ClusterState:
         row = self._rows.pop(name, None)
         if row is None:
             return
+        self.version += 1
         for info in self._by_node.get(name, {}).values():
-            self.ports.remove(row, info.host_ports)
+            self._account(row, info, -1)
         self.images.set(row, self.columns.nodes[row], None)
         self.columns.erase(row)
         self._free.append(row)
@@ -147,6 +159,7 @@ class ClusterState:
         if not self._free:
             first = self.columns.capacity
             self.columns.grow()
+            self.index.grow(self.columns.capacity)
             self._free = list(range(self.columns.capacity - 1, first - 1, -1))
         row = self._rows[name] = self._free.pop()
         self.columns.names[row] = name
@@ -156,6 +169,7 @@ class ClusterState:
         return row
 
     def _fill(self, row: int, node: Node) -> None:
+        self.version += 1
         columns = self.columns
         self.images.set(row, columns.nodes[row], node)
         columns.nodes[row] = node
@@ -170,6 +184,22 @@ class ClusterState:
             # One below the cap: a request at the cap fits nowhere.
             columns.allocatable[index, row] = min(amount, MAX_AMOUNT - 1)
 
+    # Other objects
+
+    def set_object(self, kind: str, key: str, new: object | None) -> None:
+        """Take over an object of another kind, or (None) its end."""
+        self.objects.put(kind, key, new)
+        if kind == "Namespace":
+            self._set_namespace(key, new)
+
+    def _set_namespace(self, name: str, new: object | None) -> None:
+        labels = new.metadata.labels if isinstance(new, Namespace) else {}
+        if labels != self.namespaces.get(name, {}):
+            self.namespaces[name] = labels
+            self.index.namespace_changed()
+        if new is None:
+            self.namespaces.pop(name, None)
+
     # Pods
 
     def assume(self, info: PodInfo, node_name: str) -> PodInfo:
@@ -177,28 +207,27 @@ class ClusterState:
         if info.uid in self._pods:
             raise ValueError(f"pod {info.key} already holds resources and cannot be assumed")
         bound = info.bound_to(node_name)
-        self._book(bound, PodState.ASSUMED)
+        self.book(bound, PodState.ASSUMED)
         return bound
 
     def forget(self, uid: str) -> bool:
         """Undo ``assume``; a pod that the watch has confirmed in the meantime stays."""
         if not self.assumed(uid):
             return False
-        self._unbook(uid)
+        self.unbook(uid)
         return True
 
     def set_pod(self, info: PodInfo) -> None:
         """Take over a bound pod from the watch: confirm, add, update or move it."""
-        self._unbook(info.uid)
-        self._book(info, PodState.ADDED)
+        self.unbook(info.uid)
+        self.book(info, PodState.ADDED)
 
     def remove_pod(self, uid: str) -> bool:
         """A bound pod is gone or finished; whatever it held is free."""
-        known = uid in self._pods
-        self._unbook(uid)
-        return known
+        return self.unbook(uid) is not None
 
-    def _book(self, info: PodInfo, state: PodState) -> None:
+    def book(self, info: PodInfo, state: PodState) -> None:
+        """Put a pod on its node, in a state; for ``scratch`` and the verbs above."""
         self._pods[info.uid] = info
         self._states[info.uid] = state
         self._by_node.setdefault(info.node_name, {})[info.uid] = info
@@ -206,11 +235,12 @@ class ClusterState:
         if row is not None:
             self._account(row, info, +1)
 
-    def _unbook(self, uid: str) -> None:
+    def unbook(self, uid: str) -> PodState | None:
+        """Take a pod off its node; returns the state it was in, None if it was on none."""
         info = self._pods.pop(uid, None)
         if info is None:
-            return
-        del self._states[uid]
+            return None
+        state = self._states.pop(uid)
         siblings = self._by_node[info.node_name]
         del siblings[uid]
         if not siblings:
@@ -218,6 +248,7 @@ class ClusterState:
         row = self._rows.get(info.node_name)
         if row is not None:
             self._account(row, info, -1)
+        return state
 
     def _account(self, row: int, info: PodInfo, sign: int) -> None:
         columns = self.columns
@@ -229,6 +260,8 @@ class ClusterState:
         columns.nonzero[0, row] += sign * cpu
         columns.nonzero[1, row] += sign * memory
         columns.pod_count[row] += sign
+        self.version += 1
+        (self.index.add if sign > 0 else self.index.remove)(row, info)
         if info.host_ports:
             (self.ports.add if sign > 0 else self.ports.remove)(row, info.host_ports)
 

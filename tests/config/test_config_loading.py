@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from scheduler.config.loading import from_dicts, load, loads
@@ -299,5 +299,8 @@ DOCUMENTS = st.fixed_dictionaries(
 @settings(deadline=None)
 @given(DOCUMENTS)
 def test_whatever_loads_prints_as_something_that_loads_the_same(document: dict[str, Any]) -> None:
-    loaded = from_dicts([document], environ={})
+    try:
+        loaded = from_dicts([document], environ={})
+    except ConfigError:
+        reject()  # a plugin at a point it does not have; other tests look at that
     assert from_dicts(loaded.to_dicts(), environ={}) == loaded

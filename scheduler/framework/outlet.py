@@ -1,0 +1,55 @@
+"""What a scheduler says to the outside. Neither pipeline nor plugins talk to an API server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import Status
+
+
+class WriteError(Exception):
+    """A write did not happen. ``conflict``: somebody else changed the object first."""
+
+    def __init__(self, message: str, *, conflict: bool = False) -> None:
+        super().__init__(message)
+        self.conflict = conflict
+
+
+class Outlet(Protocol):
+    """Where decisions go: the API server in a cluster, a record in a simulation.
+
+    Coroutines return when the outcome is certain. The other methods never block and never raise;
+    what they say is sent in the background, and the newest word on a pod wins.
+    """
+
+    async def bind(self, pod: PodInfo, node: str) -> Status:
+        """Bind the pod."""
+        ...
+
+    async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
+        """Merge a patch into an object of a watched kind; raises WriteError.
+
+        With ``metadata.resourceVersion`` in the patch it only applies to that version.
+        """
+        ...
+
+    async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
+        """Put a condition on a pod that has to go, then delete it; gone already is fine.
+
+        Raises WriteError.
+        """
+        ...
+
+    def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
+        """Publish an event about the pod; may be dropped."""
+        ...
+
+    def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
+        """Say on the pod why it is not scheduled (PodScheduled=False)."""
+        ...
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Say on the pod which node it was promised (nominatedNodeName); "" takes it back."""
+        ...

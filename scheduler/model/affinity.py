@@ -1,0 +1,150 @@
+"""Pod affinity and topology spread as a pod states them, compiled once.
+
+Terms and constraints are hashable values: pods of one template share them, and what is known about
+a term (who matches it, where) is kept once for all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from scheduler.model.pods import (
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    TopologySpreadConstraint,
+    WeightedPodAffinityTerm,
+)
+from scheduler.model.selectors import Requirement, Selector, compile_label_selector
+
+_AFFINITY = "spec.affinity"
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+class PodSet(msgspec.Struct, frozen=True):
+    """Which pods a term speaks of: those in some namespaces whose labels match."""
+
+    namespaces: frozenset[str]
+    selector: Selector
+    namespace_selector: Selector = Selector(nothing=True)
+    """Namespaces whose labels match count as well."""
+
+    def includes(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]
+    ) -> bool:
+        """Whether a pod with these labels in this namespace belongs to the set."""
+        here = namespace in self.namespaces or self.namespace_selector.matches(namespace_labels)
+        return here and self.selector.matches(labels)
+
+
+class AffinityTerm(msgspec.Struct, frozen=True):
+    """One term of pod (anti-)affinity; ``weight`` is 0 for required terms."""
+
+    pods: PodSet
+    topology_key: str
+    weight: int = 0
+
+
+class AffinityTerms(msgspec.Struct, frozen=True):
+    """All terms of one pod."""
+
+    required: tuple[AffinityTerm, ...] = ()
+    preferred: tuple[AffinityTerm, ...] = ()
+    anti_required: tuple[AffinityTerm, ...] = ()
+    anti_preferred: tuple[AffinityTerm, ...] = ()
+
+
+NO_TERMS = AffinityTerms()
+
+
+class SpreadConstraint(msgspec.Struct, frozen=True):
+    """One topology spread constraint."""
+
+    topology_key: str
+    max_skew: int
+    selector: Selector
+    hard: bool
+    min_domains: int = 1
+    honor_affinity: bool = True
+    """Nodes that the pod's node affinity excludes do not count."""
+    honor_taints: bool = False
+    """Nodes whose taints the pod does not tolerate do not count."""
+
+
+def affinity_terms(pod: Pod) -> AffinityTerms:
+    """The pod's affinity terms; raises SelectorError that names the field."""
+    affinity = pod.spec.affinity
+    if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
+        return NO_TERMS
+    towards = affinity.pod_affinity or PodAffinity()
+    away = affinity.pod_anti_affinity or PodAffinity()
+    for_, anti = f"{_AFFINITY}.podAffinity", f"{_AFFINITY}.podAntiAffinity"
+    return AffinityTerms(
+        required=_required(pod, towards.required, f"{for_}.{_REQUIRED}"),
+        preferred=_preferred(pod, towards.preferred, f"{for_}.{_PREFERRED}"),
+        anti_required=_required(pod, away.required, f"{anti}.{_REQUIRED}"),
+        anti_preferred=_preferred(pod, away.preferred, f"{anti}.{_PREFERRED}"),
+    )
+
+
+def _required(pod: Pod, terms: Sequence[PodAffinityTerm], path: str) -> tuple[AffinityTerm, ...]:
+    return tuple(_term(pod, term, f"{path}[{i}]") for i, term in enumerate(terms))
+
+
+def _preferred(
+    pod: Pod, terms: Sequence[WeightedPodAffinityTerm], path: str
+) -> tuple[AffinityTerm, ...]:
+    return tuple(
+        _term(pod, term.pod_affinity_term, f"{path}[{i}].podAffinityTerm", term.weight)
+        for i, term in enumerate(terms)
+    )
+
+
+def _term(pod: Pod, term: PodAffinityTerm, path: str, weight: int = 0) -> AffinityTerm:
+    selector = compile_label_selector(term.label_selector, f"{path}.labelSelector")
+    # The API server merges these keys into the selector; doing it again changes nothing, and
+    # manifests that never met an API server mean the same.
+    selector = _with_keys(selector, pod, term.match_label_keys, "In")
+    selector = _with_keys(selector, pod, term.mismatch_label_keys, "NotIn")
+    namespaces = frozenset(term.namespaces)
+    if not namespaces and term.namespace_selector is None:
+        namespaces = frozenset((pod.metadata.namespace,))
+    by_labels = compile_label_selector(term.namespace_selector, f"{path}.namespaceSelector")
+    return AffinityTerm(PodSet(namespaces, selector, by_labels), term.topology_key, weight)
+
+
+def spread_constraints(pod: Pod) -> tuple[SpreadConstraint, ...]:
+    """The pod's own spread constraints; raises SelectorError that names the field."""
+    return tuple(
+        _constraint(pod, constraint, f"spec.topologySpreadConstraints[{i}]")
+        for i, constraint in enumerate(pod.spec.topology_spread_constraints)
+    )
+
+
+def _constraint(pod: Pod, raw: TopologySpreadConstraint, path: str) -> SpreadConstraint:
+    selector = compile_label_selector(raw.label_selector, f"{path}.labelSelector")
+    return SpreadConstraint(
+        topology_key=raw.topology_key,
+        max_skew=raw.max_skew,
+        selector=_with_keys(selector, pod, raw.match_label_keys, "In"),
+        hard=raw.when_unsatisfiable == "DoNotSchedule",
+        min_domains=1 if raw.min_domains is None else raw.min_domains,
+        honor_affinity=raw.node_affinity_policy in (None, "Honor"),
+        honor_taints=raw.node_taints_policy == "Honor",
+    )
+
+
+def _with_keys(selector: Selector, pod: Pod, keys: Sequence[str], operator: str) -> Selector:
+    if selector.nothing:
+        return selector
+    labels = pod.metadata.labels
+    added = tuple(
+        Requirement(key, operator, frozenset((labels[key],))) for key in keys if key in labels
+    )
+    missing = tuple(
+        requirement for requirement in added if requirement not in selector.requirements
+    )
+    return Selector((*selector.requirements, *missing)) if missing else selector

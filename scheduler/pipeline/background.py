@@ -1,0 +1,40 @@
+"""Work that plugins start and nobody waits for, such as the eviction of victims."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from scheduler.observe.logs import get_logger
+
+log = get_logger(__name__)
+
+
+class Background:
+    """Tasks of plugins; what they raise is logged, and they end with the daemon."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    async def idle(self) -> None:
+        """Return when nothing is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def stop(self) -> None:
+        """Cancel everything."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            log.error("Background work failed", exc=fault)

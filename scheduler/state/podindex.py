@@ -1,0 +1,245 @@
+"""Which pods are where, by label: the counters behind inter-pod affinity and topology spread.
+
+Asking "how many pods of this kind are on each node" by looking at all pods costs too much for each
+attempt. So a question, once asked, becomes a *counter*: an array over rows that every pod that
+comes or goes keeps true. Likewise each distinct affinity term of pods that are on nodes has an
+array of how many such pods are on each row. A topology domain's sum is then one pass over rows.
+
+Pods with the same namespace and labels form a *group*. Which counters a pod counts in, and which
+terms of others speak of it, is decided once per group. Both directions use an index by one required
+``key=value`` of the selectors, since most have one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.affinity import AffinityTerm, PodSet
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.selectors import Selector
+
+Counts = NDArray[np.int64]
+
+_KEPT_COUNTERS = 2048
+_KEPT_GROUPS = 65_536
+
+T = TypeVar("T")
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Pods that no selector can tell apart."""
+
+    namespace: str
+    labels: frozenset[tuple[str, str]]
+
+    @staticmethod
+    def of(pod: PodInfo) -> Group:
+        """The group of a pod."""
+        metadata = pod.pod.metadata
+        return Group(metadata.namespace, frozenset(metadata.labels.items()))
+
+
+class PodCounter:
+    """How many pods that belong to all of some sets are on each row."""
+
+    __slots__ = ("counts", "living_only", "sets", "total")
+
+    def __init__(self, sets: tuple[PodSet, ...], living_only: bool, capacity: int) -> None:
+        self.sets = sets
+        self.living_only = living_only
+        """Leaves out pods that are being deleted."""
+        self.counts: Counts = np.zeros(capacity, np.int64)
+        self.total = 0
+
+    def add(self, row: int, number: int) -> None:
+        """Count pods that came to a row (or went, with a negative number)."""
+        self.counts[row] += number
+        self.total += number
+
+
+class TermCounter:
+    """How many pods that state an affinity term are on each row."""
+
+    __slots__ = ("counts", "role", "term", "total")
+
+    def __init__(self, role: str, term: AffinityTerm, capacity: int) -> None:
+        self.role = role
+        """The field of ``AffinityTerms`` it comes from."""
+        self.term = term
+        self.counts: Counts = np.zeros(capacity, np.int64)
+        self.total = 0
+
+
+ROLES = ("required", "preferred", "anti_required", "anti_preferred")
+
+
+class _ByLabel(Generic[T]):
+    """Things with a selector, found by the labels of a pod that might match."""
+
+    def __init__(self) -> None:
+        self._by_label: dict[tuple[str, str], dict[int, T]] = {}
+        self._others: dict[int, T] = {}
+
+    def add(self, selector: Selector, thing: T) -> None:
+        self._bucket(selector)[id(thing)] = thing
+
+    def remove(self, selector: Selector, thing: T) -> None:
+        label = _required_label(selector)
+        bucket = self._bucket(selector)
+        del bucket[id(thing)]
+        if label is not None and not bucket:
+            del self._by_label[label]
+
+    def candidates(self, labels: Iterable[tuple[str, str]]) -> Iterator[T]:
+        for label in labels:
+            yield from self._by_label.get(label, {}).values()
+        yield from self._others.values()
+
+    def _bucket(self, selector: Selector) -> dict[int, T]:
+        label = _required_label(selector)
+        return self._others if label is None else self._by_label.setdefault(label, {})
+
+
+def _required_label(selector: Selector) -> tuple[str, str] | None:
+    for requirement in selector.requirements:
+        if requirement.operator == "In" and len(requirement.values) == 1:
+            return requirement.key, next(iter(requirement.values))
+    return None
+
+
+class PodIndex:
+    """All pods on rows, by label. O(counters that match) for each pod that comes or goes."""
+
+    def __init__(self, namespaces: Mapping[str, Mapping[str, str]], capacity: int) -> None:
+        self._namespaces = namespaces
+        self._capacity = capacity
+        self._rows: dict[tuple[Group, bool], Counter[int]] = {}
+        self._counters: dict[tuple[tuple[PodSet, ...], bool], PodCounter] = {}
+        self._counters_by_label: _ByLabel[PodCounter] = _ByLabel()
+        self._counters_of: dict[Group, tuple[PodCounter, ...]] = {}
+        self._terms: dict[tuple[str, AffinityTerm], TermCounter] = {}
+        self._terms_by_label: _ByLabel[TermCounter] = _ByLabel()
+        self._terms_about: dict[Group, tuple[TermCounter, ...]] = {}
+
+    # Asking
+
+    def counter(self, *sets: PodSet, living_only: bool = False) -> PodCounter:
+        """The pods that belong to all the sets, per row; a live array that must not be changed."""
+        key = (sets, living_only)
+        counter = self._counters.pop(key, None) or self._new_counter(sets, living_only)
+        self._counters[key] = counter  # last in the dict: most recently used
+        if len(self._counters) > _KEPT_COUNTERS:
+            self._drop(next(iter(self._counters)))
+        return counter
+
+    def terms_about(self, pod: PodInfo) -> tuple[TermCounter, ...]:
+        """Affinity terms of pods on nodes that speak of this pod."""
+        group = Group.of(pod)
+        known = self._terms_about.get(group)
+        if known is None:
+            known = tuple(
+                term
+                for term in self._terms_by_label.candidates(group.labels)
+                if self._includes(term.term.pods, group)
+            )
+            _remember(self._terms_about, group, known)
+        return known
+
+    # Following
+
+    def add(self, row: int, pod: PodInfo) -> None:
+        """A pod came to a row."""
+        self._count(row, pod, +1)
+
+    def remove(self, row: int, pod: PodInfo) -> None:
+        """A pod left a row."""
+        self._count(row, pod, -1)
+
+    def grow(self, capacity: int) -> None:
+        """There are more rows now."""
+        extra = capacity - self._capacity
+        self._capacity = capacity
+        counters: list[PodCounter | TermCounter] = [*self._counters.values(), *self._terms.values()]
+        for counter in counters:
+            counter.counts = np.pad(counter.counts, (0, extra))
+
+    def namespace_changed(self) -> None:
+        """Labels of a namespace changed: forget what was decided by them."""
+        for key, counter in list(self._counters.items()):
+            if any(not pods.namespace_selector.nothing for pods in counter.sets):
+                self._drop(key)
+        self._counters_of.clear()
+        self._terms_about.clear()
+
+    def _count(self, row: int, pod: PodInfo, number: int) -> None:
+        group, living = Group.of(pod), not pod.pod.deleting
+        rows = self._rows.setdefault((group, living), Counter())
+        rows[row] += number
+        if not rows[row]:
+            del rows[row]
+            if not rows:
+                del self._rows[group, living]
+        for counter in self._matching(group):
+            if living or not counter.living_only:
+                counter.add(row, number)
+        terms = pod.affinity
+        for role in ROLES:
+            for term in getattr(terms, role):
+                self._count_term(role, term, row, number)
+
+    def _count_term(self, role: str, term: AffinityTerm, row: int, number: int) -> None:
+        counter = self._terms.get((role, term))
+        if counter is None:
+            counter = self._terms[role, term] = TermCounter(role, term, self._capacity)
+            self._terms_by_label.add(term.pods.selector, counter)
+            self._terms_about.clear()
+        counter.counts[row] += number
+        counter.total += number
+        if not counter.total:
+            del self._terms[role, term]
+            self._terms_by_label.remove(term.pods.selector, counter)
+            self._terms_about.clear()
+
+    # Counters
+
+    def _new_counter(self, sets: tuple[PodSet, ...], living_only: bool) -> PodCounter:
+        counter = PodCounter(sets, living_only, self._capacity)
+        for (group, living), rows in self._rows.items():
+            if (living or not living_only) and self._belongs(group, counter):
+                for row, number in rows.items():
+                    counter.add(row, number)
+        self._counters_by_label.add(sets[0].selector, counter)
+        self._counters_of.clear()
+        return counter
+
+    def _drop(self, key: tuple[tuple[PodSet, ...], bool]) -> None:
+        counter = self._counters.pop(key)
+        self._counters_by_label.remove(counter.sets[0].selector, counter)
+        self._counters_of.clear()
+
+    def _matching(self, group: Group) -> tuple[PodCounter, ...]:
+        known = self._counters_of.get(group)
+        if known is None:
+            candidates = self._counters_by_label.candidates(group.labels)
+            known = tuple(counter for counter in candidates if self._belongs(group, counter))
+            _remember(self._counters_of, group, known)
+        return known
+
+    def _belongs(self, group: Group, counter: PodCounter) -> bool:
+        return all(self._includes(pods, group) for pods in counter.sets)
+
+    def _includes(self, pods: PodSet, group: Group) -> bool:
+        namespace_labels = self._namespaces.get(group.namespace, {})
+        return pods.includes(group.namespace, dict(group.labels), namespace_labels)
+
+
+def _remember(memory: dict[Group, T], group: Group, value: T) -> None:
+    if len(memory) >= _KEPT_GROUPS:
+        memory.clear()
+    memory[group] = value
