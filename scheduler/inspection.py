@@ -11,6 +11,7 @@ from scheduler.assembly import Core
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.pipeline import explanation
+from scheduler.state.scratch import scratch
 
 
 class UnknownPod(LookupError):
@@ -37,7 +38,7 @@ def decisions(core: Core, limit: int) -> dict[str, Any]:
 def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, Any]:
     """The verdict of every node for a pod, as if it were scheduled now.
 
-    A pod that is on a node already is judged as a newcomer beside itself.
+    A pod that is on a node already is judged as if it were not.
     """
     pod = pods.get(key)
     if pod is None:
@@ -47,5 +48,8 @@ def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, Any]:
         names = ", ".join(sorted(core.frameworks))
         raise UnknownPod(f"{key} asks for scheduler {pod.spec.scheduler_name!r}, not for {names}")
     waiting = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
-    answer = explanation.explain(framework, core.state, PodInfo(waiting), core.seed)
+    with scratch(core.state) as changes:
+        if (placed := core.state.pod(pod.metadata.uid)) is not None:
+            changes.remove(placed)
+        answer = explanation.explain(framework, core.state, PodInfo(waiting), core.seed)
     return {**answer, "boundTo": pod.spec.node_name or None}

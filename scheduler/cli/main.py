@@ -7,6 +7,9 @@ import click
 from scheduler import __version__
 from scheduler.cli.config_commands import config
 from scheduler.cli.demo_command import demo
+from scheduler.cli.explain_command import explain
+from scheduler.cli.live import decisions, nodes, queue
+from scheduler.cli.offline import simulate
 from scheduler.cli.run_command import run
 
 
@@ -26,6 +29,5 @@ def version() -> None:
     click.echo(f"equipoise {__version__}")
 
 
-cli.add_command(run)
-cli.add_command(demo)
-cli.add_command(config)
+for command in (run, demo, simulate, explain, queue, nodes, decisions, config):
+    cli.add_command(command)

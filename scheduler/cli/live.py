@@ -1,0 +1,278 @@
+"""``equipoise queue``, ``nodes`` and ``decisions``: what a running scheduler sees and does."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, TypeVar
+
+import click
+
+from scheduler.cli.following import AT_MOST, Decision, follow
+from scheduler.cli.output import (
+    BAD,
+    DIM,
+    GOOD,
+    JSON,
+    TABLE,
+    WARN,
+    WIDE,
+    YAML,
+    emit,
+    for_programs,
+    note,
+    output_option,
+    say,
+    show,
+)
+from scheduler.cli.remote import Refused, Unreachable, ask, fetch, server_option
+from scheduler.cli.tables import Cell, Column, Table
+from scheduler.cli.units import amount, cpu, duration, memory, span
+
+FOLLOW_SECONDS = 1.0
+
+DECISIONS = "/api/v1/decisions"
+
+_TIER_STYLES = {"active": GOOD, "unschedulable": BAD, "gated": DIM}
+_RESULT_STYLES = {"scheduled": GOOD, "unschedulable": WARN, "error": BAD}
+_CORDON_TAINT = "node.kubernetes.io/unschedulable"
+_COMMON = ("cpu", "memory")
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def limit_option(default: int, what: str) -> Callable[[Command], Command]:
+    """The ``--limit`` option."""
+    return click.option(
+        "--limit",
+        type=click.IntRange(1, AT_MOST),
+        default=default,
+        show_default=True,
+        help=f"How many {what} to show.",
+    )
+
+
+@click.command()
+@server_option()
+@limit_option(100, "pods")
+@output_option(TABLE, WIDE, JSON, YAML)
+def queue(server: str, limit: int, output: str) -> None:
+    """List the pods that wait, tier by tier, and why."""
+    answer = ask(server, "/api/v1/queue", limit=limit)
+    if for_programs(output):
+        emit(answer, output)
+        return
+    pods, wide = answer["pods"], output == WIDE
+    extra = [Column("RETRY IN", right=True), Column("PROFILE")] if wide else []
+    table = Table(
+        [
+            Column("POD"),
+            Column("TIER"),
+            Column("SINCE", right=True),
+            Column("ATTEMPTS", right=True),
+            *extra,
+            Column("REJECTED BY", text=True),
+            Column("MESSAGE", text=True),
+        ]
+    )
+    for pod in pods:
+        table.add(
+            pod["pod"],
+            Cell(pod["tier"], _TIER_STYLES.get(pod["tier"], WARN)),
+            span(pod["waitingSeconds"]),
+            pod["attempts"],
+            *([_retry(pod), pod["profile"]] if wide else []),
+            ", ".join(pod["plugins"]),
+            pod["message"],
+        )
+    if table.rows:
+        show(table)
+        say("")
+    counts = answer["counts"]
+    waiting = sum(number for tier, number in counts.items() if tier != "in-flight")
+    tiers = ", ".join(f"{number} {tier}" for tier, number in counts.items() if number)
+    say(f"{_shown(len(pods), waiting, 'waiting')}{': ' if tiers else ''}{tiers}")
+
+
+@click.command()
+@server_option()
+@limit_option(500, "nodes")
+@output_option(TABLE, WIDE, JSON, YAML)
+def nodes(server: str, limit: int, output: str) -> None:
+    """List the nodes: what is requested of what they offer, and what keeps pods away."""
+    answer = ask(server, "/api/v1/nodes", limit=limit)
+    if for_programs(output):
+        emit(answer, output)
+        return
+    wide = output == WIDE
+    titles = ("CPU", "MEMORY", "PODS")
+    others = [Column("OTHER RESOURCES", text=True)] if wide else []
+    table = Table(
+        [
+            Column("NODE"),
+            *(Column(t, right=True) for t in titles),
+            *others,
+            Column("TAINTS", text=True),
+        ]
+    )
+    for node in answer["nodes"]:
+        requested, offered = node["requested"], node["allocatable"]
+        table.add(
+            node["name"],
+            _use(requested.get("cpu", 0), offered.get("cpu", 0), cpu),
+            _use(requested.get("memory", 0), offered.get("memory", 0), memory),
+            _use(node["pods"], node["podLimit"], str),
+            *([_other_resources(requested, offered)] if wide else []),
+            Cell(_taints(node), WARN),
+        )
+    if table.rows:
+        show(table)
+        say("")
+    say(_shown(len(answer["nodes"]), answer["count"], "nodes"))
+
+
+@click.command()
+@server_option()
+@limit_option(50, "decisions")
+@click.option("--follow", "following", is_flag=True, help="Go on with new ones until Ctrl-C.")
+@output_option(TABLE, WIDE, JSON, YAML)
+def decisions(server: str, limit: int, following: bool, output: str) -> None:
+    """List the latest decisions, the newest at the end.
+
+    With --follow, JSON comes as one line per decision.
+    """
+    latest = ask(server, DECISIONS, limit=limit)
+    if following:
+        _follow(server, latest["decisions"], output)
+    elif for_programs(output):
+        emit(latest, output)
+    elif latest["decisions"]:
+        show(decisions_table(latest["decisions"][::-1], output == WIDE))
+    else:
+        say("no decisions yet")
+
+
+def decisions_table(entries: Sequence[Decision], wide: bool, widths: Sequence[int] = ()) -> Table:
+    """The decisions in the given order; with widths it continues a table that had them."""
+    columns = [
+        Column("TIME"),
+        Column("POD"),
+        Column("RESULT"),
+        Column("NODE"),
+        Column("SCORE", right=True),
+        Column("FEASIBLE", right=True),
+        Column("TOOK", right=True),
+        *([Column("REJECTED BY", text=True)] if wide else []),
+        Column("MESSAGE", text=True),
+    ]
+    table = Table(columns, at_least=widths, header=not widths)
+    for entry in entries:
+        table.add(
+            f"{datetime.fromtimestamp(entry['time']):{'%F %T' if wide else '%T'}}",
+            entry["pod"],
+            Cell(entry["result"], _RESULT_STYLES.get(entry["result"], "")),
+            entry["node"],
+            "" if entry["score"] is None else entry["score"],
+            f"{entry['feasible']}/{entry['evaluated']}",
+            duration(entry["duration"]),
+            *([", ".join(entry["plugins"])] if wide else []),
+            entry["message"],
+        )
+    return table
+
+
+def _follow(server: str, first: Sequence[Decision], output: str) -> None:
+    """Print what comes until Ctrl-C; a scheduler that goes away is waited for."""
+    printer = _DecisionPrinter(output)
+    try:
+        printer.print(first[::-1])
+        start = first[0]["seq"] if first else 0
+        for news in follow(_PatientSource(server), start, _pause):
+            if news.missed:
+                note(f"{news.missed} decisions came too fast to be shown")
+            printer.print(news.decisions)
+    except KeyboardInterrupt:
+        return
+
+
+def _pause() -> None:
+    time.sleep(FOLLOW_SECONDS)
+
+
+class _PatientSource:
+    """Asks for the latest decisions; says once when nobody answers, and then has none."""
+
+    def __init__(self, server: str) -> None:
+        self._server = server
+        self._lost = False
+
+    def __call__(self, count: int) -> list[Decision]:
+        try:
+            recent: list[Decision] = fetch(self._server, DECISIONS, limit=count)["decisions"]
+        except (Unreachable, Refused) as fault:
+            if not self._lost:
+                note(f"{fault}; still trying")
+            self._lost = True
+            return []
+        self._lost = False
+        return recent
+
+
+class _DecisionPrinter:
+    """Prints decisions in pieces that line up."""
+
+    def __init__(self, output: str) -> None:
+        self._output = output
+        self._widths: Sequence[int] = ()
+
+    def print(self, entries: Sequence[Decision]) -> None:
+        """Print some more."""
+        if self._output == JSON:
+            for entry in entries:
+                click.echo(json.dumps(entry, ensure_ascii=False))
+        elif self._output == YAML:
+            if entries:
+                emit(list(entries), YAML)
+        else:
+            table = decisions_table(entries, self._output == WIDE, self._widths)
+            show(table)
+            # The message comes last: nothing has to line up behind it.
+            self._widths = [*table.widths[:-1], 0]
+
+
+def _retry(pod: Mapping[str, Any]) -> str:
+    return "" if pod["retrySeconds"] is None else span(pod["retrySeconds"])
+
+
+def _shown(shown: int, total: int, what: str) -> str:
+    return f"{total} {what}" if shown == total else f"{shown} of {total} {what}"
+
+
+def _use(used: int, offered: int, write: Callable[[int], str]) -> Cell:
+    """``1.5/4 38%``, coloured by how full it is."""
+    if not offered:
+        return Cell(f"{write(used)}/0", DIM)
+    share = 100 * used / offered
+    style = BAD if share >= 95 else WARN if share >= 75 else ""
+    return Cell(f"{write(used)}/{write(offered)} {share:3.0f}%", style)
+
+
+def _other_resources(requested: Mapping[str, int], offered: Mapping[str, int]) -> str:
+    names = sorted((requested.keys() | offered.keys()) - set(_COMMON))
+    return ", ".join(
+        f"{name} {amount(name, requested.get(name, 0))}/{amount(name, offered.get(name, 0))}"
+        for name in names
+    )
+
+
+def _taints(node: Mapping[str, Any]) -> str:
+    """``cordoned``, and the taints that do not just repeat it."""
+    written = ["cordoned"] if node["unschedulable"] else []
+    for taint in node["taints"]:
+        if taint["key"] == _CORDON_TAINT and node["unschedulable"]:
+            continue
+        value = f"={taint['value']}" if taint["value"] else ""
+        written.append(f"{taint['key']}{value}:{taint['effect']}")
+    return ", ".join(written)

@@ -1,0 +1,202 @@
+"""Without a cluster: objects from files, and ``equipoise simulate`` over them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import click
+
+from scheduler.cli.exits import USAGE, fail
+from scheduler.cli.output import (
+    BAD,
+    DIM,
+    GOOD,
+    JSON,
+    TABLE,
+    WARN,
+    YAML,
+    counted,
+    emit,
+    for_programs,
+    note,
+    output_option,
+    say,
+    show,
+)
+from scheduler.cli.tables import Cell, Column, Table
+
+Body = dict[str, Any]
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Placed(NamedTuple):
+    """Where a pod goes, or why it waits."""
+
+    pod: str
+    node: str | None
+    message: str
+
+
+def files_option(required: bool = False) -> Callable[[Command], Command]:
+    """The ``-f`` option, which may be given more than once."""
+    return click.option(
+        "-f",
+        "--filename",
+        "files",
+        multiple=True,
+        required=required,
+        metavar="FILE",
+        help="Manifests: a YAML or JSON file, a directory, or - for standard input.",
+    )
+
+
+def config_option() -> Callable[[Command], Command]:
+    """The ``--config`` option of commands that work without a cluster."""
+    return click.option(
+        "--config",
+        "config_file",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Scheduler configuration; default: kube-scheduler's plugins and weights.",
+    )
+
+
+@click.command()
+@files_option(required=True)
+@config_option()
+@click.option("--all", "each", is_flag=True, help="One line per pod, however alike they are.")
+@output_option(TABLE, JSON, YAML)
+def simulate(files: tuple[str, ...], config_file: Path | None, each: bool, output: str) -> None:
+    """Place the pods of manifests on the nodes of manifests, without a cluster.
+
+    Deployments, ReplicaSets, StatefulSets and Jobs count as the pods their controllers would
+    create. Pods that name another scheduler are left out; pods with a node take up room there.
+    Exits 0 even if pods stay pending.
+    """
+    from scheduler.simulation import InputError, place
+
+    config = configuration(config_file)
+    objects = cluster(files)
+    try:
+        placed = [Placed(*outcome) for outcome in place(objects, config)]
+    except InputError as fault:
+        fail(f"{', '.join(files)}: {fault}", USAGE)
+    _note_left_out(objects, placed)
+    if for_programs(output):
+        emit(_as_value(placed), output)
+    else:
+        _show(placed, objects, each)
+
+
+def cluster(files: Sequence[str]) -> list[Body]:
+    """All objects of the files as a cluster would hold them; ends the command if one is bad."""
+    from scheduler.cli.admission import admitted, priority_classes
+    from scheduler.cli.manifests import ManifestError, known, read
+    from scheduler.cli.workloads import expand
+
+    try:
+        objects = read(files)
+    except ManifestError as fault:
+        fail(str(fault), USAGE)
+    ignored = Counter(body["kind"] for body in objects if not known(body["kind"]))
+    if ignored:
+        kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(ignored.items()))
+        note(f"kinds that do not matter here are ignored: {kinds}")
+    objects = expand([body for body in objects if known(body["kind"])])
+    classes = priority_classes(objects)
+    wanted = {str(name) for name in map(_class_name, objects) if name}
+    if missing := sorted(wanted - classes.keys()):
+        note(f"no such PriorityClass, so its pods have priority 0: {', '.join(missing)}")
+    return admitted(objects)
+
+
+def configuration(file: Path | None) -> list[dict[str, Any]] | None:
+    """The documents of a configuration file, checked; ends the command if they will not do."""
+    from scheduler.assembly import available
+    from scheduler.config.loading import load
+    from scheduler.config.problems import ConfigError
+
+    if file is None:
+        return None
+    try:
+        loaded = load(file, available(), environ={})
+    except OSError as fault:
+        fail(f"{file}: {fault.strerror}", USAGE)
+    except ConfigError as fault:
+        fail(f"{file}: {fault}", USAGE)
+    for warning in loaded.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return loaded.to_dicts()
+
+
+def _class_name(body: Body) -> Any:
+    return body.get("spec", {}).get("priorityClassName") if body["kind"] == "Pod" else None
+
+
+def _note_left_out(objects: Iterable[Body], placed: Iterable[Placed]) -> None:
+    from scheduler.cli.workloads import pod_key
+
+    tried = {outcome.pod for outcome in placed}
+    others = Counter(
+        body["spec"].get("schedulerName")
+        for body in objects
+        if body["kind"] == "Pod"
+        and not body["spec"].get("nodeName")
+        and body.get("status", {}).get("phase") not in ("Succeeded", "Failed")
+        and pod_key(body) not in tried
+    )
+    for scheduler, number in sorted(others.items()):
+        note(f"left to another scheduler, {scheduler}: {counted(number, 'pod')}")
+
+
+def _as_value(placed: Sequence[Placed]) -> dict[str, Any]:
+    fitting = sum(outcome.node is not None for outcome in placed)
+    return {
+        "placed": fitting,
+        "pending": len(placed) - fitting,
+        "pods": [outcome._asdict() for outcome in placed],
+    }
+
+
+def _show(placed: Sequence[Placed], objects: Sequence[Body], each: bool) -> None:
+    if not placed:
+        say("no pods to schedule")
+        return
+    table = Table((Column("POD"), Column("NODE"), Column("MESSAGE", text=True)))
+    for outcome in placed:
+        if outcome.node is not None:
+            table.add(outcome.pod, Cell(outcome.node, GOOD), "")
+    for pods, message in _pending(placed, objects, each):
+        more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
+        table.add(f"{pods[0]}{more}", Cell("<none>", DIM), Cell(message, WARN))
+    show(table)
+    _sum_up(placed)
+
+
+def _pending(
+    placed: Iterable[Placed], objects: Iterable[Body], each: bool
+) -> Iterable[tuple[list[str], str]]:
+    """Pods that wait, those of one controller with one message together."""
+    from scheduler.cli.workloads import controller_of, pod_key
+
+    owners = {pod_key(body): controller_of(body) for body in objects if body["kind"] == "Pod"}
+    groups: dict[tuple[object, str], list[str]] = {}
+    for pod, node, message in placed:
+        if node is None:
+            group = pod if each else owners.get(pod) or pod
+            groups.setdefault((group, message), []).append(pod)
+    return [(pods, message) for (_, message), pods in groups.items()]
+
+
+def _sum_up(placed: Sequence[Placed]) -> None:
+    reasons = Counter(outcome.message for outcome in placed if outcome.node is None)
+    nodes = {outcome.node for outcome in placed if outcome.node is not None}
+    pending = reasons.total()
+    done = f"{counted(len(placed) - pending, 'pod')} placed on {counted(len(nodes), 'node')}"
+    say("")
+    say(f"{done}, {pending} pending", BAD if pending else GOOD)
+    for message, number in reasons.most_common():
+        say(f"  {counted(number, 'pod')}: {message}")

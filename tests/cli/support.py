@@ -1,0 +1,163 @@
+"""A scheduler that has placed a few pods and serves, in a thread of its own; and manifests."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+from scheduler import inspection
+from scheduler.assembly import Core, assemble, available
+from scheduler.config.loading import from_dicts
+from scheduler.model.nodes import Node
+from scheduler.model.objects import from_dict
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Pod
+from scheduler.model.status import SUCCESS, Status
+from scheduler.observe.metrics import Metrics
+from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.guards import NotFound
+from scheduler.serve.server import Server
+
+Json = dict[str, Any]
+
+
+class _Added(NamedTuple):
+    new: Any
+    old: None = None
+
+
+class ObligingOutlet:
+    """Binds every pod at once and tells nobody."""
+
+    async def bind(self, pod: PodInfo, node: str) -> Status:
+        return SUCCESS
+
+    async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
+        pass
+
+    async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
+        pass
+
+    def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
+        pass
+
+    def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
+        pass
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        pass
+
+
+class ServedScheduler:
+    """A core, fed with objects once, behind real endpoints on a free port."""
+
+    def __init__(self, objects: Sequence[Json]) -> None:
+        self._objects = objects
+        self._stopping = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.stopped = threading.Event()
+        self.core: Core
+
+    async def run(self, started: Future[str]) -> None:
+        """Serve until stopped; the address is the result of ``started``."""
+        self._loop = asyncio.get_running_loop()
+        self.core = assemble(from_dicts([], available()), ObligingOutlet(), Metrics())
+        nodes = [from_dict(raw, Node) for raw in self._objects if raw["kind"] == "Node"]
+        pods = [from_dict(raw, Pod) for raw in self._objects if raw["kind"] == "Pod"]
+        self.core.ingest.handler("Node")([_Added(node) for node in nodes])
+        self.core.ingest.handler("Pod")([_Added(pod) for pod in pods])
+        by_key = {pod.key: pod for pod in pods}
+        while self.core.loop.schedule_next() is not None:
+            await self.core.bindings.idle()
+
+        def explain(key: str) -> Any:
+            try:
+                return inspection.explain(self.core, by_key, key)
+            except inspection.UnknownPod as unknown:
+                raise NotFound(f"unknown pod: {unknown}") from unknown
+
+        sources = Sources(
+            registry=self.core.metrics.registry,
+            version={},
+            queue=lambda limit: inspection.queue(self.core, limit),
+            nodes=lambda limit: inspection.nodes(self.core, limit),
+            decisions=lambda limit: inspection.decisions(self.core, limit),
+            explain=explain,
+        )
+        async with Server(build_app(sources)) as server:
+            started.set_result(server.url)
+            await self._stopping.wait()
+        self.stopped.set()
+
+    def stop(self) -> None:
+        """Ask ``run`` to return; from any thread."""
+        assert self._loop is not None
+        if not self.stopped.is_set():
+            self._loop.call_soon_threadsafe(self._stopping.set)
+
+    def decide(self, pod: str, node: str) -> None:
+        """Record one more decision; from any thread, returns when it is visible."""
+
+        async def record() -> None:
+            self.core.decisions.record(pod, "scheduled", node=node)
+
+        assert self._loop is not None
+        asyncio.run_coroutine_threadsafe(record(), self._loop).result(timeout=10)
+
+
+class Served(NamedTuple):
+    """Where it serves, and the scheduler itself."""
+
+    url: str
+    scheduler: ServedScheduler
+
+
+@contextmanager
+def serving(objects: Sequence[Json]) -> Iterator[Served]:
+    """A scheduler that has attempted all pods among the objects."""
+    scheduler = ServedScheduler(objects)
+    started: Future[str] = Future()
+
+    def work() -> None:
+        try:
+            asyncio.run(scheduler.run(started))
+        except BaseException as fault:
+            if started.done():
+                raise
+            started.set_exception(fault)
+
+    thread = threading.Thread(target=work, name="served scheduler")
+    thread.start()
+    try:
+        yield Served(started.result(timeout=30), scheduler)
+        scheduler.stop()
+    finally:
+        thread.join(timeout=30)
+
+
+def write(path: Path, *objects: Json) -> str:
+    """Write manifests to a YAML file; returns its name."""
+    path.write_text(yaml.safe_dump_all(objects))
+    return str(path)
+
+
+def workload(kind: str, name: str, **spec: Any) -> Json:
+    """A workload whose pods ask for one CPU."""
+    requests = {"requests": {"cpu": 1}}
+    template = {
+        "metadata": {"labels": {"app": name}},
+        "spec": {"containers": [{"name": "main", "resources": requests}]},
+    }
+    return {
+        "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name, "namespace": "shop"},
+        "spec": {"template": template, **spec},
+    }

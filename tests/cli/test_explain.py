@@ -1,0 +1,191 @@
+"""`equipoise explain`, from files and from a running scheduler."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from scheduler import simulation
+from scheduler.cli.explain_command import explain
+from scheduler.cli.explain_table import BEST_SHOWN
+from tests.builders import make_node, make_pod
+from tests.cli.support import Json, Served, serving, workload, write
+
+
+def run(*arguments: str, server: str | None = None) -> Result:
+    return CliRunner().invoke(explain, arguments, env={"EQUIPOISE_SERVER": server})
+
+
+def cluster() -> list[Json]:
+    return [
+        make_node("big").cpu(8).obj(),
+        make_node("small").cpu(2).obj(),
+        *(make_node(f"tiny-{i}").cpu("500m").obj() for i in range(5)),
+        make_node("db").cpu(8).taint("dedicated", "db").obj(),
+        make_pod("a").cpu(1).obj(),
+        make_pod("huge").cpu(100).obj(),
+        make_pod("running").cpu(8).on("big").obj(),
+    ]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    objects = [o for o in cluster() if o["metadata"]["name"] != "running"]
+    return write(tmp_path / "cluster.yaml", *objects)
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[Served]:
+    with serving(cluster()) as served:
+        yield served
+
+
+def test_the_table_has_the_best_first_and_groups_the_rejected(file: str) -> None:
+    result = run("a", "-f", file)
+    assert result.exit_code == 0
+    words = [line.split() for line in result.stdout.splitlines()]
+    assert words[0] == ["NODE", "VERDICT", "PLUGIN", "REASON", "SCORE"]
+    assert words[1][:2] == ["big", "chosen"]
+    assert words[2][:2] == ["small", "fits"]
+    assert int(words[1][2]) > int(words[2][2])
+    assert words[3] == ["5", "nodes", "rejected", "NodeResourcesFit", "Insufficient", "cpu"]
+    assert words[4][:3] == ["db", "rejected", "TaintToleration"]
+    assert result.stdout.endswith("; 2 of 8 nodes fit\n")
+
+
+def test_all_gives_every_node_a_line(file: str) -> None:
+    lines = run("a", "--all", "-f", file).stdout.splitlines()
+    assert {line.split()[0] for line in lines[1:9]} == {
+        "big", "small", "db", *(f"tiny-{i}" for i in range(5)),
+    }  # fmt: skip
+
+
+def test_wide_has_a_column_per_score_plugin(file: str) -> None:
+    header, best, *_ = run("a", "-o", "wide", "-f", file).stdout.splitlines()
+    plugins = header.split()[5:]
+    assert "NodeResourcesFit" in plugins
+    total, *parts = map(int, best.split()[2:])
+    assert total == sum(parts)
+    assert len(parts) == len(plugins)
+
+
+def test_only_the_best_of_many_are_shown(tmp_path: Path) -> None:
+    nodes = [make_node(f"n{i}").cpu(4).obj() for i in range(BEST_SHOWN + 5)]
+    file = write(tmp_path / "cluster.yaml", *nodes, make_pod("a").cpu(1).obj())
+    lines = run("a", "-f", file).stdout.splitlines()
+    assert lines[1].split()[1] == "chosen"
+    assert lines[BEST_SHOWN + 1].split()[:3] == ["5", "more", "fits"]
+    assert len(run("a", "--all", "-f", file).stdout.splitlines()) == BEST_SHOWN + 5 + 3
+
+
+def test_single_nodes_can_be_picked(file: str) -> None:
+    lines = run("a", "--node", "small", "--node", "db", "-f", file).stdout.splitlines()
+    assert [line.split()[0] for line in lines[1:3]] == ["small", "db"]
+    result = run("a", "--node", "absent", "-f", file)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "equipoise: no such node: absent\n"
+
+
+def test_no_fitting_node_exits_3_with_the_message(file: str) -> None:
+    result = run("huge", "-f", file)
+    assert result.exit_code == 3
+    reasons = "1 node(s) had untolerated taint(s), 7 Insufficient cpu"
+    message = f"default/huge fits nowhere: 0/8 nodes are available: {reasons}."
+    assert result.stdout.splitlines()[-1] == message
+
+
+def test_json_is_what_the_simulation_says(file: str) -> None:
+    objects = [o for o in cluster() if o["metadata"]["name"] not in ("running", "a")]
+    expected = simulation.explain(objects, make_pod("a").cpu(1).obj())
+    assert json.loads(run("a", "-o", "json", "-f", file).stdout) == expected
+
+
+def test_a_placed_pod_is_judged_as_if_it_had_to_be_placed(tmp_path: Path) -> None:
+    node = make_node("n1").cpu(4).obj()
+    file = write(tmp_path / "c.yaml", node, make_pod("r").cpu(3).on("n1").obj())
+    result = run("r", "-f", file)
+    assert result.exit_code == 0
+    assert "goes to n1" in result.stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("a", "-n", "shop"), ("shop/a",), ("shop/a", "-n", "shop"), ("pod/a", "-n", "shop")],
+)
+def test_a_pod_may_be_named_in_several_ways(arguments: tuple[str, ...], tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "c.yaml",
+        make_node("n1").cpu(4).obj(),
+        make_pod("a", "shop").obj(),
+        make_pod("a").cpu(100).obj(),
+    )
+    assert run(*arguments, "-f", file).exit_code == 0
+    assert run("pod/a", "-f", file).exit_code == 3
+
+
+@pytest.mark.parametrize("name", ["", "/a", "a/", "a/b/c", "pod/"])
+def test_what_is_no_name_is_a_usage_error(name: str, file: str) -> None:
+    assert run(name, "-f", file).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("shop/a", "-n", "default", "-f", "x"),
+        ("a", "-f", "x", "--server", "http://127.0.0.1:1"),
+        ("a", "--config", "x"),
+        ("a", "--server", "ftp://127.0.0.1"),
+        ("a", "--server", "http://127.0.0.1:port"),
+    ],
+)
+def test_contradictions_are_usage_errors(arguments: tuple[str, ...]) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert "Usage:" in result.stderr
+
+
+def test_an_unknown_pod_is_answered_with_a_near_one(tmp_path: Path) -> None:
+    file = write(tmp_path / "c.yaml", workload("StatefulSet", "db"))
+    result = run("shop/db", "-f", file)
+    assert result.exit_code == 2
+    assert result.stderr == f"equipoise: {file}: no pod shop/db, did you mean shop/db-0?\n"
+
+
+def test_a_running_scheduler_explains_the_same(served: Served) -> None:
+    result = run("pod/huge", "--server", served.url)
+    assert result.exit_code == 3
+    assert result.stdout.splitlines()[-1].startswith("default/huge fits nowhere: 0/8 nodes are")
+
+
+def test_the_environment_names_the_server_and_files_take_precedence(
+    served: Served, file: str
+) -> None:
+    assert run("huge", server=served.url).exit_code == 3
+    assert run("a", "-f", file, server="http://127.0.0.1:1").exit_code == 0
+
+
+def test_a_bound_pod_says_where_it_is(served: Served) -> None:
+    result = run("running", "--server", served.url)
+    assert "default/running is on big; placed anew:" in result.stdout
+    answer = json.loads(run("running", "-o", "json", "--server", served.url).stdout)
+    assert answer["boundTo"] == "big"
+
+
+def test_error_answers_exit_1_in_the_servers_words(served: Served) -> None:
+    result = run("absent", "--server", served.url)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == "equipoise: unknown pod: default/absent\n"
+
+
+def test_an_unreachable_server_exits_4_and_says_what_was_tried() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        free = f"127.0.0.1:{taken.getsockname()[1]}"
+    result = run("a", "--server", free)
+    assert (result.exit_code, result.stdout) == (4, "")
+    url = f"http://{free}/api/v1/explain?pod=default/a"
+    assert result.stderr.startswith(f"equipoise: no answer from {url}: Connection refused\n")

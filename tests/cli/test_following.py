@@ -1,0 +1,67 @@
+"""Following numbered decisions through a window on the latest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from scheduler.cli.following import AT_MOST, USUALLY, News, follow
+
+
+class Ring:
+    """Decisions up to a number, of which the last few are remembered."""
+
+    def __init__(self, capacity: int = AT_MOST) -> None:
+        self.capacity = capacity
+        self.newest = 0
+        self.asked: list[int] = []
+
+    def latest(self, count: int) -> list[dict[str, Any]]:
+        self.asked.append(count)
+        oldest = max(0, self.newest - min(count, self.capacity))
+        return [{"seq": seq} for seq in range(self.newest, oldest, -1)]
+
+
+def followed(ring: Ring, start: int, *newest: int) -> Iterator[News]:
+    """What is seen when the newest decision is each of these in turn."""
+    story = iter(newest)
+
+    def pause() -> None:
+        ring.newest = next(story)
+
+    return islice(follow(ring.latest, start, pause), len(newest))
+
+
+def numbers(news: News) -> list[int]:
+    return [decision["seq"] for decision in news.decisions]
+
+
+def test_each_decision_comes_once_in_order() -> None:
+    news = list(followed(Ring(), 3, 5, 6))
+    assert [numbers(each) for each in news] == [[4, 5], [6]]
+    assert not any(each.missed for each in news)
+
+
+def test_a_burst_is_asked_for_again_with_a_larger_window() -> None:
+    ring = Ring()
+    [news] = followed(ring, 0, USUALLY + 50)
+    assert numbers(news) == list(range(1, USUALLY + 51))
+    assert (news.missed, ring.asked) == (0, [USUALLY, AT_MOST])
+
+
+def test_a_quiet_scheduler_is_asked_for_little() -> None:
+    ring = Ring()
+    ring.newest = 4000
+    list(followed(ring, 4000, 4001))
+    assert ring.asked == [USUALLY]
+
+
+def test_what_the_ring_has_forgotten_is_counted() -> None:
+    [news] = followed(Ring(capacity=200), 0, 1000)
+    assert (numbers(news)[0], news.missed) == (801, 800)
+
+
+def test_another_process_is_followed_from_its_beginning() -> None:
+    [news] = followed(Ring(), 900, 2)
+    assert (numbers(news), news.missed) == ([1, 2], 0)

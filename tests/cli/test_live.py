@@ -1,0 +1,139 @@
+"""`equipoise queue`, `nodes` and `decisions` against a scheduler that serves."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from scheduler.cli import live
+from tests.builders import make_node, make_pod
+from tests.cli.support import Served, serving
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    objects = [
+        make_node("n1").cpu(4).memory("8Gi").offer("example.com/gpu", 2).obj(),
+        make_node("n2").cordoned().taint("node.kubernetes.io/unschedulable").taint("a", "b").obj(),
+        make_pod("a").cpu("1500m").memory("2Gi").request("example.com/gpu", 1).obj(),
+        make_pod("huge").cpu(100).obj(),
+        make_pod("held").gate("wait").obj(),
+    ]
+    with serving(objects) as served:
+        yield served
+
+
+def run(command: str, served: Served, *arguments: str) -> Result:
+    result = CliRunner().invoke(
+        getattr(live, command), arguments, env={"EQUIPOISE_SERVER": served.url}
+    )
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_the_queue_tells_who_waits_where_and_why(served: Served) -> None:
+    header, huge, held, blank, summary = run("queue", served).stdout.splitlines()
+    assert header.split() == ["POD", "TIER", "SINCE", "ATTEMPTS", "REJECTED", "BY", "MESSAGE"]
+    assert huge.split()[:2] == ["default/huge", "unschedulable"]
+    assert huge.endswith("1 Insufficient cpu, 1 node(s) were unschedulable.")
+    assert held.split()[:2] == ["default/held", "gated"]
+    assert "SchedulingGates" in held
+    assert (blank, summary) == ("", "2 waiting: 1 unschedulable, 1 gated")
+
+
+def test_the_queue_can_be_cut_and_widened(served: Served) -> None:
+    assert run("queue", served, "--limit", "1").stdout.splitlines()[-1].startswith("1 of 2 waiting")
+    wide = run("queue", served, "-o", "wide").stdout
+    assert "RETRY IN" in wide
+    assert "equipoise" in wide
+
+
+def test_an_empty_queue_is_said_so() -> None:
+    with serving([]) as served:
+        assert run("queue", served).stdout == "0 waiting\n"
+        assert run("decisions", served).stdout == "no decisions yet\n"
+        assert run("nodes", served).stdout == "0 nodes\n"
+
+
+def test_nodes_tell_what_is_taken_in_units_people_use(served: Served) -> None:
+    assert run("nodes", served).stdout.splitlines() == [
+        "NODE         CPU        MEMORY        PODS  TAINTS",
+        "n1    1.5/4  38%  2Gi/8Gi  25%  1/110   1%",
+        "n2           0/0           0/0  0/110   0%  cordoned, a=b:NoSchedule",
+        "",
+        "2 nodes",
+    ]
+    assert "example.com/gpu 1/2" in run("nodes", served, "-o", "wide").stdout
+
+
+def test_decisions_come_newest_last(served: Served) -> None:
+    header, first, second = run("decisions", served).stdout.splitlines()
+    assert header.split()[:4] == ["TIME", "POD", "RESULT", "NODE"]
+    outcomes = {tuple(line.split()[1:3]) for line in (first, second)}
+    assert outcomes == {("default/a", "scheduled"), ("default/huge", "unschedulable")}
+    latest = json.loads(run("decisions", served, "-o", "json", "--limit", "1").stdout)
+    assert latest["decisions"][0]["pod"] == second.split()[1]
+    assert "NodeResourcesFit" in run("decisions", served, "-o", "wide").stdout
+
+
+@pytest.mark.parametrize("command", ["queue", "nodes", "decisions"])
+def test_json_and_yaml_agree(command: str, served: Served) -> None:
+    as_json = json.loads(run(command, served, "-o", "json").stdout)
+    as_yaml = yaml.safe_load(run(command, served, "-o", "yaml").stdout)
+    assert as_json.keys() == as_yaml.keys()
+    assert len(str(as_json)) > 100
+
+
+@pytest.mark.parametrize("limit", ["0", "5001", "x"])
+def test_an_odd_limit_is_a_usage_error(limit: str) -> None:
+    assert CliRunner().invoke(live.queue, ["--limit", limit]).exit_code == 2
+
+
+class Pauses:
+    """Lets something happen at each pause, and then presses Ctrl-C."""
+
+    def __init__(self, *events: object) -> None:
+        self._events = iter(events)
+
+    def __call__(self) -> None:
+        event = next(self._events, None)
+        if event is None:
+            raise KeyboardInterrupt
+        assert callable(event)
+        event()
+
+
+def test_following_goes_on_with_new_decisions_until_interrupted(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = served.scheduler.decide
+    pauses = Pauses(lambda: decide("default/x", "n1"), lambda: decide("default/y", "n1"))
+    monkeypatch.setattr(live, "_pause", pauses)
+    lines = run("decisions", served, "--follow", "--limit", "1").stdout.splitlines()
+    assert [line.split()[1] for line in lines][2:] == ["default/x", "default/y"]
+    assert lines[0].split()[0] == "TIME"
+    assert lines[2].index("n1") == lines[3].index("n1")
+
+
+def test_following_as_json_gives_a_line_per_decision(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live, "_pause", Pauses(lambda: served.scheduler.decide("default/x", "n1")))
+    lines = run("decisions", served, "--follow", "-o", "json").stdout.splitlines()
+    assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3]
+
+
+def test_following_outlives_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    with serving([make_pod("a").obj()]) as served:
+
+        def stop() -> None:
+            served.scheduler.stop()
+            served.scheduler.stopped.wait(timeout=30)
+
+        monkeypatch.setattr(live, "_pause", Pauses(stop, lambda: None))
+        result = run("decisions", served, "--follow")
+    assert result.stderr.count("Connection refused; still trying") == 1

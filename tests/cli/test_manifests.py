@@ -1,0 +1,158 @@
+"""What can be read from files, and what is said about files that cannot."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scheduler.cli.manifests import ManifestError, read
+from tests.builders import make_node, make_pod
+from tests.cli.support import workload, write
+
+
+def names(objects: list[dict[str, Any]]) -> list[str]:
+    return [body["metadata"]["name"] for body in objects]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "objects.yaml"
+
+
+def test_documents_and_lists_come_in_order(file: Path) -> None:
+    a, b, c = (make_node(name).obj() for name in "abc")
+    inner = {"kind": "List", "items": [b]}
+    assert names(read([write(file, a, {"kind": "List", "items": [inner, c]})])) == ["a", "b", "c"]
+
+
+def test_items_of_a_typed_list_have_its_kind(file: Path) -> None:
+    item = {"metadata": {"name": "a"}}
+    [node] = read([write(file, {"kind": "NodeList", "apiVersion": "v1", "items": [item]})])
+    assert node["kind"] == "Node"
+
+
+def test_a_directory_gives_its_manifests_by_name_and_no_others(tmp_path: Path) -> None:
+    write(tmp_path / "2.yaml", make_node("b").obj())
+    write(tmp_path / "1.yml", make_node("a").obj())
+    (tmp_path / "3.json").write_text(json.dumps(make_node("c").obj()))
+    (tmp_path / "README.md").write_text("no: manifest: at all")
+    (tmp_path / "deeper.yaml").mkdir()
+    assert names(read([str(tmp_path)])) == ["a", "b", "c"]
+
+
+def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    piped = io.TextIOWrapper(io.BytesIO(json.dumps(make_node("a").obj()).encode()))
+    monkeypatch.setattr(sys, "stdin", piped)
+    assert names(read(["-"])) == ["a"]
+
+
+def test_yaml_is_read_as_kubernetes_reads_it(file: Path) -> None:
+    file.write_text(
+        "kind: Pod\n"
+        "metadata: {name: a, creationTimestamp: 2026-01-01T00:00:00Z, labels: {x: =}}\n"
+        "spec: null\n"
+        "---\n"
+        "# an empty document\n"
+        "---\n"
+        "{kind: Node, metadata: {name: b}}\n"
+    )
+    pod, node = read([str(file)])
+    assert pod["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
+    assert pod["metadata"]["labels"] == {"x": "="}
+    assert "spec" not in pod
+    assert node["kind"] == "Node"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        pytest.param("kind: Pod\nspec: [\n}", "line 3, column 1: ", id="bad YAML tells the line"),
+        pytest.param('{"kind": "Pod",\n "x": ]', "line 2, column 7: ", id="so does bad JSON"),
+        pytest.param("a: \x00", "not YAML: ", id="control characters"),
+        pytest.param("[" * 5000 + "]" * 5000, "nested too deeply", id="endless nesting"),
+        pytest.param("", "no objects in there", id="nothing"),
+        pytest.param("just words", "document 1: expected an object", id="a text"),
+        pytest.param(
+            "{kind: Deployment, metadata: {name: a}, spec: {selector: {matchLabels: [x]}}}",
+            "Deployment a: spec.selector.matchLabels: Expected `object`, got `array`",
+            id="a selector of a workload",
+        ),
+        pytest.param(
+            "{kind: Node, metadata: {name: a}}\n---\n- 1",
+            "document 2: expected an object",
+            id="a list",
+        ),
+        pytest.param("metadata: {}", "document 1: kind: expected the kind", id="no kind"),
+        pytest.param(
+            "kind: List\nitems: 7", "document 1: items: expected a list, got 7", id="odd items"
+        ),
+        pytest.param(
+            "kind: List\nitems: [7]", "document 1: items[0]: expected an object", id="odd item"
+        ),
+        pytest.param("kind: Pod", "Pod: metadata.name: expected a name", id="no metadata"),
+        pytest.param(
+            "{kind: Pod, metadata: {name: 7}}",
+            "Pod: metadata.name: expected a name, got 7",
+            id="a number as name",
+        ),
+        pytest.param(
+            "{kind: Foo, metadata: {name: a, namespace: [x]}}",
+            "metadata.namespace: Expected `str`",
+            id="odd namespace of any kind",
+        ),
+        pytest.param(
+            "{kind: Pod, metadata: {name: a, namespace: n}, spec: {containers: [{image: 1}]}}",
+            "Pod n/a: spec.containers[0].image: Expected `str`, got `int`",
+            id="a field of the wrong type",
+        ),
+        pytest.param(
+            "{kind: Deployment, metadata: {name: a}, spec: {replicas: 2000000000}}",
+            "Deployment a: spec.replicas: Expected `int` <= 100000",
+            id="absurd numbers",
+        ),
+        pytest.param(
+            "{kind: Node, metadata: {name: a}}\n---\n{kind: Node, metadata: {name: a}}",
+            "Node a is given twice",
+            id="twice",
+        ),
+    ],
+)
+def test_errors_name_the_file_and_the_place(file: Path, text: str, complaint: str) -> None:
+    file.write_text(text)
+    with pytest.raises(ManifestError) as caught:
+        read([str(file)])
+    assert str(caught.value).startswith(f"{file}: ")
+    assert complaint in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_an_object_in_two_files_names_both(tmp_path: Path) -> None:
+    one, two = (write(tmp_path / f"{n}.yaml", make_pod("a").obj()) for n in "12")
+    with pytest.raises(ManifestError) as caught:
+        read([one, two])
+    assert str(caught.value) == f"{two}: Pod default/a is given in {one} as well"
+
+
+def test_a_field_inside_a_template_is_found(file: Path) -> None:
+    job = workload("Job", "j")
+    job["spec"]["template"]["spec"]["tolerations"] = {"key": "x"}
+    with pytest.raises(ManifestError, match=r"Job shop/j: spec\.template\.spec\.tolerations: "):
+        read([write(file, job)])
+
+
+def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"absent\.yaml: No such file or directory"):
+        read([str(tmp_path / "absent.yaml")])
+    with pytest.raises(ManifestError, match=r"no \.yaml, \.yml, \.json files"):
+        read([str(tmp_path)])
+
+
+def test_bytes_that_are_no_text(file: Path) -> None:
+    file.write_bytes(b"kind: \xff")
+    with pytest.raises(ManifestError, match="not YAML: 'utf-8' codec"):
+        read([str(file)])

@@ -1,0 +1,168 @@
+"""`equipoise simulate`: where pods of manifests go."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from click.testing import CliRunner, Result
+
+from scheduler.cli.offline import simulate
+from tests.builders import make_node, make_pod
+from tests.cli.support import Json, workload, write
+
+
+def run(*arguments: str, piped: str | None = None) -> Result:
+    return CliRunner().invoke(simulate, arguments, input=piped)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "cluster.yaml"
+
+
+def node(cpu: int = 4) -> Json:
+    return make_node("n1").cpu(cpu).obj()
+
+
+def test_the_table_groups_what_waits_for_the_same_reason(file: Path) -> None:
+    many = workload("StatefulSet", "huge", replicas=300)
+    many["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = 100
+    placed = make_pod("a").cpu(1).obj()
+    gated = make_pod("g").gate("wait").obj()
+    result = run("-f", write(file, node(), placed, many, gated))
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "POD                       NODE    MESSAGE",
+        "default/a                 n1",
+        "shop/huge-0 and 299 more  <none>  0/1 nodes are available: 1 Insufficient cpu.",
+        "default/g                 <none>  waiting for scheduling gates: [wait]",
+        "",
+        "1 pod placed on 1 node, 301 pending",
+        "  300 pods: 0/1 nodes are available: 1 Insufficient cpu.",
+        "  1 pod: waiting for scheduling gates: [wait]",
+    ]
+    assert result.stderr == ""
+
+
+def test_all_shows_every_pod(file: Path) -> None:
+    result = run("--all", "-f", write(file, node(0), workload("StatefulSet", "db", replicas=2)))
+    assert [line.split()[0] for line in result.stdout.splitlines()[1:3]] == [
+        "shop/db-0",
+        "shop/db-1",
+    ]
+
+
+@pytest.mark.parametrize(("output", "parse"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_programs_get_every_pod(file: Path, output: str, parse: object) -> None:
+    small, large = make_pod("a").cpu(1).obj(), make_pod("b").cpu(9).obj()
+    result = run("-o", output, "-f", write(file, node(), small, large))
+    assert callable(parse)
+    assert parse(result.stdout) == {
+        "placed": 1,
+        "pending": 1,
+        "pods": [
+            {"pod": "default/a", "node": "n1", "message": ""},
+            {
+                "pod": "default/b",
+                "node": None,
+                "message": "0/1 nodes are available: 1 Insufficient cpu.",
+            },
+        ],
+    }
+
+
+def test_pods_with_a_node_take_up_room(file: Path) -> None:
+    running = make_pod("r").cpu(3).on("n1").obj()
+    result = run("-f", write(file, node(), running, make_pod("a").cpu(2).obj()))
+    assert "0 pods placed on 0 nodes, 1 pending" in result.stdout
+
+
+def test_limits_and_classes_count(file: Path) -> None:
+    urgent = make_pod("z").obj()
+    urgent["spec"] |= {
+        "priorityClassName": "high",
+        "containers": [{"name": "main", "resources": {"limits": {"cpu": 4}}}],
+    }
+    high = {"kind": "PriorityClass", "metadata": {"name": "high"}, "value": 10}
+    result = run("-o", "json", "-f", write(file, make_pod("a").cpu(1).obj(), urgent, high, node()))
+    assert [pod["node"] for pod in json.loads(result.stdout)["pods"]] == ["n1", None]
+    assert json.loads(result.stdout)["pods"][0]["pod"] == "default/z"
+
+
+def test_the_user_is_told_what_was_left_out(file: Path) -> None:
+    foreign = make_pod("f").scheduler("default-scheduler").obj()
+    classy = make_pod("c").obj()
+    classy["spec"]["priorityClassName"] = "absent"
+    other = {"kind": "ConfigMap", "metadata": {"name": "m"}}
+    result = run("-f", write(file, node(), foreign, classy, other))
+    assert result.exit_code == 0
+    assert result.stderr.splitlines() == [
+        "note: kinds that do not matter here are ignored: ConfigMap (1)",
+        "note: no such PriorityClass, so its pods have priority 0: absent",
+        "note: left to another scheduler, default-scheduler: 1 pod",
+    ]
+
+
+def test_nothing_to_do_is_fine(file: Path) -> None:
+    result = run("-f", write(file, node()))
+    assert (result.exit_code, result.stdout) == (0, "no pods to schedule\n")
+
+
+def test_manifests_may_be_piped_and_spread_over_files(file: Path) -> None:
+    piped = json.dumps({"kind": "PodList", "items": [make_pod("a").obj()]})
+    result = run("-f", write(file, node()), "-f", "-", piped=piped)
+    assert "1 pod placed on 1 node, 0 pending" in result.stdout
+
+
+def test_a_configuration_is_obeyed(file: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\n"
+        "kind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: mine}]\n"
+    )
+    pod = make_pod("a").scheduler("mine").obj()
+    result = run("--config", str(config), "-f", write(file, node(), pod))
+    assert "1 pod placed" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("kind: Nonsense", "documents[0].kind: unknown kind"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_a_bad_configuration_is_a_usage_error(
+    file: Path, tmp_path: Path, text: str | None, complaint: str
+) -> None:
+    config = tmp_path / "config.yaml"
+    if text is not None:
+        config.write_text(text)
+    result = run("--config", str(config), "-f", write(file, node()))
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(f"equipoise: {config}: ")
+    assert complaint in result.stderr
+
+
+def test_bad_manifests_are_usage_errors_and_nothing_is_printed(file: Path) -> None:
+    good, bad = make_pod("a").obj(), make_pod("b").obj()
+    bad["spec"]["containers"] = "none"
+    result = run("-f", write(file, node(), good, bad))
+    assert (result.exit_code, result.stdout) == (2, "")
+    complaint = "Pod default/b: spec.containers: Expected `array`, got `str`"
+    assert result.stderr == f"equipoise: {file}: {complaint}\n"
+
+
+def test_a_bad_amount_costs_only_its_pod(file: Path) -> None:
+    result = run("-f", write(file, node(), make_pod("a").cpu("1x").obj(), make_pod("b").obj()))
+    assert result.exit_code == 0
+    assert "spec.containers[0].resources.requests[cpu]: '1x' is not a quantity" in result.stdout
+    assert "1 pod placed on 1 node, 1 pending" in result.stdout
+
+
+def test_files_are_required() -> None:
+    assert run().exit_code == 2
