@@ -118,8 +118,8 @@ class ClusterOutlet:
             report.condition = (reason, message)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Queue the promise, unless the pod says so already."""
-        if pod.pod.status.nominated_node_name != node and (report := self._report(pod)):
+        """Queue the promise, whatever the pod says: an earlier word may be on its way there."""
+        if report := self._report(pod):
             report.nominated = node
 
     def _report(self, pod: PodInfo) -> _Report | None:
@@ -168,6 +168,9 @@ class ClusterOutlet:
             raise
         except KubeError as fault:
             log.warning("Status could not be written", pod=report.pod.key, error=str(fault))
+        except Exception as fault:
+            # A word to a pod's owner is never worth the process.
+            log.error("Status could not be written", exc=fault, pod=report.pod.key)
 
 
 @contextmanager

@@ -241,5 +241,11 @@ def _typed_errors(server: str) -> Iterator[None]:
         raise Unreachable(f"{server}: {str(error) or type(error).__name__}") from error
     except aiohttp.SocketTimeoutError as error:
         raise Silent(f"{server}: {error}") from error
+    except RuntimeError as error:
+        # uvloop may hand a socket out whose number a dying connection still holds (its issue 653):
+        # raised while connecting, so nothing was sent.
+        if "used by transport" not in str(error):
+            raise
+        raise Unreachable(f"{server}: {error}") from error
     except (aiohttp.ClientError, OSError) as error:
         raise Ambiguous(f"{server}: {str(error) or type(error).__name__}") from error

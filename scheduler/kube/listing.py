@@ -9,6 +9,7 @@ import msgspec
 from scheduler.kube.client import KubeClient
 from scheduler.kube.decoding import UNREADABLE, KubeObject, Page
 from scheduler.kube.watch import PAGE_SIZE, Resource
+from scheduler.model.objects import from_dict
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -25,9 +26,17 @@ async def list_all(client: KubeClient, resource: Resource[T]) -> list[T]:
         page = msgspec.json.decode(body, type=Page)
         for raw in page.items or ():
             try:
-                objects.append(msgspec.json.decode(raw, type=resource.type))
+                objects.append(_decoded(raw, resource.type))
             except UNREADABLE:
                 continue
         token = page.metadata.next_token
         if not token:
             return objects
+
+
+def _decoded(raw: msgspec.Raw, type_: type[T]) -> T:
+    """The object, with explicit nulls taken as absent fields, as the watch takes them."""
+    try:
+        return msgspec.json.decode(raw, type=type_)
+    except UNREADABLE:
+        return from_dict(msgspec.json.decode(raw), type_)

@@ -311,3 +311,21 @@ async def test_a_client_certificate_is_presented(authority: trustme.CA, tmp_path
         anonymous = Kubeconfig(tmp_path, cluster, name="anonymous").write()
         with pytest.raises(ClusterUnreachable):
             await KubeClient.connect(metrics=Metrics(), kubeconfig=anonymous)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        pytest.param(
+            "File descriptor 9 is used by transport <TCPTransport>",
+            Unreachable,
+            id="a socket that uvloop still counts as taken was never written to",
+        ),
+        pytest.param(
+            "Session is closed", RuntimeError, id="any other fault is a bug and is raised"
+        ),
+    ],
+)
+def test_errors_of_the_event_loop_while_connecting(text: str, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=text[:8]), _typed_errors("https://cluster"):
+        raise RuntimeError(text)

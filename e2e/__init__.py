@@ -1,0 +1,1 @@
+"""The program against a real control plane: etcd, kube-apiserver, controllers and kwok nodes."""

@@ -1,0 +1,1 @@
+"""Building and finding the binaries of a real control plane."""

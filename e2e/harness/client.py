@@ -1,0 +1,120 @@
+"""A small client for tests: plain JSON objects by path, and waiting for what they should become."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+Json = dict[str, Any]
+
+CONCURRENCY = 32
+REQUEST_SECONDS = 30.0
+POLL_SECONDS = 0.2
+
+
+class ApiError(Exception):
+    """The API server answered with an error status."""
+
+    def __init__(self, status: int, path: str, body: str) -> None:
+        super().__init__(f"{status} from {path}: {body[:500]}")
+        self.status = status
+
+
+class ApiClient:
+    """Requests as the holder of one TLS context; at most ``CONCURRENCY`` of them at a time."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self._url = url
+
+    async def get(self, path: str, **query: str) -> Json:
+        """Read one object, or one list with its ``items``."""
+        return await self._request("GET", path, query)
+
+    async def items(self, path: str, **query: str) -> list[Json]:
+        """Read the items of a list."""
+        items: list[Json] = (await self.get(path, **query))["items"]
+        return items
+
+    async def create(self, path: str, body: Json) -> Json:
+        """Post ``body`` to a collection or a subresource."""
+        return await self._request("POST", path, {}, body)
+
+    async def create_all(self, path: str, bodies: Iterable[Json]) -> None:
+        """Post each of ``bodies`` to one collection, many at a time, in no certain order."""
+        await asyncio.gather(*(self.create(path, body) for body in bodies))
+
+    async def patch(self, path: str, body: Json, kind: str = "merge-patch") -> Json:
+        """Patch an object; ``kind`` is ``merge-patch`` or ``strategic-merge-patch``."""
+        return await self._request("PATCH", path, {}, body, f"application/{kind}+json")
+
+    async def apply(self, path: str, body: Json) -> Json:
+        """Create the object or make it be as ``body`` says."""
+        query = {"fieldManager": "e2e", "force": "true"}
+        return await self._request("PATCH", path, query, body, "application/apply-patch+yaml")
+
+    async def delete(self, path: str, **query: str) -> None:
+        """Delete an object or a collection; it is no error if it is gone already."""
+        try:
+            await self._request("DELETE", path, query)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    async def wait_until(
+        self, path: str, condition: Callable[[Json], object], timeout: float = 60.0, **query: str
+    ) -> Json:
+        """Read ``path`` until ``condition`` holds of it, and return it.
+
+        An API server that is away, or does not know the object, counts as "not yet". After
+        ``timeout`` seconds, ``TimeoutError`` tells what was seen last.
+        """
+        seen: Json | Exception = {}
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    seen = await self._look(path, query)
+                    if isinstance(seen, dict) and condition(seen):
+                        return seen
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            raise TimeoutError(f"{path} after {timeout:g} s: {str(seen)[:2000]}") from None
+
+    async def _look(self, path: str, query: dict[str, str]) -> Json | Exception:
+        try:
+            return await self.get(path, **query)
+        except (ApiError, aiohttp.ClientError) as error:
+            return error
+
+    async def _request(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: Json | None = None,
+        content_type: str = "application/json",
+    ) -> Json:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": content_type}
+        url = self._url + path
+        async with self._session.request(
+            method, url, params=query, data=data, headers=headers
+        ) as response:
+            text = await response.text()
+            if response.status >= 400:
+                raise ApiError(response.status, path, text)
+            answer: Json = json.loads(text)
+            return answer
+
+
+@asynccontextmanager
+async def api_client(url: str, context: ssl.SSLContext) -> AsyncIterator[ApiClient]:
+    """A client with connections of its own, closed at the end of the block."""
+    connector = aiohttp.TCPConnector(ssl=context, limit=CONCURRENCY)
+    timeout = aiohttp.ClientTimeout(sock_connect=REQUEST_SECONDS, sock_read=REQUEST_SECONDS)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
+        yield ApiClient(session, url)

@@ -1,0 +1,28 @@
+"""What tests need to know of leader election: short times, and who holds the lease."""
+
+from e2e.harness.client import ApiClient
+from e2e.harness.objects import Json
+from e2e.harness.scheduler import LEASE, NAMESPACE
+
+# Short, so that a takeover is quick; long enough for a renewal on a busy machine.
+QUICK_ELECTION = (
+    "--leader-elect=true",
+    "--leader-elect-lease-duration=4s",
+    "--leader-elect-renew-deadline=3s",
+    "--leader-elect-retry-period=500ms",
+    f"--leader-elect-resource-namespace={NAMESPACE}",
+)
+NO_ELECTION = ("--leader-elect=false",)
+
+
+def holder(lease: Json) -> str:
+    """The identity of the leader, empty if nobody leads."""
+    return str(lease["spec"].get("holderIdentity") or "")
+
+
+async def wait_for_leader(api: ApiClient, other_than: str = "", timeout: float = 60.0) -> str:
+    """Wait until somebody else than ``other_than`` leads; return who it is."""
+    lease = await api.wait_until(
+        LEASE, lambda lease: holder(lease) not in ("", other_than), timeout=timeout
+    )
+    return holder(lease)

@@ -1,0 +1,102 @@
+"""The scheduler under test as a process, and the service account it runs under."""
+
+import asyncio
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import yaml
+
+from e2e.harness.client import ApiClient
+from e2e.harness.cluster import ControlPlane
+from e2e.harness.kubeconfig import token_user
+from e2e.harness.processes import Process, answers_ok, start_on_free_ports
+
+NAMESPACE = "equipoise-system"
+SERVICE_ACCOUNT = "equipoise"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/equipoise"
+TOKEN_SECONDS = 4 * 3600
+READY_SECONDS = 60.0
+PROJECT = Path(__file__).parents[2]
+
+_COLLECTIONS = {
+    "Namespace": "/api/v1/namespaces",
+    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
+    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
+    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
+}
+
+
+async def apply_manifest(api: ApiClient, manifest: Path) -> None:
+    """Apply every document of a manifest, in order."""
+    text = await asyncio.to_thread(manifest.read_text)
+    for document in yaml.safe_load_all(text):
+        metadata = document["metadata"]
+        collection = _COLLECTIONS[document["kind"]].format(namespace=metadata.get("namespace"))
+        await api.apply(f"{collection}/{metadata['name']}", document)
+
+
+async def service_account_kubeconfig(
+    control_plane: ControlPlane,
+    api: ApiClient,
+    name: str = SERVICE_ACCOUNT,
+    namespace: str = NAMESPACE,
+) -> Path:
+    """Apply ``deploy/rbac.yaml`` and write a kubeconfig with a token of the service account."""
+    await apply_manifest(api, PROJECT / "deploy" / "rbac.yaml")
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    answer = await api.create(path, {"spec": {"expirationSeconds": TOKEN_SECONDS}})
+    return control_plane.kubeconfig(name, token_user(answer["status"]["token"]))
+
+
+class SchedulerProcess:
+    """One replica of ``equipoise run``; a context manager that is ready when the block begins.
+
+    Its log goes to one file and, at the end, the tail of it to standard output, which pytest shows
+    for a test that failed.
+    """
+
+    def __init__(self, kubeconfig: Path, log: Path, *arguments: str) -> None:
+        self._kubeconfig = kubeconfig
+        self._log = log
+        self._arguments = arguments
+        self._process: Process | None = None
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self._process = start_on_free_ports(1, self._start)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.process.stop()
+        print(self.process.tail())
+
+    @property
+    def process(self) -> Process:
+        """The running process; an error outside the block."""
+        if self._process is None:
+            raise RuntimeError("the scheduler has not been started")
+        return self._process
+
+    def _start(self, port: int) -> Process:
+        self.url = f"http://127.0.0.1:{port}"
+        process = Process(self._command(port), self._log)
+        process.wait_ready(lambda: answers_ok(f"{self.url}/readyz"), READY_SECONDS)
+        return process
+
+    def _command(self, port: int) -> list[str | Path]:
+        return [
+            *(sys.executable, "-m", "scheduler", "run"),
+            *("--kubeconfig", self._kubeconfig),
+            *("--bind-address", "127.0.0.1", "--secure-port", str(port)),
+            *("--log-format", "console"),
+            *self._arguments,
+        ]
