@@ -8,7 +8,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from scheduler.kube.client import MERGE_PATCH, KubeClient
+from scheduler.kube.client import MERGE_PATCH, KubeClient, _typed_errors
 from scheduler.kube.errors import (
     Ambiguous,
     ClusterUnreachable,
@@ -321,9 +321,7 @@ async def test_a_client_certificate_is_presented(authority: trustme.CA, tmp_path
             Unreachable,
             id="a socket that uvloop still counts as taken was never written to",
         ),
-        pytest.param(
-            "Session is closed", RuntimeError, id="any other fault is a bug and is raised"
-        ),
+        pytest.param("Session is closed", RuntimeError, id="any other fault is a bug"),
     ],
 )
 def test_errors_of_the_event_loop_while_connecting(text: str, kind: type[Exception]) -> None:
