@@ -161,6 +161,11 @@ class Daemon:
         await elector.run()
         raise LeadershipLost
 
+    def _cease(self) -> None:
+        """Write nothing from this instant: another replica may lead already."""
+        self._writer.stop()
+        self.core.bindings.cancel()
+
     async def _wind_down(self) -> None:
         """Let bindings that are under way end, within reason, and send the last events."""
         if not self._leading.is_set():
@@ -210,7 +215,7 @@ class Daemon:
             namespace=election.resource_namespace,
             name=election.resource_name,
             identity=self._identity,
-            on_lost=self._writer.stop,
+            on_lost=self._cease,
             lease_duration=election.lease_duration,
             renew_deadline=election.renew_deadline,
             retry_period=election.retry_period,

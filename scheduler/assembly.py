@@ -19,6 +19,7 @@ from scheduler.framework.interface import Handle, Plugin
 from scheduler.framework.outlet import Outlet
 from scheduler.framework.registry import Registry, points_of
 from scheduler.framework.runtime import Framework, PluginFault
+from scheduler.framework.waiting import WaitingPod
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, error
 from scheduler.observe.decisions import Decisions
@@ -93,6 +94,9 @@ def assemble(
             activate=lambda keys: queue.activate(keys),  # noqa: PLW0108  there is no queue yet
             spawn=background.spawn,
             filter=partial(_filter, frameworks, name),
+            judges_row_by_row=partial(_judges_row_by_row, frameworks, name),
+            waiting=partial(_waiting, frameworks),
+            metrics=metrics,
         )
         frameworks[name] = _framework(profile, registry, handle, metrics, without)
     queue = _queue(config, frameworks, metrics, clock)
@@ -116,6 +120,15 @@ def assemble(
 
 def _filter(frameworks: Mapping[str, Framework], name: str, cycle: Cycle, rows: Rows) -> Codes:
     return filter_rows(frameworks[name], cycle, rows)
+
+
+def _judges_row_by_row(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bool:
+    return frameworks[name].judges_row_by_row(cycle)
+
+
+def _waiting(frameworks: Mapping[str, Framework], uid: str) -> WaitingPod | None:
+    found = (framework.waiting.get(uid) for framework in frameworks.values())
+    return next((pod for pod in found if pod is not None), None)
 
 
 def _framework(

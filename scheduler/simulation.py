@@ -112,8 +112,10 @@ def _message(recorder: _Recorder, key: str) -> str:
 
 
 def _core(config: Config, recorder: _Recorder) -> Core:
-    # It evicts nobody, so there is nothing to do for pods that fit nowhere.
-    return assemble(_configuration(config), recorder, Metrics(), without=("postFilter",))
+    # It evicts nobody, so there is nothing to do for pods that fit nowhere; and nobody is there to
+    # bind volumes, so those that a pod would get are simply taken.
+    without = ("postFilter", "preBind")
+    return assemble(_configuration(config), recorder, Metrics(), without=without)
 
 
 def _configuration(config: Config) -> Configuration:

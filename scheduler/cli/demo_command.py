@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import signal
 from pathlib import Path
 from typing import Any
@@ -26,8 +25,12 @@ _CHURN_SECONDS = 2.0
 def demo(once: bool, nodes: int, port: int, config_file: Path | None) -> None:
     """Run an embedded cluster with a workload and watch the scheduler place it."""
     config = _configuration(config_file, port)
-    with contextlib.suppress(KeyboardInterrupt):
+    try:
         asyncio.run(_once(config, nodes) if once else _live(config, nodes))
+    except KeyboardInterrupt:
+        return
+    except OSError as fault:  # the address to serve on cannot be had
+        fail(str(fault))
 
 
 def _configuration(file: Path | None, port: int) -> Any:

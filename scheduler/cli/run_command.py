@@ -75,7 +75,7 @@ async def _run(config: Any, flags: dict[str, Any]) -> int:
 
     try:
         return await app.run(config, connect)
-    except KubeError as fault:
+    except (KubeError, OSError) as fault:  # OSError: the address to serve on cannot be had
         fail(str(fault))
 
 

@@ -13,6 +13,7 @@ from scheduler.config.plugin_args import (
     NodeResourcesFitArgs,
     PodTopologySpreadArgs,
     ScoringStrategy,
+    ServiceAffinityArgs,
     TopologySpreadConstraint,
     UtilizationShapePoint,
     VolumeBindingArgs,
@@ -146,6 +147,14 @@ def _dynamic_resources(path: str, args: DynamicResourcesArgs) -> Iterator[Proble
         yield Problem(f"{path}.bindingTimeout", "must be at least 1s")
 
 
+def _service_affinity(path: str, args: ServiceAffinityArgs) -> Iterator[Problem]:
+    for i, label in enumerate(args.labels):
+        where = f"{path}.labels[{i}]"
+        yield from _qualified_name(where, label)
+        if label in args.labels[:i]:
+            yield Problem(where, f"{show(label)} is listed twice")
+
+
 def _choice(path: str, value: str, choices: tuple[str, ...]) -> Iterator[Problem]:
     if not value:
         yield Problem(path, f"is required, one of {', '.join(choices)}")
@@ -174,5 +183,6 @@ _CHECKS: dict[type, Callable[[str, Any], Iterator[Problem]]] = {
     NodeResourcesBalancedAllocationArgs: _balanced_allocation,
     NodeResourcesFitArgs: _node_resources_fit,
     PodTopologySpreadArgs: _pod_topology_spread,
+    ServiceAffinityArgs: _service_affinity,
     VolumeBindingArgs: _volume_binding,
 }

@@ -105,6 +105,12 @@ class DynamicResourcesArgs(Section, frozen=True):
     binding_timeout: Duration = Duration(600.0)
 
 
+class ServiceAffinityArgs(Section, frozen=True):
+    """The node labels whose values the pods of a service share; none: the plugin does nothing."""
+
+    labels: tuple[str, ...] = ()
+
+
 ARGS_TYPES: dict[str, type[Section]] = {
     "DefaultPreemption": DefaultPreemptionArgs,
     "DynamicResources": DynamicResourcesArgs,
@@ -113,6 +119,7 @@ ARGS_TYPES: dict[str, type[Section]] = {
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
     "NodeResourcesFit": NodeResourcesFitArgs,
     "PodTopologySpread": PodTopologySpreadArgs,
+    "ServiceAffinity": ServiceAffinityArgs,
     "VolumeBinding": VolumeBindingArgs,
 }
 """Which struct holds the arguments of which plugin; other plugins take plain data."""

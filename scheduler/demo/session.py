@@ -121,12 +121,23 @@ async def running(config: Configuration, scale: int) -> AsyncIterator[Demo]:
             for path, manifest in surroundings():
                 await client.request("POST", path, body=manifest)
             daemon = Daemon(config, client, metrics)
-            task = asyncio.create_task(daemon.run(), name="daemon")
-            try:
+            async with _alive(daemon):
                 await daemon.until_synced()
                 yield Demo(api, daemon, client, scale)
+        finally:
+            await client.close()
+
+
+@asynccontextmanager
+async def _alive(daemon: Daemon) -> AsyncIterator[None]:
+    """Run the daemon as long as the block; if it fails, so does the block, at once."""
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            task = tasks.create_task(daemon.run(), name="daemon")
+            try:
+                yield
             finally:
                 daemon.stop()
                 await task
-        finally:
-            await client.close()
+    except BaseExceptionGroup as faults:
+        raise faults.exceptions[0] from None

@@ -58,5 +58,7 @@ class Diagnosis(msgspec.Struct):
     pre_filter: Status | None = None
     """Set when the pod was rejected as a whole; every node then counts as rejected by it."""
     post_filter: str = ""
+    nominated_node: str | None = None
+    """The node to promise to the pod; "" takes a promise back, None leaves it as it is."""
     unschedulable_plugins: set[str] = set()
     pending_plugins: set[str] = set()

@@ -34,8 +34,10 @@ import msgspec
 
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.outlet import Outlet
+from scheduler.framework.waiting import WaitingPod
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
+from scheduler.observe.metrics import Metrics
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.cache import ClusterState
@@ -107,7 +109,12 @@ class FilterPlugin(Protocol):
         """A code per row: 0 if the pod fits there, else the code of a ``Status`` of the state.
 
         Gets only the rows that passed the filters before it, all of them at once. The cost to aim
-        at is a few array operations. Must not change anything.
+        at is a few array operations. Must not change anything. Reads the state as it is now: it is
+        called again in the same attempt, with pods added or removed to see what would be.
+
+        A plugin whose verdict on a row depends on nothing but the node and the pods on that row may
+        say so by an attribute ``row_by_row = True``. If all say so, many rows are changed and
+        judged together, otherwise one at a time.
         """
         ...
 
@@ -125,9 +132,9 @@ class PostFilterPlugin(Protocol):
     """Tries to make a pod fit that fits nowhere."""
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Called in order until one says Success or UnschedulableAndUnresolvable.
+        """Called in order, as long as the answer is Unschedulable: such reasons are joined.
 
-        The reasons of all that were called are joined into the pod's message.
+        Any other answer is the last word, and its reasons are the pod's message.
         """
         ...
 
@@ -261,6 +268,11 @@ class Handle(msgspec.Struct, frozen=True):
     """Run a coroutine in the background; it must handle its own errors. Stopped with the daemon."""
     filter: Callable[[Cycle, Rows], Codes]
     """Run the profile's filters on rows as they are now, nominated pods included."""
+    judges_row_by_row: Callable[[Cycle], bool]
+    """Whether those filters look at each row alone (see ``FilterPlugin``)."""
+    waiting: Callable[[str], WaitingPod | None]
+    """A pod that waits for permission, by uid, whatever its profile."""
+    metrics: Metrics
 
 
 PluginFactory = Callable[[Any, Handle], Plugin]

@@ -27,11 +27,15 @@ from scheduler.framework.interface import (
 from scheduler.framework.waiting import WaitingPod
 from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable
+from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.queueing.hints import ANY_KIND, HintRegistration
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.columns import Codes, Rows, Scores
+
+
+# The points whose calls ``scheduler_plugin_evaluation_total`` counts.
+_EVALUATED = frozenset(("preFilter", "filter", "preScore", "score"))
 
 
 class PluginFault(Exception):
@@ -60,6 +64,8 @@ class PreFilterOutcome(msgspec.Struct, frozen=True):
     """The only nodes worth looking at; None: all."""
     excluded: Status = SUCCESS
     """The verdict on all other nodes."""
+    narrowing: Sequence[str] = ()
+    """The plugins that named nodes: each of them may be why the others are left out."""
 
 
 class ScoredRows(msgspec.Struct, frozen=True):
@@ -146,7 +152,7 @@ class Framework:
                     cycle.skipped["filter"].add(entry.name)
                     continue
                 if code is Code.UNSCHEDULABLE:
-                    rejection = rejection or result.status.by(entry.name)
+                    rejection = result.status.by(entry.name)
                     continue
                 if code is not Code.SUCCESS:
                     outcome.append(code)
@@ -156,51 +162,59 @@ class Framework:
                     names = result.node_names if names is None else names & result.node_names
                     if not names:
                         outcome.append(Code.UNRESOLVABLE)
-                        return PreFilterOutcome(_nothing_left(narrowing))
+                        return PreFilterOutcome(_nothing_left(narrowing), narrowing=narrowing)
             if rejection is not None:
                 outcome.append(rejection.code)
                 return PreFilterOutcome(rejection)
         if names is None:
             return PreFilterOutcome()
         reason = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowing))}]"
-        return PreFilterOutcome(None, names, unresolvable(reason).by(narrowing[0]))
+        return PreFilterOutcome(None, names, unresolvable(reason).by(narrowing[0]), narrowing)
 
     def run_filters(self, cycle: Cycle, rows: Rows) -> Codes:
         """A verdict per row: of the first plugin that rejects it, or 0."""
         codes: Codes = np.zeros(len(rows), np.int32)
-        passing = np.arange(len(rows))
+        passing, remaining = np.arange(len(rows)), rows
         with self._timed("filter") as outcome:
             for entry in self._entries["filter"]:
                 if entry.name in cycle.skipped["filter"]:
                     continue
-                verdicts: Codes = self._call("filter", entry, cycle, rows[passing])
+                verdicts: Codes = self._call("filter", entry, cycle, remaining)
                 if len(verdicts) != len(passing):
-                    raise PluginFault(entry.name, "Filter", "wrong number of verdicts")
+                    raise self._fault(entry.name, "filter", "wrong number of verdicts")
                 if verdicts.any():
                     codes[passing] = verdicts
                     passing = passing[verdicts == 0]
+                    remaining = rows[passing]
                     if not len(passing):
                         outcome.append(Code.UNSCHEDULABLE)
                         break
         return codes
 
+    def judges_row_by_row(self, cycle: Cycle) -> bool:
+        """Whether all filters that look at this pod are ``row_by_row``."""
+        return all(
+            entry.name in cycle.skipped["filter"]
+            or getattr(self.plugins[entry.name], "row_by_row", False)
+            for entry in self._entries["filter"]
+        )
+
     def run_post_filters(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult | None:
         """What came of making room; None when no plugin is enabled."""
+        if not self._entries["postFilter"]:
+            return None
         reasons: list[str] = []
         nominated: str | None = None
-        code: Code | None = None
         with self._timed("postFilter") as outcome:
             for entry in self._entries["postFilter"]:
                 result: PostFilterResult = self._call("postFilter", entry, cycle, diagnosis)
-                code = result.status.code
-                outcome.append(code)
+                outcome.append(result.status.code)
+                if result.status.code is not Code.UNSCHEDULABLE:
+                    return result
                 reasons += result.status.reasons
-                nominated = (
-                    result.nominated_node if result.nominated_node is not None else nominated
-                )
-                if code in (Code.SUCCESS, Code.UNRESOLVABLE, Code.ERROR):
-                    break
-        return PostFilterResult(Status(code, tuple(reasons)), nominated) if code else None
+                if result.nominated_node is not None:
+                    nominated = result.nominated_node
+        return PostFilterResult(unschedulable(*reasons), nominated)
 
     def run_scores(self, cycle: Cycle, rows: Rows) -> ScoredRows:
         """Weighted scores of feasible rows, normalised over these rows."""
@@ -212,9 +226,9 @@ class Framework:
                 if entry.name in cycle.skipped["score"]:
                     continue
                 raw: Scores = self._call("score", entry, cycle, rows)
-                if len(raw) != len(rows):
-                    raise PluginFault(entry.name, "Score", "wrong number of scores")
                 scores = self._normalize(entry, cycle, raw)
+                if len(scores) != len(rows):
+                    raise self._fault(entry.name, "score", "wrong number of scores")
                 parts[entry.name] = scores * entry.weight
                 totals += parts[entry.name]
         return ScoredRows(totals, parts)
@@ -226,7 +240,7 @@ class Framework:
                 if status.code is Code.SKIP:
                     cycle.skipped["score"].add(entry.name)
                 elif not status.ok:
-                    raise PluginFault(entry.name, "PreScore", status.message)
+                    raise self._fault(entry.name, "preScore", status.message)
 
     def _normalize(self, entry: Entry, cycle: Cycle, raw: Scores) -> Scores:
         try:
@@ -235,7 +249,7 @@ class Framework:
         except Exception as fault:
             raise self._fault(entry.name, "score", fault) from fault
         if len(scores) and (scores.min() < 0 or scores.max() > MAX_SCORE):
-            raise PluginFault(entry.name, "Score", f"a score is outside 0..{MAX_SCORE}")
+            raise self._fault(entry.name, "score", f"a score is outside 0..{MAX_SCORE}")
         return scores
 
     def run_reserve(self, cycle: Cycle, node: str) -> Status:
@@ -321,23 +335,24 @@ class Framework:
     # Calls
 
     def _call(self, point: str, entry: Entry, *args: Any) -> Any:
-        self._evaluations[entry.name, POINTS[point].label, self.profile].inc()
+        if point in _EVALUATED:
+            self._evaluations[entry.name, POINTS[point].label, self.profile].inc()
         try:
             return entry.call(*args)
         except Exception as fault:
             raise self._fault(entry.name, point, fault) from fault
 
     async def _acall(self, point: str, entry: Entry, *args: Any) -> Any:
-        self._evaluations[entry.name, POINTS[point].label, self.profile].inc()
         try:
             return await entry.call(*args)
         except Exception as fault:
             raise self._fault(entry.name, point, fault) from fault
 
-    def _fault(self, plugin: str, point: str, fault: Exception) -> PluginFault:
+    def _fault(self, plugin: str, point: str, fault: Exception | str) -> PluginFault:
         label = POINTS[point].label
         self._metrics.plugin_errors.labels(plugin, label).inc()
-        return PluginFault(plugin, label, f"{type(fault).__name__}: {fault}")
+        text = fault if isinstance(fault, str) else f"{type(fault).__name__}: {fault}"
+        return PluginFault(plugin, label, text)
 
     @contextmanager
     def _timed(self, point: str) -> Iterator[list[Code]]:

@@ -12,35 +12,52 @@ MAX_WAIT = 15 * 60.0
 
 
 class WaitingPod:
-    """A reserved pod that waits for every plugin that asked to; the first rejection decides."""
+    """A reserved pod that waits for every plugin that asked to; the first rejection decides.
+
+    Each plugin's time runs from the start, and ends when that plugin allows the pod. Whatever is
+    decided before somebody waits for the verdict counts.
+    """
 
     def __init__(self, pod: PodInfo, node: str, timeouts: Mapping[str, float]) -> None:
         self.pod = pod
         self.node = node
-        self._pending = {name: min(timeout, MAX_WAIT) for name, timeout in timeouts.items()}
-        self._verdict: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._verdict: asyncio.Future[Status] = loop.create_future()
+        self._timers = {
+            plugin: loop.call_later(min(timeout, MAX_WAIT), self._expire, plugin)
+            for plugin, timeout in timeouts.items()
+        }
 
     @property
     def pending_plugins(self) -> list[str]:
         """Plugins that have not allowed the pod yet."""
-        return list(self._pending)
+        return list(self._timers)
 
     def allow(self, plugin: str) -> None:
         """A plugin has nothing against the pod any more; the last one lets it go."""
-        self._pending.pop(plugin, None)
-        if not self._pending and not self._verdict.done():
-            self._verdict.set_result(SUCCESS)
+        timer = self._timers.pop(plugin, None)
+        if timer is not None:
+            timer.cancel()
+        if not self._timers:
+            self._decide(SUCCESS)
 
-    def reject(self, plugin: str, reason: str, code: Code = Code.UNSCHEDULABLE) -> None:
-        """Send the pod back to the queue."""
-        if not self._verdict.done():
-            self._verdict.set_result(Status(code, (reason,), plugin))
+    def reject(self, plugin: str, reason: str, code: Code = Code.UNSCHEDULABLE) -> bool:
+        """Send the pod back to the queue; tells whether that is not decided otherwise already."""
+        return self._decide(Status(code, (reason,), plugin))
 
     async def verdict(self) -> Status:
-        """Wait for all plugins, a rejection, or the shortest of the timeouts."""
-        first = min(self._pending, key=self._pending.__getitem__)
+        """Wait for all plugins, a rejection, or the first plugin whose time is up."""
         try:
-            return await asyncio.wait_for(self._verdict, self._pending[first])
-        except TimeoutError:
-            timeout = f"pod {self.pod.key} timed out waiting on permit"
-            return unschedulable(timeout).by(first)
+            return await self._verdict
+        finally:
+            for timer in self._timers.values():
+                timer.cancel()
+
+    def _expire(self, plugin: str) -> None:
+        self._decide(unschedulable(f"pod {self.pod.key} timed out waiting on permit").by(plugin))
+
+    def _decide(self, verdict: Status) -> bool:
+        open_ = not self._verdict.done()
+        if open_:
+            self._verdict.set_result(verdict)
+        return open_

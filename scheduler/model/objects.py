@@ -9,7 +9,14 @@ import msgspec
 from scheduler.model.meta import ObjectMeta, Struct
 from scheduler.model.nodes import CSINode, Node, NodeResourceTopology
 from scheduler.model.pods import Pod
-from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.model.storage import (
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
 from scheduler.model.workloads import (
     Lease,
     Namespace,
@@ -41,6 +48,13 @@ KINDS: dict[str, Kind] = {
         Kind("PersistentVolumeClaim", PersistentVolumeClaim, "/api/v1/persistentvolumeclaims"),
         Kind("StorageClass", StorageClass, "/apis/storage.k8s.io/v1/storageclasses"),
         Kind("CSINode", CSINode, "/apis/storage.k8s.io/v1/csinodes"),
+        Kind("CSIDriver", CSIDriver, "/apis/storage.k8s.io/v1/csidrivers"),
+        Kind(
+            "CSIStorageCapacity",
+            CSIStorageCapacity,
+            "/apis/storage.k8s.io/v1/csistoragecapacities",
+        ),
+        Kind("VolumeAttachment", VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments"),
         Kind("Service", Service, "/api/v1/services"),
         Kind("Namespace", Namespace, "/api/v1/namespaces"),
         Kind("ReplicaSet", ReplicaSet, "/apis/apps/v1/replicasets"),
@@ -78,7 +92,9 @@ def from_dict(raw: object, type_: type[T]) -> T:
 
 __all__ = [
     "KINDS",
+    "CSIDriver",
     "CSINode",
+    "CSIStorageCapacity",
     "Kind",
     "Lease",
     "Namespace",
@@ -96,5 +112,6 @@ __all__ = [
     "Service",
     "StatefulSet",
     "StorageClass",
+    "VolumeAttachment",
     "from_dict",
 ]

@@ -30,6 +30,7 @@ from scheduler.model.selectors import (
     compile_preferences,
     compile_set,
 )
+from scheduler.model.volumes import PodVolumes, pod_volumes
 
 _NODE_AFFINITY = "spec.affinity.nodeAffinity"
 
@@ -138,6 +139,11 @@ class PodInfo:
         names = [container.image for container in (*spec.init_containers, *spec.containers)]
         names += [volume.image.reference for volume in spec.volumes if volume.image]
         return tuple(with_tag(name) for name in names)
+
+    @cached_property
+    def volumes(self) -> PodVolumes:
+        """The claims and disks that matter for where the pod can run."""
+        return pod_volumes(self.pod)
 
     @cached_property
     def node_matcher(self) -> NodeMatcher:

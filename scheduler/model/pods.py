@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scheduler.model.disks import InTreeSources, ISCSITarget, RBDImage
 from scheduler.model.meta import Condition, LabelSelector, ObjectMeta, ResourceList, Struct
 from scheduler.model.nodes import NodeSelector, NodeSelectorTerm
 
@@ -20,12 +21,17 @@ class ContainerPort(Struct, frozen=True):
     host_ip: str = msgspec.field(default="", name="hostIP")
 
 
+class RestartRule(Struct, frozen=True):
+    action: str = ""
+
+
 class Container(Struct, frozen=True):
     name: str = ""
     image: str = ""
     resources: ResourceRequirements = ResourceRequirements()
     ports: tuple[ContainerPort, ...] = ()
     restart_policy: str = ""
+    restart_policy_rules: tuple[RestartRule, ...] = ()
 
 
 class Toleration(Struct, frozen=True):
@@ -104,11 +110,13 @@ class ImageVolume(Struct, frozen=True):
     reference: str = ""
 
 
-class Volume(Struct, frozen=True):
+class Volume(InTreeSources, frozen=True):
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
     ephemeral: dict[str, object] | None = None
     image: ImageVolume | None = None
+    rbd: RBDImage | None = None
+    iscsi: ISCSITarget | None = None
 
 
 class PodResourceClaim(Struct, frozen=True):
@@ -133,6 +141,8 @@ class PodSpec(Struct, frozen=True):
     scheduling_gates: tuple[SchedulingGate, ...] = ()
     volumes: tuple[Volume, ...] = ()
     resource_claims: tuple[PodResourceClaim, ...] = ()
+    host_network: bool = False
+    host_users: bool | None = None
 
 
 class ContainerStatus(Struct, frozen=True):

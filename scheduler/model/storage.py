@@ -1,10 +1,18 @@
-"""PersistentVolume, PersistentVolumeClaim and StorageClass, as a scheduler reads them."""
+"""Volumes, claims, classes, CSI drivers and what they attach, as a scheduler reads them."""
 
 from __future__ import annotations
 
 import msgspec
 
-from scheduler.model.meta import AnnotatedMeta, LabelSelector, ResourceList, Struct
+from scheduler.model.disks import InTreeSources
+from scheduler.model.meta import (
+    AnnotatedMeta,
+    LabelSelector,
+    ObjectMeta,
+    RawQuantity,
+    ResourceList,
+    Struct,
+)
 from scheduler.model.nodes import NodeSelector
 from scheduler.model.pods import ResourceRequirements
 
@@ -25,18 +33,15 @@ class CSIVolumeSource(Struct, frozen=True):
     volume_handle: str = ""
 
 
-class PersistentVolumeSpec(Struct, frozen=True):
+class PersistentVolumeSpec(InTreeSources, frozen=True):
     capacity: ResourceList = {}
     access_modes: tuple[str, ...] = ()
     claim_ref: ObjectReference | None = None
     storage_class_name: str = ""
     volume_mode: str = "Filesystem"
     node_affinity: VolumeNodeAffinity | None = None
+    volume_attributes_class_name: str = ""
     csi: CSIVolumeSource | None = None
-    # In-tree sources are matched by identity only, so they stay as they came.
-    aws_elastic_block_store: dict[str, object] | None = None
-    gce_persistent_disk: dict[str, object] | None = None
-    azure_disk: dict[str, object] | None = None
 
 
 class VolumePhase(Struct, frozen=True):
@@ -56,6 +61,7 @@ class PersistentVolumeClaimSpec(Struct, frozen=True):
     volume_mode: str = "Filesystem"
     resources: ResourceRequirements = ResourceRequirements()
     selector: LabelSelector | None = None
+    volume_attributes_class_name: str = ""
 
 
 class PersistentVolumeClaim(Struct, frozen=True):
@@ -78,3 +84,37 @@ class StorageClass(Struct, frozen=True):
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[TopologySelectorTerm, ...] = msgspec.field(default=())
+
+
+class CSIDriverSpec(Struct, frozen=True):
+    storage_capacity: bool = False
+
+
+class CSIDriver(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(Struct, frozen=True):
+    """How much room a storage class has for new volumes that some nodes can reach."""
+
+    metadata: ObjectMeta = ObjectMeta()
+    node_topology: LabelSelector | None = None
+    storage_class_name: str = ""
+    capacity: RawQuantity | None = None
+    maximum_volume_size: RawQuantity | None = None
+
+
+class AttachmentSource(Struct, frozen=True):
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Struct, frozen=True):
+    attacher: str = ""
+    node_name: str = ""
+    source: AttachmentSource = AttachmentSource()
+
+
+class VolumeAttachment(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

@@ -71,10 +71,14 @@ class Bindings:
         while self._tasks:
             await self._next_end()
 
-    async def stop(self) -> None:
+    def cancel(self) -> None:
         """Cancel what is under way; those pods' fate is for the next leader's watch to tell."""
         for task in self._tasks:
             task.cancel()
+
+    async def stop(self) -> None:
+        """Cancel what is under way and wait for its end."""
+        self.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def start(self, attempt: Attempt) -> None:

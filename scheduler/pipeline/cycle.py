@@ -24,6 +24,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.failure import Failures
+from scheduler.pipeline.own_verdicts import OWN_VERDICTS
 from scheduler.pipeline.placement import CycleError, Placement, place
 from scheduler.pipeline.reserve import give_back, reserve
 from scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -122,9 +123,14 @@ class SchedulingLoop:
         return attempt.framework.run_permit(attempt.cycle, attempt.node) if status.ok else status
 
     def _make_room(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
+        """Have plugins look for a way, unless the pod itself or an empty cluster is the problem."""
+        diagnosis.nominated_node = ""
+        if diagnosis.pre_filter is not None and diagnosis.pre_filter.plugin in OWN_VERDICTS:
+            return
         result = attempt.framework.run_post_filters(attempt.cycle, diagnosis)
         if result is not None:
             diagnosis.post_filter = result.status.message
+            diagnosis.nominated_node = result.nominated_node
 
     def _abort(self, attempt: Attempt, message: str) -> None:
         if attempt.placement is not None:

@@ -10,7 +10,7 @@ from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
-from scheduler.pipeline.placement import fit_error, judge, pick
+from scheduler.pipeline.placement import fit_error, judge, pick, promised_row
 from scheduler.state.cache import ClusterState
 
 
@@ -37,7 +37,10 @@ def explain(
         answer["message"] = fit_error(cycle, diagnosis)
         return answer
     scored = framework.run_scores(cycle, feasible)
-    answer["node"] = state.name(int(feasible[pick(cycle, feasible, scored, seed)]))
+    promised = promised_row(cycle)
+    if promised is None or promised not in feasible:
+        promised = int(feasible[pick(cycle, feasible, scored, seed)])
+    answer["node"] = state.name(promised)
     answer["scores"] = {
         state.name(int(row)): {
             "total": int(scored.totals[i]),

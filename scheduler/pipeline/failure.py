@@ -12,6 +12,7 @@ from scheduler.observe.decisions import Decisions, Result
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.pipeline.attempt import Attempt
+from scheduler.pipeline.nomination import withdraw
 from scheduler.pipeline.placement import fit_error
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 
@@ -44,6 +45,7 @@ class Failures:
         message = fit_error(attempt.cycle, diagnosis)
         plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins
         self._queue.requeue_rejected(attempt.queued, plugins, pending, message)
+        self._promise(attempt, diagnosis.nominated_node)
         self._report(attempt, UNSCHEDULABLE, message, (*plugins, *pending), len(diagnosis.rows))
 
     def refused(self, attempt: Attempt, status: Status) -> None:
@@ -54,13 +56,30 @@ class Failures:
         pending = {status.plugin} if status.code is Code.PENDING else set()
         rejecting = {status.plugin} - pending
         self._queue.requeue_rejected(attempt.queued, rejecting, pending, status.message)
+        self._promise(attempt, "")
         self._report(attempt, UNSCHEDULABLE, status.message, (status.plugin,))
 
     def failed(self, attempt: Attempt, message: str) -> None:
         """A fault, not a verdict: try again after a back-off."""
         log.error("Scheduling a pod failed", pod=attempt.cycle.pod.key, error=message)
         self._queue.requeue_error(attempt.queued, message)
+        self._promise(attempt, "")
         self._report(attempt, SCHEDULER_ERROR, message, ())
+
+    def _promise(self, attempt: Attempt, node: str | None) -> None:
+        """Promise a node to the pod, or ("") take back what was promised; None changes nothing.
+
+        It counts from now on; what the pod's status says follows.
+        """
+        if node is None:
+            return
+        # The version that came back to the queue: the one that was tried may have an older status.
+        state, pod = attempt.cycle.state, attempt.queued.info
+        if node:
+            state.nominations.set(pod, node)
+            self._outlet.nominate(pod, node)
+        elif withdraw(state, self._queue, pod, pod.uid) or pod.pod.status.nominated_node_name:
+            self._outlet.nominate(pod, "")
 
     def _report(
         self,
@@ -70,7 +89,7 @@ class Failures:
         plugins: Iterable[str],
         evaluated: int = 0,
     ) -> None:
-        pod, profile = attempt.cycle.pod, attempt.framework.profile
+        pod, profile = attempt.queued.info, attempt.framework.profile
         elapsed = self._clock() - attempt.started
         result: Result = "unschedulable" if reason == UNSCHEDULABLE else "error"
         self._attempts[result, profile].inc()
@@ -83,5 +102,7 @@ class Failures:
             duration=elapsed,
             plugins=tuple(plugins),
         )
+        if attempt.queued.tier is None:
+            return  # deleted or bound by others meanwhile: to call it unscheduled would be wrong
         self._outlet.record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
         self._outlet.set_condition(pod, reason, message)

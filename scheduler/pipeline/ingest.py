@@ -18,6 +18,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
+from scheduler.pipeline.nomination import follow, withdraw
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
 
@@ -61,6 +62,7 @@ class Ingest:
             self._metrics.event_handling_duration.labels(kind).observe(elapsed)
             self._metrics.cache_size.labels("nodes").set(self._state.node_count)
             self._metrics.cache_size.labels("pods").set(self._state.pod_count)
+            self._metrics.cache_size.labels("assumed_pods").set(self._state.assumed_count)
 
         return handle
 
@@ -89,6 +91,7 @@ class Ingest:
     def _placed(self, was: PodInfo | None, now: PodInfo) -> None:
         """The pod is on a node: confirm what we assumed, or learn what others did."""
         self._state.set_pod(now)
+        self._state.nominations.remove(now.uid)
         if was is not None and _placed(was):
             scaled_down = any(
                 amount > now.requests.get(name, 0) for name, amount in was.requests.items()
@@ -109,14 +112,19 @@ class Ingest:
         if self._state.assumed(now.uid):
             # We have chosen its node already; should the binding fail, this version comes back.
             self._queue.update_in_flight(now)
-        elif was is None:
+            return
+        if was is None:
             self._queue.add(now)
         else:
+            if was.uid != now.uid:
+                withdraw(self._state, self._queue, was)
             self._queue.update(was, now)
+        follow(self._state, self._queue, was, now)
 
     def _gone(self, was: PodInfo) -> None:
         """A pod of ours was deleted before it got a node."""
         self._queue.delete(was)
+        withdraw(self._state, self._queue, was)
         framework = self._frameworks[was.pod.spec.scheduler_name]
         if waiting := framework.waiting.get(was.uid):
             waiting.reject("", EVICTED)

@@ -14,6 +14,7 @@ from scheduler.queueing.hints import HintRegistration
 
 POD_SPEC = "PodSpec"
 NODES = "Nodes"
+OWN_VERDICTS = frozenset({POD_SPEC, NODES})
 
 
 def unreadable(faults: Sequence[str]) -> Status:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -10,7 +10,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.runtime import Framework, ScoredRows
+from scheduler.framework.runtime import Framework, PreFilterOutcome, ScoredRows
 from scheduler.model.status import Code, Status
 from scheduler.pipeline.own_verdicts import NODES, no_nodes, unreadable
 from scheduler.state.columns import Codes, Rows
@@ -34,9 +34,18 @@ class CycleError(Exception):
 
 
 def place(framework: Framework, cycle: Cycle, seed: int) -> Placement | Diagnosis:
-    """The best node, or why there is none. All nodes are looked at, whatever their number."""
+    """The best node, or why there is none. All nodes are looked at, whatever their number.
+
+    A node that was promised to the pod is taken without comparison, if the pod fits there now.
+    """
     cycle.state.statuses.trim()
-    diagnosis = judge(framework, cycle)
+    prepared = _prepare(framework, cycle)
+    if isinstance(prepared, Diagnosis):
+        return _rejected(prepared, cycle)
+    promised = promised_row(cycle)
+    if promised is not None and not filter_rows(framework, cycle, np.array([promised])).any():
+        return Placement(node=cycle.state.name(promised), score=0, feasible=1, evaluated=1)
+    diagnosis = _judge_nodes(framework, cycle, prepared)
     feasible = diagnosis.rows[diagnosis.codes == 0]
     if not len(feasible):
         return _rejected(diagnosis, cycle)
@@ -52,24 +61,41 @@ def place(framework: Framework, cycle: Cycle, seed: int) -> Placement | Diagnosi
 
 def judge(framework: Framework, cycle: Cycle) -> Diagnosis:
     """A verdict for every node. Rows with code 0 fit."""
-    state = cycle.state
-    rows = state.rows()
+    prepared = _prepare(framework, cycle)
+    if isinstance(prepared, Diagnosis):
+        return prepared
+    return _judge_nodes(framework, cycle, prepared)
+
+
+def promised_row(cycle: Cycle) -> int | None:
+    """The row of the node that was promised to the pod, if there is one."""
+    return cycle.state.row(cycle.state.nominations.node_of(cycle.pod.uid))
+
+
+def _prepare(framework: Framework, cycle: Cycle) -> PreFilterOutcome | Diagnosis:
+    """What is known before nodes are looked at, or why none needs to be."""
     if cycle.pod.faults:
         return _rejected_whole(unreadable(cycle.pod.faults))
-    if not len(rows):
+    if not cycle.state.node_count:
         return _rejected_whole(no_nodes())
     outcome = framework.run_pre_filter(cycle)
     if outcome.rejection is not None:
         if not outcome.rejection.rejected:
             raise CycleError(outcome.rejection.message)
-        return _rejected_whole(outcome.rejection)
+        return _rejected_whole(outcome.rejection, outcome.narrowing)
+    return outcome
+
+
+def _judge_nodes(framework: Framework, cycle: Cycle, outcome: PreFilterOutcome) -> Diagnosis:
+    state = cycle.state
+    rows = state.rows()
     if outcome.node_names is None:
         return Diagnosis(rows, filter_rows(framework, cycle, rows))
     named = [row for name in outcome.node_names if (row := state.row(name)) is not None]
     codes: Codes = np.full(len(rows), state.statuses.code(outcome.excluded), np.int32)
     chosen = np.isin(rows, named)
     codes[chosen] = filter_rows(framework, cycle, rows[chosen])
-    return Diagnosis(rows, codes)
+    return Diagnosis(rows, codes, unschedulable_plugins=set(outcome.narrowing))
 
 
 def filter_rows(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
@@ -79,15 +105,34 @@ def filter_rows(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
     both cases must pass.
     """
     codes = framework.run_filters(cycle, rows)
-    state = cycle.state
-    for node, promised in state.nominations.before(cycle.pod).items():
-        for position in np.flatnonzero(rows == state.row(node)):
-            with scratch(state) as changes:
-                for pod in promised:
+    promised = _promised(cycle, rows)
+    if not promised:
+        return codes
+    together = framework.judges_row_by_row(cycle)
+    for group in [promised] if together else [[position] for position in promised]:
+        with scratch(cycle.state) as changes:
+            for position in group:
+                node = cycle.state.name(int(rows[position]))
+                for pod in cycle.state.nominations.ahead_of(cycle.pod, node):
                     changes.add(pod, node)
-                crowded = framework.run_filters(cycle, rows[position : position + 1])[0]
-            codes[position] = crowded or codes[position]
+            crowded = framework.run_filters(cycle, rows[group])
+        codes[group] = np.where(crowded, crowded, codes[group])
     return codes
+
+
+def _promised(cycle: Cycle, rows: Rows) -> list[int]:
+    """The positions of rows on which pods were promised a place that this pod must respect."""
+    state = cycle.state
+    nodes = state.nominations.nodes()
+    positions = np.arange(len(rows))
+    if len(nodes) < len(rows):
+        known = [row for node in nodes if (row := state.row(node)) is not None]
+        positions = np.flatnonzero(np.isin(rows, known))
+    return [
+        position
+        for position in positions.tolist()
+        if state.nominations.ahead_of(cycle.pod, state.name(int(rows[position])))
+    ]
 
 
 def pick(cycle: Cycle, rows: Rows, scored: ScoredRows, seed: int) -> int:
@@ -112,8 +157,8 @@ def _mix(hashes: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
     return mixed ^ (mixed >> np.uint64(33))
 
 
-def _rejected_whole(status: Status) -> Diagnosis:
-    return Diagnosis(_NO_ROWS, _NO_CODES, pre_filter=status)
+def _rejected_whole(status: Status, narrowing: Iterable[str] = ()) -> Diagnosis:
+    return Diagnosis(_NO_ROWS, _NO_CODES, pre_filter=status, unschedulable_plugins=set(narrowing))
 
 
 def _rejected(diagnosis: Diagnosis, cycle: Cycle) -> Diagnosis:

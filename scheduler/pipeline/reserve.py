@@ -14,7 +14,9 @@ log = get_logger(__name__)
 
 def reserve(attempt: Attempt) -> Status:
     """Assume the pod on its node and let plugins book it; the caller undoes a refusal."""
-    attempt.cycle.state.assume(attempt.cycle.pod, attempt.node)
+    state, pod = attempt.cycle.state, attempt.cycle.pod
+    state.assume(pod, attempt.node)
+    state.nominations.remove(pod.uid)
     return attempt.framework.run_reserve(attempt.cycle, attempt.node)
 
 

@@ -36,6 +36,7 @@ class AllocationScorer:
     def __init__(self, resources: Sequence[ResourceSpec], strategy: ResourceScore) -> None:
         self._resources = resources
         self._strategy = strategy
+        self._weights = np.array([[spec.weight] for spec in resources], np.int64)
 
     def score(self, cycle: Cycle, rows: Rows, requests: Amounts, *, nonzero: bool) -> Scores:
         """The strategy's score per row, with the pod on it.
@@ -44,9 +45,7 @@ class AllocationScorer:
         """
         taken, capacity = self.gather(cycle, rows, requests, nonzero=nonzero)
         asked = np.array([[requests.get(spec.name, 0)] for spec in self._resources], np.int64)
-        counted = capacity > 0
-        weights = np.array([[spec.weight] for spec in self._resources], np.int64)
-        return self._strategy(taken + asked, capacity, weights, counted)
+        return self._strategy(taken + asked, capacity, self._weights, capacity > 0)
 
     def gather(
         self, cycle: Cycle, rows: Rows, requests: Amounts, *, nonzero: bool
@@ -62,11 +61,11 @@ class AllocationScorer:
             index = columns.resources.find(spec.name)
             if index is None or (is_scalar(spec.name) and not requests.get(spec.name)):
                 continue
-            capacity[i] = columns.allocatable[index, rows]
+            capacity[i] = columns.allocatable[index].take(rows)
             if nonzero and spec.name in (CPU, MEMORY):
-                taken[i] = columns.nonzero[0 if spec.name == CPU else 1, rows]
+                taken[i] = columns.nonzero[0 if spec.name == CPU else 1].take(rows)
             else:
-                taken[i] = columns.requested[index, rows]
+                taken[i] = columns.requested[index].take(rows)
         return taken, capacity
 
 
@@ -131,7 +130,18 @@ def _share(part: Amount, whole: Amount) -> Scores:
 
 
 def _weighted_mean(scores: Scores, weights: Amount, counted: Mask) -> Scores:
-    total = np.where(counted, scores * weights, 0).sum(axis=0)
-    weight = np.where(counted, weights, 0).sum(axis=0)
-    mean: Scores = total // np.maximum(weight, 1)
+    mean: Scores
+    if counted.all():  # nearly always, and dividing by one number is much cheaper
+        mean = _sum(scores * weights) // max(int(weights.sum()), 1)
+        return mean
+    weight = _sum(np.where(counted, weights, 0))
+    mean = _sum(np.where(counted, scores * weights, 0)) // np.maximum(weight, 1)
     return mean
+
+
+def _sum(parts: Amount) -> Amount:
+    """The sum over resources; there are few, and NumPy is slow along so short an axis."""
+    total: Amount = np.zeros(parts.shape[1], np.int64)
+    for part in parts:
+        total += part
+    return total

@@ -11,7 +11,7 @@ from scheduler.framework.interface import MAX_SCORE, Handle
 from scheduler.model.status import SKIP, SUCCESS, Status
 from scheduler.plugins.allocation import AllocationScorer, Amount, least_allocated
 from scheduler.plugins.names import BALANCED_ALLOCATION
-from scheduler.state.columns import Rows, Scores
+from scheduler.state.columns import Mask, Rows, Scores
 
 
 class NodeResourcesBalancedAllocation:
@@ -33,7 +33,9 @@ class NodeResourcesBalancedAllocation:
         requests = cycle.pod.requests
         taken, capacity = self._gatherer.gather(cycle, rows, requests, nonzero=False)
         asked = np.array([[requests.get(spec.name, 0)] for spec in self._resources], np.int64)
-        change = _evenness(taken + asked, capacity) - _evenness(taken, capacity)
+        counted = capacity > 0
+        whole = np.maximum(capacity, 1).astype(np.float64)
+        change = _evenness(taken + asked, whole, counted) - _evenness(taken, whole, counted)
         half = MAX_SCORE // 2
         return half + (half + change) // 2
 
@@ -42,32 +44,35 @@ class NodeResourcesBalancedAllocation:
         return scores
 
 
-def _evenness(taken: Amount, capacity: Amount) -> Scores:
+def _evenness(taken: Amount, whole: NDArray[np.float64], counted: Mask) -> Scores:
     """100 minus the standard deviation of the used shares, in percent, truncated."""
-    counted = capacity > 0
-    shares = np.minimum(taken / np.maximum(capacity, 1), 1.0)
+    shares = np.minimum(taken / whole, 1.0)
     deviation = _deviation(np.where(counted, shares, 0.0), counted)
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)
 
 
-def _deviation(shares: NDArray[np.float64], counted: NDArray[np.bool_]) -> NDArray[np.float64]:
+def _deviation(shares: NDArray[np.float64], counted: Mask) -> NDArray[np.float64]:
     """The population standard deviation over the counted resources of each row.
 
     Summed in the order of the resources, and for two of them as half their distance: the same
     arithmetic as kube-scheduler's, so that truncation falls the same way.
     """
+    if len(shares) == 2:
+        return np.where(counted.all(axis=0), np.abs((shares[0] - shares[1]) / 2), 0.0)
     number = counted.sum(axis=0)
-    total = np.zeros(shares.shape[1])
-    for share in shares:
-        total += share
-    mean = total / np.maximum(number, 1)
-    squares = np.zeros(shares.shape[1])
-    for share, counts in zip(shares, counted, strict=True):
-        squares += np.where(counts, (share - mean) * (share - mean), 0.0)
-    deviation = np.sqrt(squares / np.maximum(number, 1))
-    # Of two resources, the sum of both minus twice the smaller is their distance.
-    largest = np.where(counted, shares, -np.inf).max(axis=0)
-    smallest = np.where(counted, shares, np.inf).min(axis=0)
-    with np.errstate(invalid="ignore"):
-        halved = np.abs((largest - smallest) / 2)
+    mean = _sum(shares) / np.maximum(number, 1)
+    distances = np.where(counted, shares - mean, 0.0)
+    deviation = np.sqrt(_sum(distances * distances) / np.maximum(number, 1))
+    # Where two of more resources count, the largest and the smallest share are those two.
+    largest = np.where(counted, shares, 0.0).max(axis=0)
+    smallest = np.where(counted, shares, 1.0).min(axis=0)
+    halved = np.abs((largest - smallest) / 2)
     return np.where(number == 2, halved, np.where(number > 2, deviation, 0.0))
+
+
+def _sum(parts: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A sum in the order given; NumPy's own may pair the terms differently."""
+    total = np.zeros(parts.shape[1])
+    for part in parts:
+        total += part
+    return total

@@ -34,6 +34,7 @@ class NodeAffinity:
     """Asks each requirement once per distinct label value; a verdict is then a gather over rows."""
 
     name = NODE_AFFINITY
+    row_by_row = True
     MISMATCH = Status(
         Code.UNRESOLVABLE, ("node(s) didn't match Pod's node affinity/selector",), NODE_AFFINITY
     )

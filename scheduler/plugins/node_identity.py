@@ -23,6 +23,7 @@ class NodeName:
     """Only the node in ``spec.nodeName``, if a pod that waits names one."""
 
     name = NODE_NAME
+    row_by_row = True
     MISMATCH = Status(
         Code.UNRESOLVABLE, ("node(s) didn't match the requested node name",), NODE_NAME
     )
@@ -45,6 +46,7 @@ class NodeUnschedulable:
     """Cordoned nodes take only pods that tolerate it."""
 
     name = NODE_UNSCHEDULABLE
+    row_by_row = True
     CORDONED = Status(Code.UNRESOLVABLE, ("node(s) were unschedulable",), NODE_UNSCHEDULABLE)
     TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 

@@ -22,6 +22,7 @@ class NodePorts:
     """Looks the pod's ports up in the index of used ports; free for pods without host ports."""
 
     name = NODE_PORTS
+    row_by_row = True
     TAKEN = Status(
         Code.UNSCHEDULABLE,
         ("node(s) didn't have free ports for the requested pod ports",),

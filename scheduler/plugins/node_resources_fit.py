@@ -33,6 +33,7 @@ class NodeResourcesFit:
     """Compares the pod's requests with what is free, all nodes and resources at once."""
 
     name = NODE_RESOURCES_FIT
+    row_by_row = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         args = args or NodeResourcesFitArgs()

@@ -29,6 +29,7 @@ class TaintToleration:
     """Judged once per distinct set of taints, however many nodes carry it."""
 
     name = TAINT_TOLERATION
+    row_by_row = True
     UNTOLERATED = Status(Code.UNRESOLVABLE, ("node(s) had untolerated taint(s)",), TAINT_TOLERATION)
 
     def __init__(self, args: Any, handle: Handle) -> None:

@@ -103,6 +103,11 @@ class SchedulingQueue:
             self.delete(old)
         self._upsert(new, POD_UPDATE)
 
+    def update_in_flight(self, new: PodInfo) -> None:
+        """Take in a new version of a pod that is being scheduled; it counts if it comes back."""
+        if flight := self._in_flight.get(new.uid):
+            flight.newest = new
+
     def delete(self, info: PodInfo) -> None:
         """Forget a pod that was deleted or has got a node; in flight, it will not come back."""
         if flight := self._in_flight.get(info.uid):
@@ -164,8 +169,11 @@ class SchedulingQueue:
 
     # What wakes pods.
 
-    def on_event(self, event: Event, exclude: str = "") -> None:
-        """Wake the pods that an event may have cured, except the pod with the uid ``exclude``."""
+    def on_event(self, event: Event, exclude: str = "", up_to: int | None = None) -> None:
+        """Wake the pods that an event may have cured, except the pod with the uid ``exclude``.
+
+        ``up_to`` leaves out pods of higher priority, to whom the event means nothing.
+        """
         listeners = self._hints.listeners(event)
         if not listeners:
             return
@@ -174,7 +182,8 @@ class SchedulingQueue:
         for listener in listeners:
             candidates.update(self._tiers.rejected_by(listener))
         for queued in candidates.values():
-            if queued.info.uid != exclude:
+            concerned = up_to is None or queued.info.priority <= up_to
+            if concerned and queued.info.uid != exclude:
                 self._wake(queued, event)
 
     def activate(self, keys: Collection[str]) -> None:

@@ -32,13 +32,16 @@ from scheduler.model.nodes import Node
 from scheduler.model.objects import Namespace
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import MAX_AMOUNT, PODS, AmountError, Amounts, amounts_of
+from scheduler.model.volumes import NO_VOLUMES
 from scheduler.observe.logs import get_logger
+from scheduler.state.attachments import Attachments
 from scheduler.state.columns import NodeColumns, Rows
 from scheduler.state.interning import StatusTable
 from scheduler.state.nominations import Nominations
 from scheduler.state.objects import ObjectStore
 from scheduler.state.occupancy import ImageIndex, PortIndex
 from scheduler.state.podindex import PodIndex
+from scheduler.state.volume_use import VolumeUse
 
 log = get_logger(__name__)
 
@@ -57,6 +60,7 @@ class ClusterState:
         self.columns = NodeColumns()
         self.ports = PortIndex()
         self.images = ImageIndex()
+        self.volumes = VolumeUse()
         self.statuses = StatusTable()
         self.objects = ObjectStore()
         self.nominations = Nominations()
@@ -68,8 +72,15 @@ class ClusterState:
         self._free: list[int] = list(range(self.columns.capacity - 1, -1, -1))
         self._live_rows: Rows | None = None
         self._pods: dict[str, PodInfo] = {}
-        self._states: dict[str, PodState] = {}
+        self._assumed: dict[str, PodInfo] = {}
         self._by_node: dict[str, dict[str, PodInfo]] = {}
+        self.attachments = Attachments(
+            self.objects,
+            pods_on=lambda row: self._by_node.get(self.columns.names[row], {}).values(),
+            name_of=self.name,
+            row_of=self.row,
+            capacity=self.columns.capacity,
+        )
 
     # Reading
 
@@ -86,7 +97,7 @@ class ClusterState:
     @property
     def assumed_count(self) -> int:
         """How many pods are assumed and not yet confirmed."""
-        return sum(state is PodState.ASSUMED for state in self._states.values())
+        return len(self._assumed)
 
     def rows(self) -> Rows:
         """All rows that hold a node."""
@@ -125,11 +136,11 @@ class ClusterState:
 
     def assumed(self, uid: str) -> bool:
         """Whether a pod is assumed: chosen by us and not yet confirmed by the watch."""
-        return self._states.get(uid) is PodState.ASSUMED
+        return uid in self._assumed
 
     def assumed_pods(self) -> list[PodInfo]:
         """All assumed pods."""
-        return [self._pods[uid] for uid, s in self._states.items() if s is PodState.ASSUMED]
+        return list(self._assumed.values())
 
     # Nodes
 
@@ -152,6 +163,7 @@ class ClusterState:
             self._account(row, info, -1)
         self.images.set(row, self.columns.nodes[row], None)
         self.columns.erase(row)
+        self.attachments.touch(row)
         self._free.append(row)
         self._live_rows = None
 
@@ -160,11 +172,13 @@ class ClusterState:
             first = self.columns.capacity
             self.columns.grow()
             self.index.grow(self.columns.capacity)
+            self.attachments.grow(self.columns.capacity)
             self._free = list(range(self.columns.capacity - 1, first - 1, -1))
         row = self._rows[name] = self._free.pop()
         self.columns.names[row] = name
         self.columns.name_hash[row] = xxhash.xxh64_intdigest(name.encode())
         self.columns.live[row] = True
+        self.attachments.touch(row)
         self._live_rows = None
         return row
 
@@ -176,6 +190,10 @@ class ClusterState:
         columns.labels.set(row, node)
         columns.unschedulable[row] = node.spec.unschedulable
         columns.taint_set[row] = columns.taint_sets.intern(node.spec.taints)
+        columns.feature_set[row] = columns.feature_sets.intern(node.status.declared_features)
+        columns.condition_set[row] = columns.condition_sets.intern(
+            frozenset((condition.type, condition.status) for condition in node.status.conditions)
+        )
         allocatable = allocatable_of(node)
         columns.pod_limit[row] = allocatable.pop(PODS, 0)
         columns.allocatable[:, row] = 0
@@ -229,7 +247,8 @@ class ClusterState:
     def book(self, info: PodInfo, state: PodState) -> None:
         """Put a pod on its node, in a state; for ``scratch`` and the verbs above."""
         self._pods[info.uid] = info
-        self._states[info.uid] = state
+        if state is PodState.ASSUMED:
+            self._assumed[info.uid] = info
         self._by_node.setdefault(info.node_name, {})[info.uid] = info
         row = self._rows.get(info.node_name)
         if row is not None:
@@ -240,7 +259,7 @@ class ClusterState:
         info = self._pods.pop(uid, None)
         if info is None:
             return None
-        state = self._states.pop(uid)
+        assumed = self._assumed.pop(uid, None) is not None
         siblings = self._by_node[info.node_name]
         del siblings[uid]
         if not siblings:
@@ -248,7 +267,7 @@ class ClusterState:
         row = self._rows.get(info.node_name)
         if row is not None:
             self._account(row, info, -1)
-        return state
+        return PodState.ASSUMED if assumed else PodState.ADDED
 
     def _account(self, row: int, info: PodInfo, sign: int) -> None:
         columns = self.columns
@@ -264,6 +283,9 @@ class ClusterState:
         (self.index.add if sign > 0 else self.index.remove)(row, info)
         if info.host_ports:
             (self.ports.add if sign > 0 else self.ports.remove)(row, info.host_ports)
+        if info.volumes is not NO_VOLUMES:
+            (self.volumes.add if sign > 0 else self.volumes.remove)(row, info.volumes)
+            self.attachments.touch(row)
 
     # For people and for the checker
 

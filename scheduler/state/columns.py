@@ -32,6 +32,9 @@ class NodeColumns:
     def __init__(self) -> None:
         self.resources: Interner[str] = Interner(CPU, MEMORY, EPHEMERAL_STORAGE)
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner(())
+        self.feature_sets: Interner[tuple[str, ...]] = Interner(())
+        self.condition_sets: Interner[frozenset[tuple[str, str]]] = Interner(frozenset())
+        """Types and statuses of node conditions."""
         self.capacity = _FIRST_CAPACITY
         self.names: list[str] = [""] * self.capacity
         self.nodes: list[Node | None] = [None] * self.capacity
@@ -43,6 +46,8 @@ class NodeColumns:
         self.pod_count: Scores = np.zeros(self.capacity, np.int64)
         self.unschedulable: Mask = np.zeros(self.capacity, np.bool_)
         self.taint_set: Codes = np.zeros(self.capacity, np.int32)
+        self.feature_set: Codes = np.zeros(self.capacity, np.int32)
+        self.condition_set: Codes = np.zeros(self.capacity, np.int32)
         self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, np.uint64)
         self.labels = LabelColumns(self.nodes)
 
@@ -60,6 +65,8 @@ class NodeColumns:
         self.pod_count = _wider(self.pod_count, extra)
         self.unschedulable = _wider(self.unschedulable, extra)
         self.taint_set = _wider(self.taint_set, extra)
+        self.feature_set = _wider(self.feature_set, extra)
+        self.condition_set = _wider(self.condition_set, extra)
         self.name_hash = _wider(self.name_hash, extra)
         self.labels.clear()
 
@@ -79,7 +86,8 @@ class NodeColumns:
         self.nodes[row] = None
         self.live[row] = self.unschedulable[row] = False
         self.allocatable[:, row] = self.requested[:, row] = self.nonzero[:, row] = 0
-        self.pod_limit[row] = self.pod_count[row] = self.taint_set[row] = 0
+        self.pod_limit[row] = self.pod_count[row] = 0
+        self.taint_set[row] = self.feature_set[row] = self.condition_set[row] = 0
 
 
 def _wider(array: NDArray[np.generic], extra: int) -> NDArray:  # type: ignore[type-arg]  # any dtype

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from scheduler.model.podinfo import PodInfo
 
 
@@ -22,16 +24,19 @@ class Nominations:
             self._by_node.setdefault(node, {})[pod.uid] = pod
             self._nodes[pod.uid] = node
 
-    def remove(self, uid: str) -> bool:
-        """Take back what was promised; tells whether anything was."""
-        node = self._nodes.pop(uid, None)
-        if node is None:
-            return False
-        pods = self._by_node[node]
-        del pods[uid]
-        if not pods:
-            del self._by_node[node]
-        return True
+    def remove(self, uid: str) -> str:
+        """Take back what was promised; returns the node, or "" if none was."""
+        node = self._nodes.pop(uid, "")
+        if node:
+            pods = self._by_node[node]
+            del pods[uid]
+            if not pods:
+                del self._by_node[node]
+        return node
+
+    def nodes(self) -> Collection[str]:
+        """The nodes that are promised to somebody."""
+        return self._by_node.keys()
 
     def node_of(self, uid: str) -> str:
         """The node promised to a pod, or ""."""
@@ -41,12 +46,10 @@ class Nominations:
         """The pods that were promised this node."""
         return list(self._by_node.get(node, {}).values())
 
-    def before(self, pod: PodInfo) -> dict[str, list[PodInfo]]:
-        """By node, the promised pods that this pod must not displace: of its priority or higher."""
-        if not self._nodes:
-            return {}
-        ahead = {
-            node: [o for o in pods.values() if o.priority >= pod.priority and o.uid != pod.uid]
-            for node, pods in self._by_node.items()
-        }
-        return {node: pods for node, pods in ahead.items() if pods}
+    def ahead_of(self, pod: PodInfo, node: str) -> list[PodInfo]:
+        """The pods on whose promise this pod must not intrude: of its priority or higher."""
+        return [
+            other
+            for other in self._by_node.get(node, {}).values()
+            if other.priority >= pod.priority and other.uid != pod.uid
+        ]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import HostPort
+from scheduler.model.resources import MAX_AMOUNT
 
 ALL_ADDRESSES = "0.0.0.0"
 
@@ -87,7 +88,7 @@ class ImageIndex:
                 if not image.rows:
                     del self._images[name]
         for name, size in _images(new):
-            self._images.setdefault(name, Image(size)).rows.add(row)
+            self._images.setdefault(name, Image(min(size, MAX_AMOUNT))).rows.add(row)
 
 
 def _images(node: Node | None) -> Iterator[tuple[str, int]]:

@@ -7,14 +7,14 @@ changed by the ordinary bookings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from scheduler.model.podinfo import PodInfo
 
 if TYPE_CHECKING:
-    from scheduler.state.cache import ClusterState
+    from scheduler.state.cache import ClusterState, PodState
 
 
 class Scratch:
@@ -22,23 +22,33 @@ class Scratch:
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self._undo: list[Callable[[], object]] = []
+        self._added: dict[str, None] = {}
+        self._removed: dict[str, tuple[PodInfo, PodState]] = {}
 
     def add(self, pod: PodInfo, node: str) -> None:
         """Have a pod on a node on which it is not; one that waits, or one removed before."""
-        bound = self._state.assume(pod, node)
-        self._undo.append(lambda: self._state.unbook(bound.uid))
+        self._state.assume(pod, node)
+        self._added[pod.uid] = None
 
     def remove(self, pod: PodInfo) -> None:
         """Have a pod gone from its node."""
+        booked = self._state.pod(pod.uid)
         state = self._state.unbook(pod.uid)
-        if state is not None:
-            self._undo.append(lambda: self._state.book(pod, state))
+        if pod.uid in self._added:
+            del self._added[pod.uid]
+        elif booked is not None and state is not None:
+            self._removed[pod.uid] = (booked, state)
+
+    def restore(self, pod: PodInfo) -> None:
+        """Have a pod back that was removed."""
+        self._state.book(*self._removed.pop(pod.uid))
 
     def undo(self) -> None:
-        """Take everything back, last first."""
-        while self._undo:
-            self._undo.pop()()
+        """Take everything back."""
+        while self._added:
+            self._state.unbook(self._added.popitem()[0])
+        while self._removed:
+            self._state.book(*self._removed.popitem()[1])
 
 
 @contextmanager

@@ -1,0 +1,93 @@
+"""Which pods belong together with a pod, by its services and its controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from scheduler.model.meta import ObjectMeta, OwnerReference
+from scheduler.model.objects import ReplicaSet, ReplicationController, Service, StatefulSet
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.selectors import (
+    Requirement,
+    Selector,
+    SelectorError,
+    compile_label_selector,
+    compile_set,
+)
+from scheduler.state.objects import ObjectStore
+
+Labels = Mapping[str, str]
+
+
+class DefaultSelector:
+    """Derives a selector from the services that select a pod and the controller that owns it.
+
+    Costs a lookup per label of the pod. The services are filed anew after one of them changed.
+    """
+
+    KINDS = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
+    """What must be watched for it to work."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+        self._services: dict[tuple[str, str, str], list[Labels]] = {}
+        self._version = -1
+
+    def of(self, pod: PodInfo) -> Selector:
+        """The selector; without requirements if nothing selects the pod."""
+        metadata = pod.pod.metadata
+        labels = self.service_labels(metadata)
+        owner = metadata.controller
+        if owner is not None:
+            labels |= self._controller_labels(metadata.namespace, owner)
+        requirements = compile_set(labels)
+        if owner is not None:
+            also = self._set_requirements(metadata.namespace, owner)
+            requirements += tuple(each for each in also if each not in requirements)
+        return Selector(requirements)
+
+    def service_labels(self, metadata: ObjectMeta) -> dict[str, str]:
+        """The labels that all services of the pod select by; they are all the pod's own."""
+        self._file_services()
+        merged: dict[str, str] = {}
+        for key, value in metadata.labels.items():
+            for selector in self._services.get((metadata.namespace, key, value), ()):
+                if selector.items() <= metadata.labels.items():
+                    merged |= selector
+        return merged
+
+    def _file_services(self) -> None:
+        """Put each service under one label that it asks for; one that asks for none is left out."""
+        version = self._objects.version(Service)
+        if version == self._version:
+            return
+        self._version = version
+        self._services = {}
+        for service in self._objects.all(Service).values():
+            for key, value in service.spec.selector.items():
+                place = (service.metadata.namespace, key, value)
+                self._services.setdefault(place, []).append(service.spec.selector)
+                break
+
+    def _controller_labels(self, namespace: str, owner: OwnerReference) -> Labels:
+        """What a replication controller selects by; it overrules services."""
+        if (owner.api_version, owner.kind) != ("v1", "ReplicationController"):
+            return {}
+        controller = self._objects.get(ReplicationController, f"{namespace}/{owner.name}")
+        return controller.spec.selector if controller else {}
+
+    def _set_requirements(self, namespace: str, owner: OwnerReference) -> tuple[Requirement, ...]:
+        """What a replica set or stateful set requires, besides services."""
+        key = f"{namespace}/{owner.name}"
+        found: ReplicaSet | StatefulSet | None = None
+        match owner.api_version, owner.kind:
+            case "apps/v1", "ReplicaSet":
+                found = self._objects.get(ReplicaSet, key)
+            case "apps/v1", "StatefulSet":
+                found = self._objects.get(StatefulSet, key)
+        if found is None:
+            return ()
+        try:
+            return compile_label_selector(found.spec.selector, "spec.selector").requirements
+        except SelectorError:  # somebody else's mistake; the pod's services still tell something
+            return ()

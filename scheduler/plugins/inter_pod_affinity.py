@@ -1,0 +1,209 @@
+"""InterPodAffinity: pods that want to be near others, or away from them.
+
+A topology key divides nodes into *domains*, one per value of that label; nodes without the label
+are in none. The index of pods knows on which rows the pods of a term are, so a verdict is: mark
+their domains, then look up the domain of each row. Everything is read from the live index, so that
+what-if bookings count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+
+from scheduler.config.plugin_args import InterPodAffinityArgs
+from scheduler.framework.cycle import Cycle, Slot
+from scheduler.framework.interface import MAX_SCORE, Handle, PreFilterResult
+from scheduler.model.affinity import AffinityTerm
+from scheduler.model.status import SKIP, SUCCESS, Code, Status
+from scheduler.plugins.inter_pod_affinity_hints import AffinityHints
+from scheduler.plugins.names import INTER_POD_AFFINITY
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Codes, Mask, Rows, Scores
+
+_DomainSums = dict[str, Scores]
+"""By topology key, what each of its domains is worth."""
+
+_SUMS: Slot[_DomainSums] = Slot("InterPodAffinity.sums")
+
+
+class InterPodAffinity:
+    """Required and preferred affinity, of the pod itself and of pods that speak of it."""
+
+    name = INTER_POD_AFFINITY
+    observes = ("Namespace",)
+    AFFINITY = Status(
+        Code.UNRESOLVABLE, ("node(s) didn't match pod affinity rules",), INTER_POD_AFFINITY
+    )
+    ANTI_AFFINITY = Status(
+        Code.UNSCHEDULABLE, ("node(s) didn't match pod anti-affinity rules",), INTER_POD_AFFINITY
+    )
+    EXISTING_ANTI_AFFINITY = Status(
+        Code.UNSCHEDULABLE,
+        ("node(s) didn't satisfy existing pods anti-affinity rules",),
+        INTER_POD_AFFINITY,
+    )
+
+    def __init__(self, args: InterPodAffinityArgs | None, handle: Handle) -> None:
+        args = args or InterPodAffinityArgs()
+        self._hard_weight = args.hard_pod_affinity_weight
+        self._own_preferences_only = args.ignore_preferred_terms_of_existing_pods
+        self._hints = AffinityHints(handle.state)
+
+    # Filter
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """Skip if neither the pod nor any pod on a node that is in a domain requires anything."""
+        terms = cycle.pod.affinity
+        if terms.required or terms.anti_required or _repelling(cycle):
+            return PreFilterResult()
+        return PreFilterResult(SKIP)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """The pod's affinity, then its anti-affinity, then the anti-affinity of others."""
+        codes: Codes = np.zeros(len(rows), np.int32)
+        # The first rule that a row breaks is the one that is named, so it is written last.
+        for domains, status in (
+            (_repelling(cycle), self.EXISTING_ANTI_AFFINITY),
+            (_avoided(cycle), self.ANTI_AFFINITY),
+        ):
+            if domains:
+                codes[_within(cycle.state, domains, rows)] = cycle.state.statuses.code(status)
+        if cycle.pod.affinity.required:
+            codes[_lonely(cycle, rows)] = cycle.state.statuses.code(self.AFFINITY)
+        return codes
+
+    # Score
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
+        """Sum up what each domain is worth; skip if no pod has a say in any."""
+        terms = cycle.pod.affinity
+        if self._own_preferences_only and not (terms.preferred or terms.anti_preferred):
+            return SKIP
+        sums: _DomainSums = {}
+        for term, weight, where, counts in self._contributions(cycle):
+            _add(cycle.state, sums, term.topology_key, where, counts * weight)
+        cycle.put(_SUMS, sums)
+        return SUCCESS if sums else SKIP
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """The worth of all domains that a node is in."""
+        labels = cycle.state.columns.labels
+        total: Scores = np.zeros(len(rows), np.int64)
+        for key, sums in cycle.get(_SUMS).items():
+            total += sums.take(labels.column(key).ids.take(rows))
+        return total
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """The distance from the worst node as a share of the whole range; no range, no score."""
+        lowest, highest = scores.min(), scores.max()
+        if highest == lowest:
+            return np.zeros_like(scores)
+        shares: Scores = (MAX_SCORE * ((scores - lowest) / (highest - lowest))).astype(np.int64)
+        return shares
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """Pods that come, go or change labels, nodes that change domains, labels of namespaces."""
+        return self._hints.registrations()
+
+    def _contributions(self, cycle: Cycle) -> Iterator[tuple[AffinityTerm, int, Rows, Scores]]:
+        """Term, weight, rows and the number of pods there, for every preference in play."""
+        index, terms = cycle.state.index, cycle.pod.affinity
+        own = [(term, +term.weight) for term in terms.preferred]
+        own += [(term, -term.weight) for term in terms.anti_preferred]
+        for term, weight in own:
+            counter = index.counter(term.pods)
+            where = counter.rows
+            yield term, weight, where, counter.counts[where]
+        for others in index.terms_about(cycle.pod):
+            weight = self._weight(others.role, others.term)
+            if weight:
+                yield others.term, weight, others.rows, others.counts
+
+    def _weight(self, role: str, term: AffinityTerm) -> int:
+        """What another pod's term says about this pod's nearness."""
+        weights = {
+            "required": self._hard_weight,
+            "preferred": term.weight,
+            "anti_preferred": -term.weight,
+        }
+        return weights.get(role, 0)
+
+
+_Domains = dict[str, Mask]
+"""By topology key, which of its domains are marked."""
+
+
+def _mark(state: ClusterState, terms: Iterable[tuple[str, Rows]]) -> _Domains:
+    """The domains of the given rows, for each key; keys without any marked domain are left out."""
+    domains: _Domains = {}
+    for key, where in terms:
+        column = state.columns.labels.column(key)
+        marks = domains.setdefault(key, np.zeros(len(column.values), np.bool_))
+        marks[column.ids[where]] = True
+        marks[0] = False  # the rows without the label
+    return {key: marks for key, marks in domains.items() if marks.any()}
+
+
+def _within(state: ClusterState, domains: _Domains, rows: Rows) -> Mask:
+    """Which rows are in a marked domain of any key."""
+    result: Mask = np.zeros(len(rows), np.bool_)
+    for key, marks in domains.items():
+        result |= marks.take(state.columns.labels.column(key).ids.take(rows))
+    return result
+
+
+def _repelling(cycle: Cycle) -> _Domains:
+    """Domains of pods whose required anti-affinity speaks of this pod."""
+    terms = cycle.state.index.terms_about(cycle.pod)
+    hostile = ((t.term.topology_key, t.rows) for t in terms if t.role == "anti_required")
+    return _mark(cycle.state, hostile)
+
+
+def _avoided(cycle: Cycle) -> _Domains:
+    """Domains of pods that this pod must not be near."""
+    index = cycle.state.index
+    return _mark(
+        cycle.state,
+        (
+            (term.topology_key, index.counter(term.pods).rows)
+            for term in cycle.pod.affinity.anti_required
+        ),
+    )
+
+
+def _lonely(cycle: Cycle, rows: Rows) -> Mask:
+    """Which rows are not, for each required term, in a domain of pods that match all of them.
+
+    A pod that matches its own terms may be the first of its kind: if there is no such pod in any
+    domain, every row that has all the labels will do.
+    """
+    terms, state = cycle.pod.affinity.required, cycle.state
+    lonely: Mask = np.zeros(len(rows), np.bool_)
+    sets = tuple(term.pods for term in terms)
+    where = state.index.counter(*sets).rows
+    domains = _mark(state, ((term.topology_key, where) for term in terms))
+    first = not domains and state.index.belongs(cycle.pod, sets)
+    for term in terms:
+        ids = state.columns.labels.column(term.topology_key).ids.take(rows)
+        marks = domains.get(term.topology_key)
+        if first:
+            lonely |= ids == 0
+        elif marks is None:
+            lonely[:] = True
+        else:
+            lonely |= ~marks.take(ids)
+    return lonely
+
+
+def _add(state: ClusterState, sums: _DomainSums, key: str, where: Rows, amounts: Scores) -> None:
+    """Add amounts on rows to their domains; rows without the label are in none."""
+    column = state.columns.labels.column(key)
+    ids = column.ids[where]
+    if not ids.any():
+        return
+    domain_sums = sums.setdefault(key, np.zeros(len(column.values), np.int64))
+    np.add.at(domain_sums, ids, amounts)
+    domain_sums[0] = 0

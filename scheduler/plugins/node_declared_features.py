@@ -1,0 +1,94 @@
+"""NodeDeclaredFeatures: what a pod asks for that not every kubelet can do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import Handle, PreFilterResult
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.nodes import Node
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import PodSpec
+from scheduler.model.status import SKIP, Code, Status
+from scheduler.plugins.names import NODE_DECLARED_FEATURES
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.columns import Codes, Rows
+from scheduler.state.interning import Answers
+
+Features = frozenset[str]
+
+
+class NodeDeclaredFeatures:
+    """Judged once per distinct list of features that nodes declare."""
+
+    name = NODE_DECLARED_FEATURES
+    row_by_row = True
+    MISSING = Status(
+        Code.UNRESOLVABLE, ("node(s) didn't match Pod's required features",), NODE_DECLARED_FEATURES
+    )
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        sets = handle.state.columns.feature_sets.values
+        self._missing: Answers[Features, tuple[str, ...]] = Answers(sets, np.bool_)
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """Nothing to check for a pod that every node can run."""
+        return PreFilterResult() if required_features(cycle.pod) else PreFilterResult(SKIP)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject nodes that do not declare all that the pod requires."""
+        required = required_features(cycle.pod)
+        missing = self._missing.ask(required, lambda declared: not required.issubset(declared))
+        return cycle.reject(missing[cycle.state.columns.feature_set[rows]], self.MISSING)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """A node that declares what was missing, or a pod that requires something else."""
+        seen = Action.ADD | Action.NODE_DECLARED_FEATURE
+        return (
+            HintRegistration("Node", seen, self._after_node),
+            HintRegistration("Pod", Action.UPDATE, self._after_pod),
+        )
+
+    def _after_node(self, pod: PodInfo, event: Event) -> Hint:
+        old, new = event.old, event.new
+        required = required_features(pod)
+        if not isinstance(new, Node) or not required.issubset(new.status.declared_features):
+            return Hint.SKIP
+        sufficed = isinstance(old, Node) and required.issubset(old.status.declared_features)
+        return Hint.SKIP if sufficed else Hint.QUEUE
+
+    def _after_pod(self, pod: PodInfo, event: Event) -> Hint:
+        old, new = event.old, event.new
+        if not isinstance(old, PodInfo) or not isinstance(new, PodInfo) or new.uid != pod.uid:
+            return Hint.SKIP
+        changed = required_features(old) != required_features(new)
+        return Hint.QUEUE if changed else Hint.SKIP
+
+
+def required_features(pod: PodInfo) -> Features:
+    """The features without which a node cannot run the pod."""
+    spec = pod.pod.spec
+    return frozenset(name for name, needed in _REQUIREMENTS.items() if needed(spec))
+
+
+def _restarts_all_containers(spec: PodSpec) -> bool:
+    return any(
+        rule.action == "RestartAllContainers"
+        for container in (*spec.containers, *spec.init_containers)
+        for rule in container.restart_policy_rules
+    )
+
+
+def _own_users_on_host_network(spec: PodSpec) -> bool:
+    return spec.host_network and spec.host_users is False
+
+
+# The other features that nodes declare matter for changes of running pods, not for where they run.
+_REQUIREMENTS = {
+    "RestartAllContainersOnContainerExits": _restarts_all_containers,
+    "UserNamespacesHostNetworkSupport": _own_users_on_host_network,
+}

@@ -1,0 +1,122 @@
+"""NodeVolumeLimits: a node can attach only so many volumes of a CSI driver."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import Handle, PreFilterResult
+from scheduler.model.csi_migration import migration_of
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.nodes import CSINode
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import SKIP, SUCCESS, Code, Status
+from scheduler.model.storage import PersistentVolumeClaim, VolumeAttachment
+from scheduler.model.volumes import made_for
+from scheduler.plugins.names import NODE_VOLUME_LIMITS
+from scheduler.plugins.volumes.hints import after_claim
+from scheduler.plugins.volumes.words import claim_not_found, not_owner
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.attachments import Attachable, claimed_volume, inline_volumes, limits_of
+from scheduler.state.columns import Codes, Mask, Rows
+from scheduler.state.objects import ObjectStore
+
+
+class _RejectedError(Exception):
+    """It cannot be told what the pod would attach; says why."""
+
+
+class NodeVolumeLimits:
+    """Compares counts with limits, driver by driver; counts are kept by the state."""
+
+    name = NODE_VOLUME_LIMITS
+    observes = (
+        "PersistentVolumeClaim",
+        "PersistentVolume",
+        "StorageClass",
+        "CSINode",
+        "VolumeAttachment",
+    )
+    FULL = Status(Code.UNSCHEDULABLE, ("node(s) exceed max volume count",), NODE_VOLUME_LIMITS)
+
+    def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """Skip pods that attach nothing."""
+        return PreFilterResult(SUCCESS if cycle.pod.volumes.attachable else SKIP)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject nodes that some driver's volumes would push over its limit.
+
+        An inline volume that its driver cannot serve is a fault, as in kube-scheduler.
+        """
+        try:
+            wanted = _wanted(cycle.pod, cycle.state.objects)
+        except _RejectedError as verdict:
+            status = Status(Code.UNRESOLVABLE, (str(verdict),), NODE_VOLUME_LIMITS)
+            return cycle.reject(np.ones(len(rows), np.bool_), status)
+        attachments = cycle.state.attachments
+        full: Mask = np.zeros(len(rows), np.bool_)
+        for driver, number in Counter(volume.driver for volume in wanted).items():
+            new = np.full(cycle.state.columns.capacity, number)
+            for volume in wanted:
+                # A volume that another pod uses there is attached already.
+                if volume.driver == driver:
+                    new[list(attachments.users(volume))] -= 1
+            sums = attachments.counts(driver) + new
+            full |= ((new > 0) & (sums > attachments.limits(driver)))[rows]
+        return cycle.reject(full, self.FULL)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """More may be attached, less is attached, or a claim that was missing came."""
+        return (
+            HintRegistration("CSINode", Action.ADD),
+            HintRegistration("CSINode", Action.UPDATE, self._after_csi_node),
+            HintRegistration("Pod", Action.DELETE, self._after_delete),
+            HintRegistration("PersistentVolumeClaim", Action.ADD, after_claim),
+            HintRegistration("VolumeAttachment", Action.DELETE, self._after_detachment),
+        )
+
+    def _after_csi_node(self, pod: PodInfo, event: Event) -> Hint:
+        old, new = event.old, event.new
+        if not isinstance(old, CSINode) or not isinstance(new, CSINode):
+            return Hint.QUEUE
+        limits = limits_of(old)
+        grown = any(limit > limits.get(driver, 0) for driver, limit in limits_of(new).items())
+        # A driver that no longer sets a limit has room for any number.
+        lifted = limits.keys() - limits_of(new).keys()
+        return Hint.QUEUE if grown or lifted else Hint.SKIP
+
+    def _after_delete(self, pod: PodInfo, event: Event) -> Hint:
+        gone = event.old
+        if not isinstance(gone, PodInfo) or not gone.volumes.attachable:
+            return Hint.SKIP
+        placed = gone.node_name or gone.pod.status.nominated_node_name
+        return Hint.QUEUE if placed else Hint.SKIP
+
+    def _after_detachment(self, pod: PodInfo, event: Event) -> Hint:
+        gone = event.old
+        if pod.volumes.claims:
+            return Hint.QUEUE
+        attacher = gone.spec.attacher if isinstance(gone, VolumeAttachment) else ""
+        drivers = [migration.driver for v in pod.volumes.inline if (migration := migration_of(v))]
+        return Hint.QUEUE if attacher in drivers else Hint.SKIP
+
+
+def _wanted(pod: PodInfo, objects: ObjectStore) -> set[Attachable]:
+    """All that a pod to be placed would attach: it cannot run without any of its claims."""
+    volumes = inline_volumes(pod)
+    for use in pod.volumes.claims:
+        claim = objects.get(PersistentVolumeClaim, use.key)
+        if claim is None:
+            raise _RejectedError(f"looking up PVC {use.key}: {claim_not_found(use.name)}")
+        if use.ephemeral and not made_for(claim, pod.pod, pod.uid):
+            raise _RejectedError(not_owner(use, pod.key))
+        volume = claimed_volume(claim, objects.get)
+        if volume is not None:
+            volumes.add(volume)
+    return volumes

@@ -1,0 +1,145 @@
+"""The plugin: may the pod preempt, where could it, what is the least harm, and go.
+
+The attempt only decides. Victims are evicted afterwards (``evictions``), the node is promised to
+the pod meanwhile, and when they have left, the pod is tried again, there first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+import xxhash
+
+from scheduler.config.plugin_args import DefaultPreemptionArgs
+from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.interface import Handle, PostFilterResult
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
+from scheduler.plugins.names import DEFAULT_PREEMPTION
+from scheduler.plugins.preemption.budgets import Budgets
+from scheduler.plugins.preemption.candidates import Candidate, choose
+from scheduler.plugins.preemption.dry_run import lower_pods, trials
+from scheduler.plugins.preemption.evictions import Evictions, leaving_for_preemption
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.columns import Rows
+
+NEVER = "not eligible due to preemptionPolicy=Never."
+VICTIMS_LEAVING = "not eligible due to a terminating pod on the nominated node."
+NOT_HELPFUL = "Preemption is not helpful for scheduling"
+MAX_EFFORT = 2000
+"""In pods tried out: who has taken this much of the loop's time makes do with what was found."""
+UNDER_WAY = unresolvable("waiting for the preemption for this pod to be finished")
+
+
+class DefaultPreemption:
+    """Makes room for a pod by evicting pods of lower priority from one node."""
+
+    name = DEFAULT_PREEMPTION
+    observes = ("PodDisruptionBudget",)
+
+    def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
+        self._args = args or DefaultPreemptionArgs()
+        self._handle = handle
+        self._budgets = Budgets(handle.state.objects)
+        self._evictions = Evictions(handle)
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Hold a pod while evictions for it are being sent."""
+        return UNDER_WAY if self._evictions.under_way(pod) else SUCCESS
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """Promise the pod the node where least harm is done, and start evicting there.
+
+        Nodes are tried until ``minCandidateNodes…`` of them would do, or ``MAX_EFFORT`` is spent
+        and one of them would do without violating a budget.
+        """
+        self._handle.metrics.preemption_attempts.inc()
+        obstacle = self._obstacle(cycle, diagnosis)
+        if obstacle:
+            return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
+        candidates, rejections = self._search(cycle, _shuffled(cycle, _helpful(cycle, diagnosis)))
+        if not candidates:
+            message = _message(rejections, cycle.state.node_count)
+            return PostFilterResult(unschedulable(f"preemption: {message}"), nominated_node="")
+        chosen = choose(candidates)
+        self._evictions.start(cycle.pod, chosen)
+        return PostFilterResult(SUCCESS, chosen.node)
+
+    def _obstacle(self, cycle: Cycle, diagnosis: Diagnosis) -> str:
+        """Why the pod must not evict anybody now; "" if it may."""
+        if cycle.pod.pod.spec.preemption_policy == "Never":
+            return NEVER
+        promised = cycle.state.nominations.node_of(cycle.pod.uid)
+        if not promised or _verdict(cycle, diagnosis, promised) is Code.UNRESOLVABLE:
+            return ""
+        leaving = any(map(leaving_for_preemption, lower_pods(cycle, promised)))
+        return VICTIMS_LEAVING if leaving else ""
+
+    def _search(self, cycle: Cycle, rows: Rows) -> tuple[list[Candidate], list[Status]]:
+        """Enough candidates, one of them without violations if there is any; all rejections."""
+        wanted = self._wanted(len(rows))
+        candidates: list[Candidate] = []
+        rejections: list[Status] = []
+        effort = 0
+        for trial in trials(self._handle, cycle, rows, self._budgets):
+            for outcome in trial.outcomes():
+                if isinstance(outcome, Candidate):
+                    candidates.append(outcome)
+                else:
+                    rejections.append(outcome)
+            effort += trial.effort
+            enough = len(candidates) >= wanted or effort >= MAX_EFFORT
+            if enough and any(not candidate.violations for candidate in candidates):
+                break
+        return candidates, rejections
+
+    def _wanted(self, nodes: int) -> int:
+        share = nodes * self._args.min_candidate_nodes_percentage // 100
+        return min(max(share, self._args.min_candidate_nodes_absolute), nodes)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """Pods that leave are why a held pod is looked at again; whoever rejected it decides."""
+        return (HintRegistration("Pod", Action.DELETE, _not_ours_to_say),)
+
+
+def _not_ours_to_say(pod: PodInfo, event: Event) -> Hint:
+    return Hint.SKIP
+
+
+def _verdict(cycle: Cycle, diagnosis: Diagnosis, node: str) -> Code:
+    if diagnosis.pre_filter is not None:
+        return diagnosis.pre_filter.code
+    codes = diagnosis.codes[diagnosis.rows == cycle.state.row(node)]
+    return cycle.state.statuses.status(int(codes[0])).code if len(codes) else Code.UNRESOLVABLE
+
+
+def _helpful(cycle: Cycle, diagnosis: Diagnosis) -> Rows:
+    """The rows whose verdict evictions might overturn."""
+    if diagnosis.pre_filter is not None:
+        everywhere = diagnosis.pre_filter.code is Code.UNSCHEDULABLE
+        return cycle.state.rows() if everywhere else cycle.state.rows()[:0]
+    statuses = cycle.state.statuses
+    curable = [
+        code
+        for code in np.unique(diagnosis.codes)
+        if statuses.status(int(code)).code is Code.UNSCHEDULABLE
+    ]
+    return diagnosis.rows[np.isin(diagnosis.codes, curable)]
+
+
+def _shuffled(cycle: Cycle, rows: Rows) -> Rows:
+    """Rows in an order that differs from pod to pod and depends on nothing but names."""
+    pod_hash = np.uint64(xxhash.xxh64_intdigest(cycle.pod.key.encode()))
+    return rows[np.argsort(cycle.state.columns.name_hash[rows] ^ pod_hash)]
+
+
+def _message(rejections: Sequence[Status], nodes: int) -> str:
+    """Why no node would do, in the form of the message on the pod."""
+    counts = Counter(reason for status in rejections for reason in status.reasons)
+    if len(rejections) < nodes:
+        counts[NOT_HELPFUL] += nodes - len(rejections)
+    reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
+    return f"0/{nodes} nodes are available: {', '.join(reasons)}."

@@ -1,0 +1,257 @@
+"""PodTopologySpread: pods of one kind are kept evenly spread over zones, racks, nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+import msgspec
+import numpy as np
+
+from scheduler.config.plugin_args import PodTopologySpreadArgs
+from scheduler.config.plugin_args import TopologySpreadConstraint as DefaultConstraint
+from scheduler.framework.cycle import Cycle, Slot
+from scheduler.framework.interface import MAX_SCORE, Handle, PreFilterResult
+from scheduler.model.affinity import SpreadConstraint
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.nodes import Node, Taint
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Toleration
+from scheduler.model.selectors import Selector
+from scheduler.model.status import SKIP, SUCCESS, Code, Status
+from scheduler.model.tolerations import repelled
+from scheduler.plugins.default_selector import DefaultSelector
+from scheduler.plugins.names import TOPOLOGY_SPREAD
+from scheduler.plugins.topology_spread_domains import HOSTNAME, Domains
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.columns import Codes, Mask, Rows, Scores
+from scheduler.state.interning import Answers
+
+ZONE = "topology.kubernetes.io/zone"
+
+_TO_BE_DERIVED = Selector(nothing=True)
+_SYSTEM_DEFAULTS = (
+    SpreadConstraint(HOSTNAME, 3, _TO_BE_DERIVED, hard=False),
+    SpreadConstraint(ZONE, 5, _TO_BE_DERIVED, hard=False),
+)
+_REASON = "node(s) didn't match pod topology spread constraints"
+
+
+class _Scoring(msgspec.Struct, frozen=True):
+    """What scoring the feasible rows needs: the constraints, and which rows take no part."""
+
+    domains: tuple[Domains, ...]
+    ignored: Mask
+
+
+_HARD: Slot[tuple[Domains, ...]] = Slot("hard topology spread constraints")
+_SOFT: Slot[_Scoring] = Slot("soft topology spread constraints")
+
+
+class PodTopologySpread:
+    """Sums the index's counters over domains: a few passes over rows for each constraint."""
+
+    name = TOPOLOGY_SPREAD
+    CROWDED = Status(Code.UNSCHEDULABLE, (_REASON,), TOPOLOGY_SPREAD)
+    NO_DOMAIN = Status(Code.UNRESOLVABLE, (f"{_REASON} (missing required label)",), TOPOLOGY_SPREAD)
+
+    def __init__(self, args: PodTopologySpreadArgs | None, handle: Handle) -> None:
+        args = args or PodTopologySpreadArgs()
+        self._system_defaults = args.defaulting_type == "System"
+        self._defaults = (
+            _SYSTEM_DEFAULTS
+            if self._system_defaults
+            else tuple(map(_default_constraint, args.default_constraints))
+        )
+        self.observes = DefaultSelector.KINDS if self._defaults else ()
+        self._selector = DefaultSelector(handle.state.objects)
+        taint_sets = handle.state.columns.taint_sets.values
+        self._repelled: Answers[tuple[Toleration, ...], tuple[Taint, ...]]
+        self._repelled = Answers(taint_sets, np.bool_)
+
+    # Constraints
+
+    def _constraints(self, pod: PodInfo, *, hard: bool) -> tuple[SpreadConstraint, ...]:
+        """The pod's own constraints, or else the defaults for pods that something selects."""
+        if pod.pod.spec.topology_spread_constraints:
+            return tuple(each for each in pod.spread if each.hard == hard)
+        defaults = [each for each in self._defaults if each.hard == hard]
+        selector = self._selector.of(pod) if defaults else Selector()
+        if not selector.requirements:
+            return ()
+        return tuple(msgspec.structs.replace(each, selector=selector) for each in defaults)
+
+    def _domains(
+        self, cycle: Cycle, constraints: Sequence[SpreadConstraint], *, only_labelled: bool
+    ) -> tuple[Domains, ...]:
+        rows = cycle.state.rows()
+        if only_labelled:
+            rows = rows[_labelled(cycle, constraints, rows)]
+        return tuple(
+            Domains(each, cycle.pod, cycle.state, partial(self._included, cycle, each, rows))
+            for each in constraints
+        )
+
+    def _included(self, cycle: Cycle, constraint: SpreadConstraint, rows: Rows) -> Rows:
+        """The rows that count by the constraint's policies."""
+        columns = cycle.state.columns
+        if constraint.honor_affinity:
+            rows = rows[columns.labels.match(cycle.pod.node_matcher, rows)]
+        if constraint.honor_taints:
+            tolerations = cycle.pod.pod.spec.tolerations
+            answers = self._repelled.ask(tolerations, lambda taints: repelled(tolerations, taints))
+            rows = rows[~answers[columns.taint_set[rows]]]
+        return rows
+
+    # Hard constraints
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """Find the domains of the constraints that must hold."""
+        constraints = self._constraints(cycle.pod, hard=True)
+        if not constraints:
+            return PreFilterResult(SKIP)
+        cycle.put(_HARD, self._domains(cycle, constraints, only_labelled=True))
+        return PreFilterResult()
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject nodes by the first constraint that the pod would break there."""
+        codes: Codes = np.zeros(len(rows), np.int32)
+        for domains in cycle.get(_HARD):
+            no_domain = cycle.reject(~domains.labelled(rows), self.NO_DOMAIN)
+            crowded = cycle.reject(domains.crowded(rows), self.CROWDED)
+            verdicts = np.where(no_domain, no_domain, crowded)
+            codes = np.where(codes, codes, verdicts)
+        return codes
+
+    # Soft constraints
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
+        """Find the domains of the constraints that should hold.
+
+        Nodes that are in no domain of some constraint take no part, except under the built-in
+        defaults: nodes without a zone still are to share pods evenly.
+        """
+        constraints = self._constraints(cycle.pod, hard=False)
+        if not constraints:
+            return SKIP
+        own = bool(cycle.pod.pod.spec.topology_spread_constraints)
+        strict = own or not self._system_defaults
+        ignored = ~_labelled(cycle, constraints, rows) if strict else np.zeros(len(rows), np.bool_)
+        domains = self._domains(cycle, constraints, only_labelled=strict)
+        cycle.put(_SOFT, _Scoring(domains, ignored))
+        return SUCCESS
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """How many pods are around already, a pod weighing more where there are more domains."""
+        scoring = cycle.get(_SOFT)
+        scores: Scores = np.zeros(len(rows), np.int64)
+        taking_part = rows[~scoring.ignored]
+        if len(taking_part) < 2:  # nothing to compare; pods of a DaemonSet all come here
+            return scores
+        total = np.zeros(len(taking_part), np.float64)
+        for domains in scoring.domains:
+            size, pods = domains.surroundings(taking_part)
+            part = pods * math.log(size + 2) + (domains.constraint.max_skew - 1)
+            total += np.where(domains.labelled(taking_part), part, 0.0)
+        scores[~scoring.ignored] = np.rint(total).astype(np.int64)
+        return scores
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """Fewer is better; nodes that take no part get nothing."""
+        ignored = cycle.get(_SOFT).ignored
+        taking_part = scores[~ignored]
+        most = int(taking_part.max(initial=0))
+        if not most:
+            return np.where(ignored, 0, MAX_SCORE)
+        return np.where(ignored, 0, MAX_SCORE * (most + taking_part.min() - scores) // most)
+
+    # Queueing
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """A pod that counts came, went or changed; a node that has the domains did."""
+        pod_actions = Action.ADD | Action.DELETE | Action.POD_LABEL | Action.POD_TOLERATION
+        node_actions = Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT
+        return (
+            HintRegistration("Pod", pod_actions, self._after_pod),
+            HintRegistration("Node", node_actions, self._after_node),
+        )
+
+    def _after_pod(self, pod: PodInfo, event: Event) -> Hint:
+        versions = [each for each in (event.old, event.new) if isinstance(each, PodInfo)]
+        if not all(_concerns(each, pod) for each in versions):
+            return Hint.SKIP
+        constraints = self._constraints(pod, hard=True)
+        if len(versions) == 2:
+            old, new = versions
+            cured = _retolerated(pod, old, new, constraints) or _relabelled(old, new, constraints)
+        else:
+            labels = versions[0].pod.metadata.labels
+            cured = any(each.selector.matches(labels) for each in constraints)
+        return Hint.QUEUE if cured else Hint.SKIP
+
+    def _after_node(self, pod: PodInfo, event: Event) -> Hint:
+        constraints = self._constraints(pod, hard=True)
+        changed = _standing(event.old, constraints) != _standing(event.new, constraints)
+        return Hint.QUEUE if changed else Hint.SKIP
+
+
+def _default_constraint(raw: DefaultConstraint) -> SpreadConstraint:
+    return SpreadConstraint(
+        raw.topology_key,
+        raw.max_skew,
+        _TO_BE_DERIVED,
+        hard=raw.when_unsatisfiable == "DoNotSchedule",
+        min_domains=1 if raw.min_domains is None else raw.min_domains,
+        honor_affinity=raw.node_affinity_policy in (None, "Honor"),
+        honor_taints=raw.node_taints_policy == "Honor",
+    )
+
+
+def _labelled(cycle: Cycle, constraints: Sequence[SpreadConstraint], rows: Rows) -> Mask:
+    """Which rows are in some domain of every constraint."""
+    labels = cycle.state.columns.labels
+    result = np.ones(len(rows), np.bool_)
+    for constraint in constraints:
+        result &= labels.column(constraint.topology_key).ids[rows] != 0
+    return result
+
+
+def _concerns(other: PodInfo, pod: PodInfo) -> bool:
+    """Whether a pod is the given one, or one beside it that has (or was promised) a node."""
+    if other.uid == pod.uid:
+        return True
+    placed = other.node_name or other.pod.status.nominated_node_name
+    return bool(placed) and other.pod.metadata.namespace == pod.pod.metadata.namespace
+
+
+def _retolerated(
+    pod: PodInfo, old: PodInfo, new: PodInfo, constraints: Sequence[SpreadConstraint]
+) -> bool:
+    """Whether the waiting pod itself tolerates more, and some constraint asks about that."""
+    return (
+        new.uid == pod.uid
+        and old.pod.spec.tolerations != new.pod.spec.tolerations
+        and any(each.honor_taints for each in constraints)
+    )
+
+
+def _relabelled(old: PodInfo, new: PodInfo, constraints: Sequence[SpreadConstraint]) -> bool:
+    """Whether a pod has come to count, or ceased to."""
+    before, after = old.pod.metadata.labels, new.pod.metadata.labels
+    return any(
+        each.selector.matches(before) != each.selector.matches(after) for each in constraints
+    )
+
+
+def _standing(
+    node: object, constraints: Sequence[SpreadConstraint]
+) -> tuple[Mapping[str, str], tuple[Taint, ...]] | None:
+    """A node's domains and taints; None if it is not in some domain of every constraint."""
+    if not isinstance(node, Node):
+        return None
+    labels = node.metadata.labels
+    keys = {each.topology_key for each in constraints}
+    if not keys <= labels.keys():
+        return None
+    return {key: labels[key] for key in keys}, node.spec.taints

@@ -1,0 +1,203 @@
+"""VolumeBinding: a pod goes where its volumes can be used, found or made, and gets them there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from scheduler.config.plugin_args import VolumeBindingArgs
+from scheduler.framework.cycle import Cycle, Slot
+from scheduler.framework.interface import Handle, PreFilterResult
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.nodes import CSINode
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.quantity import value
+from scheduler.model.status import SKIP, SUCCESS, Code, Status, error, unresolvable
+from scheduler.model.storage import (
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from scheduler.model.volumes import DELAYED, ClaimUse, class_of, fully_bound, made_for
+from scheduler.plugins.names import VOLUME_BINDING
+from scheduler.plugins.volumes.binder import Binder, Reservation
+from scheduler.plugins.volumes.catalog import Offers, Rooms, limit_of
+from scheduler.plugins.volumes.hints import after_claim
+from scheduler.plugins.volumes.matching import Outlook, PodClaims, Search
+from scheduler.plugins.volumes.words import claim_not_found, not_owner
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.attachments import migrated_on
+from scheduler.state.columns import Codes, Rows
+from scheduler.state.objects import ObjectStore
+
+REASONS = (
+    "node(s) didn't match PersistentVolume's node affinity",
+    "node(s) didn't find available persistent volumes to bind",
+    "node(s) did not have enough free storage",
+    "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+)
+"""In the order in which they are said; several may hold for a node."""
+
+_CLAIMS: Slot[PodClaims] = Slot("claims of the pod")
+_RESERVED: Slot[Reservation] = Slot("volumes assumed for the pod")
+
+
+class _RejectedError(Exception):
+    """The pod cannot be placed at all; says why."""
+
+
+class VolumeBinding:
+    """Judges rows by the pod's claims, then has the PV controller bind them."""
+
+    name = VOLUME_BINDING
+    observes = (
+        "PersistentVolumeClaim",
+        "PersistentVolume",
+        "StorageClass",
+        "CSINode",
+        "CSIDriver",
+        "CSIStorageCapacity",
+    )
+    IMMEDIATE = unresolvable("pod has unbound immediate PersistentVolumeClaims")
+
+    def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
+        timeout = (args or VolumeBindingArgs()).bind_timeout_seconds
+        self._offers = Offers(handle.state.objects)
+        self._rooms = Rooms(handle.state.objects)
+        self._binder = Binder(handle.state, handle.outlet, timeout)
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """Find the pod's claims; reject it if one has no volume and does not wait for a node."""
+        cycle.put(_RESERVED, Reservation())
+        uses = dict.fromkeys(cycle.pod.volumes.claims)
+        if not uses:
+            return PreFilterResult(SKIP)
+        try:
+            found = [_claim(use, cycle) for use in uses]
+        except _RejectedError as verdict:
+            return PreFilterResult(unresolvable(str(verdict)))
+        unbound = [claim for claim in found if not fully_bound(claim)]
+        try:
+            delayed = [_is_delayed(claim, cycle.state.objects) for claim in unbound]
+        except _RejectedError as fault:
+            return PreFilterResult(error(str(fault)))
+        if not all(delayed):
+            return PreFilterResult(self.IMMEDIATE)
+        bound = tuple(claim for claim in found if fully_bound(claim))
+        cycle.put(_CLAIMS, PodClaims(bound, tuple(unbound)))
+        return PreFilterResult(SUCCESS)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject nodes that cannot use a volume the pod has, or cannot get it one it lacks."""
+        outlook = self._look(cycle, rows)
+        facts = (outlook.out_of_reach, outlook.unbindable, outlook.cramped, outlook.missing)
+        kinds = sum(fact.astype(np.int32) << bit for bit, fact in enumerate(facts))
+        codes: Codes = np.zeros(1 << len(facts), np.int32)
+        for kind in np.unique(kinds):
+            reasons = tuple(text for bit, text in enumerate(REASONS) if kind >> bit & 1)
+            if reasons:
+                status = Status(Code.UNRESOLVABLE, reasons, VOLUME_BINDING)
+                codes[kind] = cycle.state.statuses.code(status)
+        verdicts: Codes = codes[kinds]
+        return verdicts
+
+    def _look(self, cycle: Cycle, rows: Rows) -> Outlook:
+        search = Search(cycle.state, self._offers, self._rooms, rows)
+        return search.look(cycle.get(_CLAIMS))
+
+    def reserve(self, cycle: Cycle, node: str) -> Status:
+        """Assume the volumes that the pod gets on this node."""
+        row = cycle.state.row(node)
+        if self.name in cycle.skipped["filter"] or row is None:
+            return SUCCESS
+        if cycle.get(_CLAIMS).delayed:
+            plan = self._look(cycle, np.array([row])).plan(0)
+            cycle.put(_RESERVED, self._binder.assume(plan, node))
+        return SUCCESS
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        """Take back what was assumed and not written."""
+        self._binder.forget(cycle.get(_RESERVED))
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> Status:
+        """Write what was assumed and wait until the claims are bound."""
+        reservation = cycle.get(_RESERVED)
+        if not reservation.changes:
+            return SUCCESS
+        return await self._binder.bind(reservation, cycle.pod, node)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """Anything that has to do with storage, and nodes with their labels."""
+        came_or_changed = Action.ADD | Action.UPDATE
+        return (
+            HintRegistration("StorageClass", came_or_changed, self._after_class),
+            HintRegistration("PersistentVolumeClaim", came_or_changed, after_claim),
+            HintRegistration("PersistentVolume", came_or_changed),
+            HintRegistration("Node", Action.ADD | Action.NODE_LABEL),
+            HintRegistration("CSINode", came_or_changed, self._after_csi_node),
+            HintRegistration("CSIDriver", Action.UPDATE, self._after_driver),
+            HintRegistration("CSIStorageCapacity", came_or_changed, self._after_capacity),
+        )
+
+    def _after_class(self, pod: PodInfo, event: Event) -> Hint:
+        old, new = event.old, event.new
+        if not isinstance(old, StorageClass) or not isinstance(new, StorageClass):
+            return Hint.QUEUE
+        same = old.allowed_topologies == new.allowed_topologies
+        return Hint.SKIP if same else Hint.QUEUE
+
+    def _after_csi_node(self, pod: PodInfo, event: Event) -> Hint:
+        old, new = event.old, event.new
+        if not isinstance(old, CSINode) or not isinstance(new, CSINode):
+            return Hint.QUEUE
+        return Hint.SKIP if migrated_on(old) == migrated_on(new) else Hint.QUEUE
+
+    def _after_driver(self, pod: PodInfo, event: Event) -> Hint:
+        old, new = event.old, event.new
+        if not isinstance(old, CSIDriver) or not isinstance(new, CSIDriver):
+            return Hint.QUEUE
+        relaxed = old.spec.storage_capacity and not new.spec.storage_capacity
+        return Hint.QUEUE if relaxed else Hint.SKIP
+
+    def _after_capacity(self, pod: PodInfo, event: Event) -> Hint:
+        old, new = event.old, event.new
+        if not isinstance(old, CSIStorageCapacity) or not isinstance(new, CSIStorageCapacity):
+            return Hint.QUEUE
+        before, now = limit_of(old), limit_of(new)
+        grown = now is not None and (before is None or value(now) > value(before))
+        return Hint.QUEUE if grown else Hint.SKIP
+
+
+def _claim(use: ClaimUse, cycle: Cycle) -> PersistentVolumeClaim:
+    """A claim in a state in which a pod can use it, now or later."""
+    claim = cycle.state.objects.get(PersistentVolumeClaim, use.key)
+    if claim is None and use.ephemeral:
+        raise _RejectedError(
+            "waiting for ephemeral volume controller to create the persistentvolumeclaim"
+            f' "{use.name}"'
+        )
+    if claim is None:
+        raise _RejectedError(claim_not_found(use.name))
+    if claim.status.phase == "Lost":
+        raise _RejectedError(
+            f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume'
+            f' "{claim.spec.volume_name}"'
+        )
+    if claim.metadata.deletion_timestamp is not None:
+        raise _RejectedError(f'persistentvolumeclaim "{use.name}" is being deleted')
+    if use.ephemeral and not made_for(claim, cycle.pod.pod, cycle.pod.uid):
+        raise _RejectedError(not_owner(use, cycle.pod.key))
+    return claim
+
+
+def _is_delayed(claim: PersistentVolumeClaim, objects: ObjectStore) -> bool:
+    """Whether an unbound claim waits for its pod's node; one that names a volume does not."""
+    class_name = class_of(claim)
+    storage_class = objects.get(StorageClass, class_name) if class_name else None
+    if storage_class is None:
+        return False
+    if storage_class.volume_binding_mode is None:
+        raise _RejectedError(f'VolumeBindingMode not set for StorageClass "{class_name}"')
+    return storage_class.volume_binding_mode == DELAYED and not claim.spec.volume_name

@@ -1,0 +1,82 @@
+"""VolumeRestrictions: some disks and claims belong to one pod at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.framework.cycle import Cycle, Slot
+from scheduler.framework.interface import Handle, PreFilterResult
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import SKIP, SUCCESS, Code, Status, unresolvable
+from scheduler.model.storage import PersistentVolumeClaim
+from scheduler.plugins.names import VOLUME_RESTRICTIONS
+from scheduler.plugins.volumes.hints import after_claim
+from scheduler.plugins.volumes.words import claim_not_found
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.columns import Codes, Rows
+from scheduler.state.volume_use import disks_conflict
+
+_EXCLUSIVE: Slot[tuple[str, ...]] = Slot("claims of one pod at a time")
+
+
+class VolumeRestrictions:
+    """Looks disks and claims up in the index of users; free for pods without them."""
+
+    name = VOLUME_RESTRICTIONS
+    observes = ("PersistentVolumeClaim",)
+    DISK_TAKEN = Status(Code.UNSCHEDULABLE, ("node(s) had no available disk",), VOLUME_RESTRICTIONS)
+    CLAIM_TAKEN = Status(
+        Code.UNSCHEDULABLE,
+        (
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode"
+            " already in-use by another pod",
+        ),
+        VOLUME_RESTRICTIONS,
+    )
+
+    def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """Find the claims that only one pod may use; skip pods that want nothing exclusive."""
+        exclusive: list[str] = []
+        for use in cycle.pod.volumes.claims:
+            if use.ephemeral:
+                continue
+            claim = cycle.state.objects.get(PersistentVolumeClaim, use.key)
+            if claim is None:
+                return PreFilterResult(unresolvable(claim_not_found(use.name)))
+            if "ReadWriteOncePod" in claim.spec.access_modes:
+                exclusive.append(use.key)
+        cycle.put(_EXCLUSIVE, tuple(exclusive))
+        taken = any(map(cycle.state.volumes.claimed, exclusive))
+        return PreFilterResult(SUCCESS if taken or cycle.pod.volumes.disks else SKIP)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject nodes on which a disk is in use, then all nodes if a claim is in use."""
+        volumes, exclusive = cycle.state.volumes, cycle.get(_EXCLUSIVE)
+        taken = np.full(cycle.state.columns.capacity, any(map(volumes.claimed, exclusive)))
+        codes = cycle.reject(taken, self.CLAIM_TAKEN)
+        for disk in cycle.pod.volumes.disks:
+            codes[list(volumes.conflicts(disk))] = cycle.state.statuses.code(self.DISK_TAKEN)
+        return codes[rows]
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """A pod gave back what we want, a node came, or a claim that was missing."""
+        return (
+            HintRegistration("Pod", Action.DELETE, self._after_delete),
+            HintRegistration("Node", Action.ADD),
+            HintRegistration("PersistentVolumeClaim", Action.ADD, after_claim),
+        )
+
+    def _after_delete(self, pod: PodInfo, event: Event) -> Hint:
+        gone = event.old
+        if not isinstance(gone, PodInfo):
+            return Hint.SKIP
+        if disks_conflict(pod.volumes.disks, gone.volumes.disks):
+            return Hint.QUEUE
+        freed = {use.key for use in gone.volumes.claims}
+        return Hint.QUEUE if any(use.key in freed for use in pod.volumes.claims) else Hint.SKIP

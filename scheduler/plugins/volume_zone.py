@@ -1,0 +1,135 @@
+"""VolumeZone: a volume with zone or region labels is only good for nodes with the same."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.framework.cycle import Cycle, Slot
+from scheduler.framework.interface import Handle, PreFilterResult
+from scheduler.model.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.selectors import Requirement
+from scheduler.model.status import SKIP, SUCCESS, Code, Status, unresolvable
+from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from scheduler.model.volumes import DELAYED, class_of
+from scheduler.plugins.names import VOLUME_ZONE
+from scheduler.plugins.volumes.hints import after_claim
+from scheduler.plugins.volumes.words import claim_not_found, class_not_found, volume_not_found
+from scheduler.queueing.hints import HintRegistration
+from scheduler.state.columns import Codes, Mask, Rows
+from scheduler.state.labels import LabelColumns
+from scheduler.state.objects import ObjectStore
+
+_GENERAL = {BETA_ZONE: ZONE, BETA_REGION: REGION}
+_LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
+
+_PLACES: Slot[tuple[Requirement, ...]] = Slot("where the volumes are")
+
+
+class _RejectedError(Exception):
+    """The pod cannot be placed at all; says why."""
+
+
+class VolumeZone:
+    """Asks each label of a volume once per distinct value, like a node selector."""
+
+    name = VOLUME_ZONE
+    observes = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
+    ELSEWHERE = Status(Code.UNRESOLVABLE, ("node(s) had no available volume zone",), VOLUME_ZONE)
+
+    def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """Find where the pod's bound volumes are; skip pods whose volumes do not say."""
+        places: list[Requirement] = []
+        try:
+            for use in cycle.pod.volumes.claims:
+                if not use.ephemeral:
+                    volume = _volume(use.name, use.key, cycle.state.objects)
+                    places += places_of(volume) if volume else ()
+        except _RejectedError as verdict:
+            return PreFilterResult(unresolvable(str(verdict)))
+        cycle.put(_PLACES, tuple(places))
+        return PreFilterResult(SUCCESS if places else SKIP)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """Reject nodes in other places; a node without any such label is in a single-zone one."""
+        labels = cycle.state.columns.labels
+        elsewhere: Mask = np.zeros(len(rows), np.bool_)
+        for place in cycle.get(_PLACES):
+            elsewhere |= ~_is_in(place, labels, rows)
+        placed: Mask = np.zeros(len(rows), np.bool_)
+        for key in _LABELS:
+            placed |= labels.column(key).ids[rows] != 0
+        return cycle.reject(elsewhere & placed, self.ELSEWHERE)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """A claim of the pod, a volume's labels, a class that binds late, or a node."""
+        return (
+            HintRegistration("StorageClass", Action.ADD, self._after_class),
+            HintRegistration("Node", Action.ADD | Action.NODE_LABEL),
+            HintRegistration("PersistentVolumeClaim", Action.ADD | Action.UPDATE, after_claim),
+            HintRegistration("PersistentVolume", Action.ADD | Action.UPDATE, self._after_volume),
+        )
+
+    def _after_class(self, pod: PodInfo, event: Event) -> Hint:
+        new = event.new
+        late = isinstance(new, StorageClass) and new.volume_binding_mode == DELAYED
+        return Hint.QUEUE if late else Hint.SKIP
+
+    def _after_volume(self, pod: PodInfo, event: Event) -> Hint:
+        old, new = event.old, event.new
+        if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
+            return Hint.QUEUE
+        return Hint.SKIP if places_of(old) == places_of(new) else Hint.QUEUE
+
+
+def _volume(name: str, key: str, objects: ObjectStore) -> PersistentVolume | None:
+    """The volume of a claim; None if it gets one only when its pod has a node."""
+    if not name:
+        raise _RejectedError("PersistentVolumeClaim had no name")
+    claim = objects.get(PersistentVolumeClaim, key)
+    if claim is None:
+        raise _RejectedError(claim_not_found(name))
+    if claim.spec.volume_name:
+        volume = objects.get(PersistentVolume, claim.spec.volume_name)
+        if volume is None:
+            raise _RejectedError(volume_not_found(claim.spec.volume_name))
+        return volume
+    class_name = class_of(claim)
+    if not class_name:
+        raise _RejectedError("PersistentVolumeClaim had no pv name and storageClass name")
+    storage_class = objects.get(StorageClass, class_name)
+    if storage_class is None:
+        raise _RejectedError(class_not_found(class_name))
+    if storage_class.volume_binding_mode is None:
+        raise _RejectedError(f'VolumeBindingMode not set for StorageClass "{class_name}"')
+    if storage_class.volume_binding_mode != DELAYED:
+        raise _RejectedError("PersistentVolume had no name")
+    return None
+
+
+def places_of(volume: PersistentVolume) -> list[Requirement]:
+    """The zones and regions that a volume's labels name; a label that cannot be read is ignored."""
+    places = []
+    for key in _LABELS:
+        if (text := volume.metadata.labels.get(key)) is not None:
+            values = frozenset(value.strip() for value in text.split(ZONE_SEPARATOR))
+            if "" not in values:
+                places.append(Requirement(key, "In", values))
+    return places
+
+
+def _is_in(place: Requirement, labels: LabelColumns, rows: Rows) -> Mask:
+    """Which rows are in a place; the old label of a volume may mean a node's new one."""
+    column = labels.column(place.key)
+    found = column.matches(place, rows)
+    general = _GENERAL.get(place.key)
+    if general is not None:
+        today = labels.column(general).matches(Requirement(general, "In", place.values), rows)
+        found = np.where(column.ids[rows] != 0, found, today)
+    return found

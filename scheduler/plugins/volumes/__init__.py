@@ -1,0 +1,1 @@
+"""What the volume plugins share, and how VolumeBinding finds and binds volumes."""

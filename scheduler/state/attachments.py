@@ -1,0 +1,293 @@
+"""Volumes attached to each row, and how many a row may have: the arrays behind volume limits.
+
+What a pod's claim attaches is found through claim, volume and class, so a change of any of them
+may change what counts on some rows. Each row remembers the objects it was counted from. A change
+makes the rows stale that read the object, and stale rows are counted again when someone asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from functools import partial
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from scheduler.model.csi_migration import (
+    TranslationError,
+    driver_of,
+    inline_handle,
+    migration_of,
+    volume_handle,
+)
+from scheduler.model.nodes import CSINode
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.storage import (
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from scheduler.model.volumes import class_of, made_for
+from scheduler.state.objects import ObjectStore
+
+T = TypeVar("T")
+
+NO_LIMIT = 2**62
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+
+Counts = NDArray[np.int64]
+
+
+class Attachable(NamedTuple):
+    """A volume as its CSI driver knows it; one that is not there yet goes by its claim."""
+
+    driver: str
+    handle: str
+    claim: str = ""
+
+
+class Lookup(Protocol):
+    """Finds an object by kind and key."""
+
+    def __call__(self, kind: type[T], key: str, /) -> T | None: ...
+
+
+def claimed_volume(claim: PersistentVolumeClaim, get: Lookup) -> Attachable | None:
+    """What a claim attaches to a node, or will; None if no CSI driver counts it."""
+    name = claim.spec.volume_name
+    volume = get(PersistentVolume, name) if name else None
+    if volume is None:
+        name = class_of(claim)
+        storage_class = get(StorageClass, name) if name else None
+        driver = driver_of(storage_class.provisioner) if storage_class else ""
+        return Attachable(driver, "", claim.metadata.key) if driver else None
+    source = volume.spec.csi
+    if source is not None:
+        known = source.driver and source.volume_handle
+        return Attachable(source.driver, source.volume_handle) if known else None
+    migration = migration_of(volume.spec)
+    try:
+        handle = volume_handle(volume)
+    except TranslationError:
+        return None
+    return Attachable(migration.driver, handle) if migration and handle else None
+
+
+def inline_volumes(pod: PodInfo) -> set[Attachable]:
+    """What a pod attaches without claims. Raises TranslationError."""
+    found = set()
+    for volume in pod.volumes.inline:
+        migration = migration_of(volume)
+        try:
+            handle = inline_handle(volume)
+        except TranslationError as fault:
+            text = f"converting volume({volume.name}) from inline to csi: {fault}"
+            raise TranslationError(text) from fault
+        if migration is not None:
+            found.add(Attachable(migration.driver, handle))
+    return found
+
+
+def attached_by(pod: PodInfo, get: Lookup) -> set[Attachable]:
+    """All that a pod attaches to its node, as far as it can be told."""
+    try:
+        found = inline_volumes(pod)
+    except TranslationError:
+        found = set()
+    for use in pod.volumes.claims:
+        claim = get(PersistentVolumeClaim, use.key)
+        if claim is None or (use.ephemeral and not made_for(claim, pod.pod, pod.uid)):
+            continue
+        volume = claimed_volume(claim, get)
+        if volume is not None:
+            found.add(volume)
+    return found
+
+
+class _Row(NamedTuple):
+    """What was counted on a row, and from which objects."""
+
+    volumes: frozenset[Attachable] = frozenset()
+    drivers: frozenset[str] = frozenset()
+    plugins: frozenset[str] = frozenset()
+    read: frozenset[tuple[str, str]] = frozenset()
+
+
+_EMPTY = _Row()
+
+
+class Attachments:
+    """Counts, limits and migrated plugins per row, true whenever they are asked for."""
+
+    def __init__(
+        self,
+        objects: ObjectStore,
+        pods_on: Callable[[int], Iterable[PodInfo]],
+        name_of: Callable[[int], str],
+        row_of: Callable[[str], int | None],
+        capacity: int,
+    ) -> None:
+        self._objects = objects
+        self._pods_on = pods_on
+        self._name_of = name_of
+        self._row_of = row_of
+        self._capacity = capacity
+        self._stale: set[int] = set()
+        self._rows: dict[int, _Row] = {}
+        self._readers: dict[tuple[str, str], set[int]] = {}
+        self._counts: dict[str, Counts] = {}
+        self._limits: dict[str, Counts] = {}
+        self._migrated: dict[str, NDArray[np.bool_]] = {}
+        self._users: dict[Attachable, set[int]] = {}
+        self._attachments: dict[str, dict[str, VolumeAttachment]] = {}
+        for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode):
+            objects.subscribe(kind, partial(self._changed, kind.__name__))
+        objects.subscribe(VolumeAttachment, self._attachment_changed)
+
+    # Asking
+
+    def counts(self, driver: str) -> Counts:
+        """How many of a driver's volumes are attached to each row."""
+        self._refresh()
+        return self._array(self._counts, driver, 0)
+
+    def limits(self, driver: str) -> Counts:
+        """How many of a driver's volumes each row may have."""
+        self._refresh()
+        return self._array(self._limits, driver, NO_LIMIT)
+
+    def users(self, volume: Attachable) -> Collection[int]:
+        """The rows with pods that use a volume."""
+        self._refresh()
+        return self._users.get(volume, ())
+
+    def migrated(self, plugin: str) -> NDArray[np.bool_]:
+        """The rows on which a CSI driver has taken over for an in-tree plugin."""
+        self._refresh()
+        known = self._migrated.get(plugin)
+        return known if known is not None else np.zeros(self._capacity, np.bool_)
+
+    # Following
+
+    def touch(self, row: int) -> None:
+        """A pod with volumes came or went, or the row has (or had) another node."""
+        self._stale.add(row)
+
+    def grow(self, capacity: int) -> None:
+        """There are more rows now."""
+        extra = (0, capacity - self._capacity)
+        self._capacity = capacity
+        for driver, counts in self._counts.items():
+            self._counts[driver] = np.pad(counts, extra)
+        for driver, limits in self._limits.items():
+            self._limits[driver] = np.pad(limits, extra, constant_values=NO_LIMIT)
+        for plugin, mask in self._migrated.items():
+            self._migrated[plugin] = np.pad(mask, extra)
+
+    def _changed(self, kind: str, key: str, old: object, new: object) -> None:
+        self._stale |= self._readers.get((kind, key), set())
+
+    def _attachment_changed(
+        self, key: str, old: VolumeAttachment | None, new: VolumeAttachment | None
+    ) -> None:
+        if old is not None:
+            there = self._attachments[old.spec.node_name]
+            del there[key]
+            if not there:
+                del self._attachments[old.spec.node_name]
+        if new is not None:
+            self._attachments.setdefault(new.spec.node_name, {})[key] = new
+        for attachment in (old, new):
+            row = self._row_of(attachment.spec.node_name) if attachment else None
+            if row is not None:
+                self._stale.add(row)
+
+    # Counting
+
+    def _refresh(self) -> None:
+        while self._stale:
+            row = self._stale.pop()
+            self._erase(row)
+            self._count(row)
+
+    def _erase(self, row: int) -> None:
+        was = self._rows.pop(row, _EMPTY)
+        for driver in was.drivers:
+            self._array(self._counts, driver, 0)[row] = 0
+            self._array(self._limits, driver, NO_LIMIT)[row] = NO_LIMIT
+        for plugin in was.plugins:
+            self._migrated[plugin][row] = False
+        for volume in was.volumes:
+            self._users[volume].discard(row)
+            if not self._users[volume]:
+                del self._users[volume]
+        for thing in was.read:
+            self._readers[thing].discard(row)
+            if not self._readers[thing]:
+                del self._readers[thing]
+
+    def _count(self, row: int) -> None:
+        node = self._name_of(row)
+        if not node:
+            return
+        read: set[tuple[str, str]] = set()
+
+        def get(kind: type[T], key: str, /) -> T | None:
+            read.add((kind.__name__, key))
+            return self._objects.get(kind, key)
+
+        volumes = {volume for pod in self._pods_on(row) for volume in attached_by(pod, get)}
+        # A volume may still be attached after its pod has gone.
+        lingering = self._lingering(node, get) - volumes
+        drivers = set()
+        for volume in volumes | lingering:
+            self._array(self._counts, volume.driver, 0)[row] += 1
+            drivers.add(volume.driver)
+        for volume in volumes:
+            self._users.setdefault(volume, set()).add(row)
+        csi_node = get(CSINode, node)
+        for driver, limit in limits_of(csi_node).items():
+            self._array(self._limits, driver, NO_LIMIT)[row] = limit
+            drivers.add(driver)
+        plugins = migrated_on(csi_node)
+        for plugin in plugins:
+            self._migrated.setdefault(plugin, np.zeros(self._capacity, np.bool_))[row] = True
+        for thing in read:
+            self._readers.setdefault(thing, set()).add(row)
+        self._rows[row] = _Row(
+            frozenset(volumes), frozenset(drivers), frozenset(plugins), frozenset(read)
+        )
+
+    def _lingering(self, node: str, get: Lookup) -> set[Attachable]:
+        found = set()
+        for attachment in self._attachments.get(node, {}).values():
+            name = attachment.spec.source.persistent_volume_name
+            volume = get(PersistentVolume, name) if name is not None else None
+            if attachment.spec.attacher and volume is not None and volume.spec.csi is not None:
+                found.add(Attachable(attachment.spec.attacher, volume.spec.csi.volume_handle))
+        return found
+
+    def _array(self, arrays: dict[str, Counts], driver: str, default: int) -> Counts:
+        array = arrays.get(driver)
+        if array is None:
+            array = arrays[driver] = np.full(self._capacity, default, np.int64)
+        return array
+
+
+def limits_of(csi_node: CSINode | None) -> dict[str, int]:
+    """How many volumes of each driver a node may have; a driver that sets no limit is not there."""
+    drivers = (csi_node.spec.drivers or ()) if csi_node else ()
+    return {
+        driver.name: driver.allocatable.count
+        for driver in drivers
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
+
+
+def migrated_on(csi_node: CSINode | None) -> set[str]:
+    """The in-tree plugins that a CSI driver has taken over on a node."""
+    if csi_node is None:
+        return set()
+    return set(csi_node.metadata.annotations.get(MIGRATED_PLUGINS, "").split(",")) - {""}

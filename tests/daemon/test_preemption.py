@@ -1,0 +1,88 @@
+"""Preemption through an API server: conditions, deletions, promises, and what faults do to them."""
+
+from __future__ import annotations
+
+from tests.builders import Json, PodBuilder, make_pod, make_worker
+from tests.daemon.support import Cluster, eventually, expect_bound, running_daemon
+
+
+def low(name: str) -> PodBuilder:
+    return make_pod(name).cpu("2")
+
+
+def vip() -> Json:
+    pod = make_pod("vip").cpu("4").obj()
+    pod["spec"]["priorityClassName"] = "important"
+    return pod
+
+
+def prepare(cluster: Cluster) -> None:
+    """One node, and a class of pods that may preempt others."""
+    cluster.add(make_worker("n"))
+    registry = cluster.server.registry
+    classes = registry.builtin("priorityclasses", "scheduling.k8s.io")
+    registry.create(classes, "", {"metadata": {"name": "important"}, "value": 100})
+
+
+def leaving(cluster: Cluster, name: str) -> bool:
+    return "deletionTimestamp" in cluster.pod(name)["metadata"]
+
+
+def target(cluster: Cluster, name: str) -> Json:
+    conditions = cluster.pod(name)["status"]["conditions"]
+    return next((c for c in conditions if c["type"] == "DisruptionTarget"), {})
+
+
+async def test_victims_are_told_and_deleted_and_the_pod_gets_their_node(cluster: Cluster) -> None:
+    prepare(cluster)
+    async with running_daemon(cluster) as replica:
+        cluster.submit(low("a"), low("b"))
+        await expect_bound(cluster, "a", "b")
+        cluster.submit(vip())
+        await eventually(lambda: leaving(cluster, "a") and leaving(cluster, "b"), "victims leave")
+        for name in ("a", "b"):
+            condition = target(cluster, name)
+            assert (condition["status"], condition["reason"]) == ("True", "PreemptionByScheduler")
+        await eventually(
+            lambda: all(cluster.events(name, "Preempted") for name in ("a", "b")), "events"
+        )
+        await eventually(
+            lambda: cluster.pod("vip")["status"].get("nominatedNodeName") == "n", "the promise"
+        )
+        assert cluster.node_of("vip") == ""
+
+        cluster.delete_pod("a")
+        cluster.delete_pod("b")
+        await expect_bound(cluster, "vip")
+        assert len(replica.daemon.core.state.nominations) == 0
+
+
+async def test_evictions_that_fail_are_tried_again(cluster: Cluster) -> None:
+    prepare(cluster)
+    async with running_daemon(cluster):
+        cluster.submit(low("a"), low("b"))
+        await expect_bound(cluster, "a", "b")
+        cluster.faults.fail("DELETE", r"/pods/[ab]$", status=500, times=2)
+        cluster.submit(vip())
+        await eventually(lambda: leaving(cluster, "a") and leaving(cluster, "b"), "victims leave")
+        cluster.delete_pod("a")
+        cluster.delete_pod("b")
+        await expect_bound(cluster, "vip")
+
+
+async def test_promises_are_known_after_a_restart(cluster: Cluster) -> None:
+    prepare(cluster)
+    async with running_daemon(cluster):
+        cluster.submit(low("a"), low("b"))
+        await expect_bound(cluster, "a", "b")
+        cluster.submit(vip())
+        await eventually(
+            lambda: cluster.pod("vip")["status"].get("nominatedNodeName") == "n", "the promise"
+        )
+        await eventually(lambda: leaving(cluster, "a") and leaving(cluster, "b"), "victims leave")
+    async with running_daemon(cluster) as replica:
+        uid = cluster.pod("vip")["metadata"]["uid"]
+        assert replica.daemon.core.state.nominations.node_of(uid) == "n"
+        cluster.delete_pod("a")
+        cluster.delete_pod("b")
+        await expect_bound(cluster, "vip")

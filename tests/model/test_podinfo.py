@@ -1,0 +1,114 @@
+"""What is derived from a pod, when it is kept, and how a bad field is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.model.podinfo import HostPort, with_tag
+from tests.builders import PodBuilder, make_pod, requirement, term
+
+REQUIRED = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+PREFERRED = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+
+
+@pytest.mark.parametrize(
+    ("pod", "faults"),
+    [
+        pytest.param(make_pod("p").cpu("1"), (), id="none"),
+        pytest.param(make_pod("p").no_containers(), ("spec.containers: missing",), id="empty"),
+        pytest.param(
+            make_pod("p").cpu("-1"),
+            ("spec.containers[0].resources.requests[cpu]: must not be negative: '-1'",),
+            id="a fault in what two sums need is told once",
+        ),
+        pytest.param(
+            make_pod("p").required(term(requirement("a", "Exists")), term(requirement("", "In"))),
+            (f"{REQUIRED}.nodeSelectorTerms[1].matchExpressions[0].key: missing",),
+            id="required affinity",
+        ),
+        pytest.param(
+            make_pod("p").preferred(1, term(requirement("a", "In"))),
+            (
+                f"{PREFERRED}[0].preference.matchExpressions[0].values: "
+                "must not be empty for operator In",
+            ),
+            id="preferred affinity",
+        ),
+    ],
+)
+def test_faults_name_their_fields(pod: PodBuilder, faults: tuple[str, ...]) -> None:
+    assert pod.info().faults == faults
+
+
+def test_all_faults_are_told() -> None:
+    info = make_pod("p").cpu("x").required(term(requirement("a", "Near"))).info()
+    assert [fault.split(":")[0] for fault in info.faults] == [
+        "spec.containers[0].resources.requests[cpu]",
+        f"{REQUIRED}.nodeSelectorTerms[0].matchExpressions[0].operator",
+    ]
+
+
+def test_a_bad_field_never_raises_and_counts_as_absent() -> None:
+    info = make_pod("p").cpu("x").on("n").info()
+    assert info.requests == {}
+    assert info.nonzero == (0, 0)
+
+
+def test_a_status_update_keeps_what_was_derived() -> None:
+    info = make_pod("p").cpu("1").info()
+    requests = info.requests
+    renewed = info.renewed(make_pod("p").cpu("1").phase("Running").version(2).struct())
+    assert renewed.pod.status.phase == "Running"
+    assert renewed.requests is requests
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        pytest.param(make_pod("p").pod_level({"cpu": "2"}), id="spec"),
+        pytest.param(
+            make_pod("p").pod_level({"cpu": "1"}).status(resources={"requests": {"cpu": "2"}}),
+            id="what runs",
+        ),
+        pytest.param(
+            make_pod("p")
+            .pod_level({"cpu": "1"})
+            .status(resources={"requests": {}}, allocatedResources={"cpu": "2"}),
+            id="what is allocated",
+        ),
+    ],
+)
+def test_a_resize_is_seen(newer: PodBuilder) -> None:
+    info = make_pod("p").pod_level({"cpu": "1"}).status(resources={"requests": {}}).info()
+    assert info.requests == {"cpu": 1000}
+    assert info.renewed(newer.struct()).requests == {"cpu": 2000}
+
+
+def test_a_bound_copy_shares_what_was_derived_and_leaves_the_original() -> None:
+    info = make_pod("p").cpu("1").info()
+    requests = info.requests
+    bound = info.bound_to("n1")
+    assert (info.node_name, bound.node_name) == ("", "n1")
+    assert bound.requests is requests
+
+
+def test_host_ports_of_containers_and_sidecars() -> None:
+    pod = make_pod("p").host_port(80).host_port(81, "UDP", "10.0.0.1").host_port(0)
+    assert pod.info().host_ports == (
+        HostPort("0.0.0.0", "TCP", 80),
+        HostPort("10.0.0.1", "UDP", 81),
+    )
+
+
+@pytest.mark.parametrize(
+    ("image", "tagged"),
+    [
+        ("nginx", "nginx:latest"),
+        ("nginx:1.27", "nginx:1.27"),
+        ("registry:5000/nginx", "registry:5000/nginx:latest"),
+        ("registry:5000/nginx:1", "registry:5000/nginx:1"),
+        ("nginx@sha256:0a", "nginx@sha256:0a"),
+    ],
+)
+def test_image_names_get_a_tag(image: str, tagged: str) -> None:
+    assert with_tag(image) == tagged

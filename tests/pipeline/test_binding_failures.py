@@ -1,0 +1,180 @@
+"""When a binding does not come about: what was taken is given back, and nobody else suffers."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import SUCCESS, Status, error
+from tests.builders import make_node, make_pod, make_worker
+from tests.pipeline.support import Stage, Word, turns
+
+
+class HeldBinding:
+    """An API server that takes its time: each binding waits until it is told how it ended."""
+
+    def __init__(self) -> None:
+        self.answers: dict[str, asyncio.Future[Status]] = {}
+
+    async def __call__(self, pod: PodInfo, node: str) -> Status:
+        self.answers[pod.key] = asyncio.get_running_loop().create_future()
+        return await self.answers[pod.key]
+
+    def end(self, pod: str, status: Status) -> None:
+        self.answers[f"default/{pod}"].set_result(status)
+
+
+@pytest.fixture
+async def stage() -> Stage:
+    stage = Stage()
+    stage.see(make_node("n1").cpu("2"))
+    return stage
+
+
+@pytest.fixture
+async def held(stage: Stage) -> HeldBinding:
+    held = HeldBinding()
+    stage.outlet.answer = held
+    return held
+
+
+async def start(stage: Stage, name: str) -> None:
+    """See a pod of 2 CPUs and bring it to its binding."""
+    stage.see(make_pod(name).cpu("2"))
+    stage.attempt()
+    await turns()
+
+
+async def test_a_refused_binding_gives_the_node_back_and_wakes_others(
+    stage: Stage, held: HeldBinding
+) -> None:
+    await start(stage, "p")
+    await start(stage, "q")
+    assert stage.tiers() == {"q": "unschedulable"}
+    held.end("p", error("etcd is full"))
+    await stage.idle()
+    assert stage.cpu("n1") == 0
+    assert stage.tiers() == {"p": "error-backoff", "q": "backoff"}
+    assert stage.outlet.conditions[-1] == Word("default/p", "SchedulerError", "etcd is full")
+    stage.check()
+
+
+async def test_a_failed_pod_is_tried_again_after_its_back_off(stage: Stage) -> None:
+    answers = iter([error("timeout"), SUCCESS])
+
+    async def answer(pod: PodInfo, node: str) -> Status:
+        return next(answers)
+
+    stage.outlet.answer = answer
+    stage.see(make_pod("p").cpu("2"))
+    await stage.run()
+    assert stage.outlet.bound == []
+    await stage.later(2.0)
+    assert stage.outlet.bound == [("default/p", "n1")]
+
+
+async def test_an_outlet_that_raises_costs_one_attempt(stage: Stage) -> None:
+    async def answer(pod: PodInfo, node: str) -> Status:
+        raise ConnectionError("cut")
+
+    stage.outlet.answer = answer
+    stage.see(make_pod("p").cpu("2"))
+    await stage.run()
+    assert stage.cpu("n1") == 0
+    (word,) = stage.outlet.conditions
+    assert word.reason == "SchedulerError"
+    assert "ConnectionError: cut" in word.message
+
+
+async def test_a_pod_deleted_while_it_is_bound_frees_its_node_at_once(
+    stage: Stage, held: HeldBinding
+) -> None:
+    await start(stage, "p")
+    await start(stage, "q")
+    stage.lose(make_pod("p"))
+    assert stage.cpu("n1") == 0
+    assert stage.tiers() == {"q": "backoff"}
+    held.end("p", error("not found"))
+    await stage.idle()
+    assert stage.tiers() == {"q": "backoff"}
+    stage.check()
+
+
+async def test_nothing_is_said_about_a_pod_that_is_gone(stage: Stage, held: HeldBinding) -> None:
+    await start(stage, "p")
+    stage.lose(make_pod("p"))
+    held.end("p", error("not found"))
+    await stage.idle()
+    assert stage.outlet.conditions == []
+    assert stage.outlet.events == []
+
+
+async def test_a_pod_that_others_bound_stays_where_it_is(stage: Stage, held: HeldBinding) -> None:
+    stage.see(make_worker("n2").taint("t"))
+    await start(stage, "p")
+    stage.see(make_pod("p").cpu("2").on("n2"))
+    assert (stage.cpu("n1"), stage.cpu("n2")) == (0, 2000)
+    held.end("p", error("conflict: already bound"))
+    await stage.idle()
+    assert (stage.cpu("n1"), stage.cpu("n2")) == (0, 2000)
+    assert stage.tiers() == {}
+    # It is scheduled, whoever did it: to say otherwise on the pod would be wrong.
+    assert stage.outlet.conditions == []
+    stage.check()
+
+
+async def test_a_confirmation_may_come_before_the_answer(stage: Stage, held: HeldBinding) -> None:
+    await start(stage, "p")
+    stage.see(make_pod("p").cpu("2").on("n1"))
+    held.end("p", SUCCESS)
+    await stage.idle()
+    assert stage.cpu("n1") == 2000
+    assert stage.core.queue.counts()["in-flight"] == 0
+    stage.check()
+
+
+async def test_a_binding_that_happened_after_all_is_kept(stage: Stage, held: HeldBinding) -> None:
+    """The answer says it failed, the watch says it is there: the watch is right."""
+    await start(stage, "p")
+    stage.see(make_pod("p").cpu("2").on("n1"))
+    held.end("p", error("timeout"))
+    await stage.idle()
+    assert stage.cpu("n1") == 2000
+    assert stage.tiers() == {}
+    stage.check()
+
+
+async def test_a_change_of_the_pod_while_it_is_bound_is_not_lost(
+    stage: Stage, held: HeldBinding
+) -> None:
+    await start(stage, "p")
+    stage.see(make_pod("p").cpu("2").label(version="2"))
+    held.end("p", error("timeout"))
+    await stage.idle()
+    stage.clock.advance(2.0)
+    stage.core.loop.run_slice()
+    await turns()
+    retried = stage.core.state.pod("uid-p")
+    assert retried is not None
+    assert retried.pod.metadata.labels == {"version": "2"}
+    held.end("p", SUCCESS)
+    await stage.idle()
+
+
+async def test_no_more_bindings_than_allowed_are_under_way(stage: Stage, held: HeldBinding) -> None:
+    stage.core.bindings._limit = 1
+    stage.see(make_worker("n2"), make_pod("p"), make_pod("q"))
+    stage.core.loop.run_slice()
+    await turns()
+    assert len(held.answers) == 1
+    assert stage.core.queue.counts()["active"] == 1
+    (first,) = held.answers
+    held.end(first.split("/")[1], SUCCESS)
+    await stage.core.bindings.room()
+    stage.core.loop.run_slice()
+    await turns()
+    assert len(held.answers) == 2
+    await stage.core.bindings.stop()
+    assert len(stage.core.bindings) == 0

@@ -1,0 +1,288 @@
+"""From preemption to binding: victims leave, the promise holds, and others respect it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import Handle
+from scheduler.model.status import Code, Status
+from scheduler.plugins.table import IN_TREE
+from tests.builders import PodBuilder, make_pod
+from tests.pipeline.evicting import Arena, make_box
+from tests.pipeline.support import turns
+
+UNDER_WAY = "waiting for the preemption for this pod to be finished"
+
+
+def low(name: str, cpu: int = 2, node: str = "n") -> PodBuilder:
+    return make_pod(name).on(node).cpu(cpu)
+
+
+def vip(name: str = "vip", cpu: int = 4, priority: int = 100) -> PodBuilder:
+    return make_pod(name).cpu(cpu).priority(priority)
+
+
+async def test_victims_leave_and_the_pod_gets_their_node() -> None:
+    arena = Arena()
+    assert await arena.preempt(make_box("n"), low("a"), low("b"), vip()) == "n"
+    assert sorted(arena.outlet.evicted) == ["a", "b"]
+    assert arena.outlet.promises == [("vip", "n")]
+    assert arena.tiers() == {"vip": "unschedulable"}
+
+    arena.lose(low("a"))
+    assert arena.tiers() == {"vip": "unschedulable"}, "half of the room is not enough"
+    arena.lose(low("b"))
+    await arena.later(2)
+    assert arena.outlet.bound == [("default/vip", "n")]
+    assert len(arena.core.state.nominations) == 0
+
+
+async def test_what_victims_are_told() -> None:
+    arena = Arena()
+    await arena.preempt(make_box("n"), low("a", 4), vip())
+    condition = dict(arena.outlet.evicting["a"])
+    assert condition.pop("lastTransitionTime").endswith("Z")
+    assert condition == {
+        "type": "DisruptionTarget",
+        "status": "True",
+        "reason": "PreemptionByScheduler",
+        "message": "equipoise: preempting to accommodate a higher priority pod",
+    }
+    notes = [note for note in arena.outlet.events if note.reason == "Preempted"]
+    assert notes == [
+        ("default/a", "Normal", "Preempted", "Preempting", "Preempted by pod uid-vip on node n")
+    ]
+
+
+async def test_a_victim_that_is_leaving_already_is_not_evicted_again() -> None:
+    arena = Arena()
+    leaving = low("a", 4).deleting()
+    assert await arena.preempt(make_box("n"), leaving, vip()) == "n"
+    assert arena.outlet.evicting == {}
+    assert arena.sample("scheduler_preemption_victims_count") == 0
+
+
+# While evictions are sent
+
+
+async def test_the_pod_is_held_until_the_last_eviction_is_sent() -> None:
+    arena = Arena()
+    held = arena.outlet.hold("a")
+    arena.see(make_box("n"), low("a"), low("b"), vip())
+    arena.attempt()
+    await turns()
+    assert arena.outlet.evicted == [], "the last victim comes after all others"
+    arena.lose(low("a"), low("b"))
+    await arena.later(2)
+    assert arena.tiers() == {"vip": "gated"}
+    assert arena.core.queue.snapshot()[0].message == UNDER_WAY
+
+    held.set()
+    await arena.core.background.idle()
+    assert arena.tiers() == {"vip": "active"}, "nobody is left whose going could wake it"
+    await arena.run()
+    assert arena.outlet.bound == [("default/vip", "n")]
+
+
+async def test_the_last_victim_seen_leaving_ends_the_wait_before_its_answer_comes() -> None:
+    arena = Arena()
+    arena.outlet.hold("a")
+    arena.see(make_box("n"), low("a", 4), vip())
+    arena.attempt()
+    await turns()
+    arena.lose(low("a", 4))
+    assert arena.tiers() == {"vip": "backoff"}
+    await arena.later(2)
+    assert arena.outlet.bound == [("default/vip", "n")]
+    await arena.core.background.stop()
+
+
+async def test_an_eviction_that_fails_has_the_pod_tried_again_at_once() -> None:
+    arena = Arena()
+    arena.outlet.refused.add("a")
+    assert await arena.preempt(make_box("n"), low("a"), low("b"), vip()) == "n"
+    assert arena.tiers() == {"vip": "active"}
+
+    arena.outlet.refused.clear()
+    await arena.run()
+    await arena.core.background.idle()
+    assert {"a", "b"} <= set(arena.outlet.evicted)
+    assert arena.tiers() == {"vip": "unschedulable"}
+
+
+class Hesitant:
+    """Has every pod wait for permission."""
+
+    name = "Hesitant"
+
+    def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def permit(self, cycle: Cycle, node: str) -> tuple[Status, float]:
+        return Status(Code.WAIT), 60.0
+
+
+HESITANT = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "equipoise",
+            "plugins": {"permit": {"enabled": [{"name": Hesitant.name}]}},
+        }
+    ],
+}
+
+
+async def test_a_victim_that_waits_for_permission_goes_back_to_the_queue() -> None:
+    arena = Arena({**IN_TREE, Hesitant.name: Hesitant}, (HESITANT,))
+    arena.see(make_box("n"), make_pod("a").cpu(4))
+    arena.attempt()
+    assert arena.core.state.pods_on("n"), "it is assumed there"
+
+    assert await arena.preempt(vip()) == "n"
+    await arena.core.bindings.idle()
+    assert arena.outlet.evicting == {}
+    assert arena.tiers() == {"a": "error-backoff", "vip": "backoff"}
+    notes = [note.note for note in arena.outlet.events if note.reason == "Preempted"]
+    assert notes == ["Preempted by pod uid-vip on node n (in scheduler memory)."]
+
+
+# Who respects a promise
+
+
+async def promised(arena: Arena) -> PodBuilder:
+    """A pod that was promised node n, whose victim has left."""
+    pod = vip(cpu=3)
+    await arena.preempt(make_box("n"), low("a", 4), pod)
+    arena.lose(low("a", 4))
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("priority", "bound"),
+    [
+        pytest.param(99, False, id="lower priority"),
+        pytest.param(100, False, id="the same priority"),
+        pytest.param(101, True, id="higher priority"),
+    ],
+)
+async def test_only_a_pod_of_higher_priority_takes_a_promised_place(
+    priority: int, bound: bool
+) -> None:
+    arena = Arena()
+    await promised(arena)
+    arena.see(vip("rival", 2, priority))
+    arena.attempt()
+    await arena.core.bindings.idle()
+    assert arena.outlet.bound == ([("default/rival", "n")] if bound else [])
+
+
+async def test_a_pod_whose_place_was_taken_preempts_again() -> None:
+    arena = Arena()
+    await promised(arena)
+    arena.see(make_box("m"), low("b", 4, "m"), vip("rival", 2, 101))
+    arena.attempt()
+    await arena.later(2)
+    await arena.core.background.idle()
+    assert arena.outlet.bound == [("default/rival", "n")]
+    assert arena.core.state.nominations.node_of("uid-vip") == "m"
+    assert arena.outlet.promises == [("vip", "n"), ("vip", "m")]
+
+
+async def test_a_promised_node_is_taken_even_if_others_are_better() -> None:
+    arena = Arena()
+    arena.see(make_box("n"), make_box("m", 64), low("a", 1))
+    arena.see(vip(cpu=1).status(nominatedNodeName="n"))
+    await arena.run()
+    assert arena.outlet.bound == [("default/vip", "n")]
+
+
+async def test_other_nodes_are_looked_at_if_the_promised_one_does_not_do() -> None:
+    arena = Arena()
+    arena.see(make_box("n"), make_box("m"), low("a", 4))
+    arena.see(vip(cpu=1).status(nominatedNodeName="n"))
+    await arena.run()
+    assert arena.outlet.bound == [("default/vip", "m")]
+
+
+async def test_lower_pods_that_were_promised_the_node_lose_it() -> None:
+    arena = Arena()
+    mid = vip("mid", 4, 50)
+    assert await arena.preempt(make_box("n"), low("a", 4), mid) == "n"
+    assert await arena.preempt(vip()) == "n"
+    assert arena.outlet.promises == [("mid", "n"), ("vip", "n"), ("mid", "")]
+
+
+# What a pod's status says
+
+
+async def test_a_promise_follows_the_status() -> None:
+    arena = Arena()
+    node_of = arena.core.state.nominations.node_of
+    pod = vip().gate("later")
+    arena.see(make_box("n"), pod.status(nominatedNodeName="n"))
+    assert node_of("uid-vip") == "n"
+    arena.see(pod.status(nominatedNodeName="m").version(2))
+    assert node_of("uid-vip") == "m"
+    arena.see(pod.label(app="x").version(3))
+    assert node_of("uid-vip") == "m"
+    arena.see(pod.status(nominatedNodeName="").version(4))
+    assert node_of("uid-vip") == ""
+
+
+async def test_a_promise_of_ours_outlives_updates_that_do_not_know_it_yet() -> None:
+    arena = Arena()
+    pod = vip()
+    await arena.preempt(make_box("n"), low("a", 4), pod)
+    arena.see(pod.label(app="x").version(2))
+    assert arena.core.state.nominations.node_of("uid-vip") == "n"
+    (known,) = arena.core.state.nominations.on("n")
+    assert known.pod.metadata.labels == {"app": "x"}
+
+
+@pytest.mark.parametrize("ending", ["deleted", "bound elsewhere", "finished", "replaced"])
+async def test_a_promise_ends_with_the_wait(ending: str) -> None:
+    arena = Arena()
+    pod = vip().gate("later").status(nominatedNodeName="n")
+    arena.see(make_box("n"), pod)
+    if ending == "deleted":
+        arena.lose(pod)
+    elif ending == "bound elsewhere":
+        arena.see(pod.on("n").version(2))
+    elif ending == "finished":
+        arena.see(pod.phase("Failed").version(2))
+    else:
+        arena.see(vip().uid("another").gate("later"))
+    assert len(arena.core.state.nominations) == 0
+
+
+@pytest.mark.parametrize("ending", ["deleted", "withdrawn"])
+async def test_the_end_of_a_promise_wakes_pods_of_its_priority_or_lower(ending: str) -> None:
+    arena = Arena()
+    arena.see(make_box("n"))
+    holder = vip("holder", 4, 50).gate("later").status(nominatedNodeName="n")
+    arena.see(holder, make_pod("same").cpu(4).priority(50), make_pod("low").cpu(4))
+    await arena.run()
+    assert arena.tiers() == {"holder": "gated", "same": "unschedulable", "low": "unschedulable"}
+    if ending == "deleted":
+        arena.lose(holder)
+    else:
+        arena.see(holder.status(nominatedNodeName="").version(2))
+    woken = arena.tiers()
+    assert (woken["same"], woken["low"]) == ("backoff", "backoff")
+
+
+async def test_a_fault_takes_the_promise_back() -> None:
+    arena = Arena()
+
+    async def refuse(pod: object, node: str) -> Status:
+        return Status(Code.ERROR, ("no",))
+
+    arena.outlet.answer = refuse
+    arena.see(make_box("n"), vip().status(nominatedNodeName="n"))
+    await arena.run()
+    assert arena.outlet.promises == [("vip", "")]
+    assert len(arena.core.state.nominations) == 0

@@ -1,0 +1,190 @@
+"""InterPodAffinity against pods looked at one by one, and the rules worth a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.config.plugin_args import InterPodAffinityArgs
+from scheduler.model.objects import Namespace, from_dict
+from scheduler.model.status import SUCCESS
+from scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from scheduler.state.scratch import scratch
+from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod, pod_term
+from tests.plugins.affinity_cases import (
+    AVOIDED,
+    LONELY,
+    NAMESPACES,
+    REPELLED,
+    Oracle,
+    nodes,
+    pods,
+    running,
+)
+from tests.plugins.support import Bench
+
+X = {"app": "x"}
+
+
+def bench_of(
+    nodes: Iterable[NodeBuilder],
+    running: Iterable[PodBuilder] = (),
+    args: InterPodAffinityArgs | None = None,
+) -> Bench:
+    bench = Bench(InterPodAffinity, nodes, running, args)
+    for name, labels in NAMESPACES.items():
+        set_namespace(bench, name, labels)
+    return bench
+
+
+def set_namespace(bench: Bench, name: str, labels: dict[str, str]) -> None:
+    raw = {"metadata": {"name": name, "labels": labels}}
+    bench.state.set_object("Namespace", name, from_dict(raw, Namespace))
+
+
+@given(nodes(), running(), pods("p"))
+def test_every_verdict(
+    nodes: list[NodeBuilder], running: list[PodBuilder], pod: PodBuilder
+) -> None:
+    oracle = Oracle.of(nodes, running)
+    want = {name: oracle.verdict(pod.obj(), name) for name in oracle.nodes}
+    assert bench_of(nodes, running).verdicts(pod) == want
+
+
+@given(nodes(), running(), pods("p"), st.sampled_from((0, 1, 50)))
+def test_every_score(
+    nodes: list[NodeBuilder], running: list[PodBuilder], pod: PodBuilder, hard_weight: int
+) -> None:
+    bench = bench_of(nodes, running, InterPodAffinityArgs(hard_pod_affinity_weight=hard_weight))
+    assert bench.scores(pod) == Oracle.of(nodes, running).scores(pod.obj(), hard_weight)
+
+
+@given(nodes(), running("stays"), running("leaves"), running("comes"), pods("p"))
+def test_what_if_counts(
+    nodes: list[NodeBuilder],
+    stays: list[PodBuilder],
+    leaves: list[PodBuilder],
+    comes: list[PodBuilder],
+    pod: PodBuilder,
+) -> None:
+    bench = bench_of(nodes, [*stays, *leaves])
+    before = bench.verdicts(pod)
+    with scratch(bench.state) as changes:
+        for old in leaves:
+            changes.remove(old.info())
+        for new in comes:
+            changes.add(new.info(), new.info().node_name)
+        oracle = Oracle.of(nodes, [*stays, *comes])
+        want = {name: oracle.verdict(pod.obj(), name) for name in oracle.nodes}
+        assert bench.verdicts(pod) == want
+    assert bench.verdicts(pod) == before
+
+
+ZONES = (make_node("a").label(zone="1"), make_node("b").label(zone="2"), make_node("bare"))
+
+
+@pytest.mark.parametrize(
+    ("pod", "running", "want"),
+    [
+        pytest.param(
+            make_pod("p").near(pod_term("zone", X)),
+            [make_pod("r").label(**X).on("a")],
+            [SUCCESS, LONELY, LONELY],
+            id="only the zone of the other will do, and a node without a zone is in none",
+        ),
+        pytest.param(
+            make_pod("p").label(**X).near(pod_term("zone", X)),
+            [],
+            [SUCCESS, SUCCESS, LONELY],
+            id="the first of a series may go to any zone",
+        ),
+        pytest.param(
+            make_pod("p").label(**X).near(pod_term("zone", X)),
+            [make_pod("r").label(**X).on("bare")],
+            [SUCCESS, SUCCESS, LONELY],
+            id="one that is in no zone does not make it the second",
+        ),
+        pytest.param(
+            make_pod("p").near(pod_term("zone", X)),
+            [],
+            [LONELY, LONELY, LONELY],
+            id="one that does not match its own term is never the first",
+        ),
+        pytest.param(
+            make_pod("p").near(pod_term("zone", X), pod_term("zone", {"tier": "t"})),
+            [make_pod("r").label(**X).on("a"), make_pod("s").label(tier="t").on("a")],
+            [LONELY, LONELY, LONELY],
+            id="one pod must match all terms",
+        ),
+        pytest.param(
+            make_pod("p").apart(pod_term("zone", X)),
+            [make_pod("r").label(**X).on("a")],
+            [AVOIDED, SUCCESS, SUCCESS],
+            id="a node without a zone is away from everybody",
+        ),
+        pytest.param(
+            make_pod("p").apart(pod_term("zone", X)),
+            [make_pod("r").label(**X).on("a").deleting()],
+            [AVOIDED, SUCCESS, SUCCESS],
+            id="a pod that is being deleted is still there",
+        ),
+        pytest.param(
+            make_pod("p").label(**X),
+            [make_pod("r").on("a").apart(pod_term("zone", X))],
+            [REPELLED, SUCCESS, SUCCESS],
+            id="others keep it away",
+        ),
+        pytest.param(
+            make_pod("p").label(**X).apart(pod_term("zone", X)),
+            [make_pod("r").label(**X).on("a").apart(pod_term("zone", X))],
+            [AVOIDED, SUCCESS, SUCCESS],
+            id="its own anti-affinity is named before that of others",
+        ),
+    ],
+)
+def test_rule(pod: PodBuilder, running: list[PodBuilder], want: list[Any]) -> None:
+    assert list(bench_of(ZONES, running).verdicts(pod).values()) == want
+
+
+def test_preferences_of_running_pods_can_be_left_out() -> None:
+    friend = make_pod("r").on("a").rather_near(10, pod_term("zone", X))
+    plain, choosy = make_pod("p").label(**X), make_pod("p").label(**X)
+    choosy.rather_near(1, pod_term("zone", {"app": "nobody"}))
+    bench = bench_of(
+        ZONES, [friend], InterPodAffinityArgs(ignore_preferred_terms_of_existing_pods=True)
+    )
+    assert bench.scores(plain) is None
+    assert bench.scores(choosy) == {"a": 100, "b": 0, "bare": 0}
+
+
+def test_preferences_that_cancel_out_still_count_as_said() -> None:
+    both = make_pod("p").rather_near(5, pod_term("zone", X)).rather_apart(5, pod_term("zone", X))
+    bench = bench_of(ZONES, [make_pod("r").label(**X).on("a")])
+    assert bench.scores(both) == {"a": 0, "b": 0, "bare": 0}
+
+
+def test_labels_of_namespaces_may_change() -> None:
+    in_prod = {"namespaceSelector": {"matchLabels": {"env": "prod"}}}
+    pod = make_pod("p").apart(pod_term("zone", X, **in_prod))
+    away = make_pod("q", "other").label(**X)
+    owner = make_pod("r").label(**X).on("a").apart(pod_term("zone", X, **in_prod))
+    bench = bench_of(ZONES, [make_pod("s", "other").label(**X).on("a"), owner])
+    nowhere = dict.fromkeys(("a", "b", "bare"), SUCCESS)
+    assert bench.verdicts(pod) == nowhere
+    assert bench.verdicts(away) == nowhere
+    set_namespace(bench, "other", {"env": "prod"})
+    assert bench.verdicts(pod) == nowhere | {"a": AVOIDED}
+    assert bench.verdicts(away) == nowhere | {"a": REPELLED}
+    bench.state.set_object("Namespace", "other", None)
+    assert bench.verdicts(pod) == nowhere
+
+
+def test_nodes_may_move_to_another_domain() -> None:
+    bench = bench_of(ZONES, [make_pod("r").label(**X).on("a")])
+    pod = make_pod("p").apart(pod_term("zone", X))
+    bench.state.set_node(make_node("a").label(zone="2").struct())
+    assert bench.verdicts(pod) == {"a": AVOIDED, "b": AVOIDED, "bare": SUCCESS}

@@ -1,0 +1,117 @@
+"""The pod state machine of ``ClusterState``, one arrow at a time, and nodes that say odd things."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.model.resources import MAX_AMOUNT
+from scheduler.state.cache import ClusterState
+from tests.builders import make_node, make_pod, make_worker
+
+
+@pytest.fixture
+def state() -> ClusterState:
+    state = ClusterState()
+    for name in ("n1", "n2"):
+        state.set_node(make_worker(name).struct())
+    return state
+
+
+def cpu(state: ClusterState, node: str) -> int:
+    requested: dict[str, int] = state.describe(node)["requested"]
+    return requested.get("cpu", 0)
+
+
+def test_an_assumed_pod_holds_its_node_before_the_api_server_knows(state: ClusterState) -> None:
+    state.assume(make_pod("p").cpu("1").info(), "n1")
+    assert state.assumed("uid-p")
+    assert cpu(state, "n1") == 1000
+
+
+def test_the_watch_confirms_what_was_assumed(state: ClusterState) -> None:
+    state.assume(make_pod("p").cpu("1").info(), "n1")
+    state.set_pod(make_pod("p").cpu("1").on("n1").info())
+    assert not state.assumed("uid-p")
+    assert cpu(state, "n1") == 1000
+
+
+def test_the_watch_is_right_about_the_node(state: ClusterState) -> None:
+    state.assume(make_pod("p").cpu("1").info(), "n1")
+    state.set_pod(make_pod("p").cpu("1").on("n2").info())
+    assert (cpu(state, "n1"), cpu(state, "n2")) == (0, 1000)
+
+
+def test_forgetting_gives_the_node_back(state: ClusterState) -> None:
+    state.assume(make_pod("p").cpu("1").info(), "n1")
+    assert state.forget("uid-p")
+    assert cpu(state, "n1") == 0
+    assert state.pod("uid-p") is None
+
+
+def test_a_confirmed_pod_is_not_forgotten(state: ClusterState) -> None:
+    state.set_pod(make_pod("p").cpu("1").on("n1").info())
+    assert not state.forget("uid-p")
+    assert cpu(state, "n1") == 1000
+
+
+def test_a_pod_cannot_be_assumed_twice(state: ClusterState) -> None:
+    state.assume(make_pod("p").info(), "n1")
+    with pytest.raises(ValueError, match="already holds resources"):
+        state.assume(make_pod("p").info(), "n2")
+
+
+def test_a_resized_pod_holds_what_it_holds_now(state: ClusterState) -> None:
+    state.set_pod(make_pod("p").cpu("1").on("n1").info())
+    state.set_pod(make_pod("p").cpu("3").on("n1").info())
+    assert cpu(state, "n1") == 3000
+
+
+def test_pods_outlive_their_node_and_count_again_when_it_is_back(state: ClusterState) -> None:
+    state.set_pod(make_pod("p").cpu("1").host_port(80).on("n1").info())
+    state.remove_node("n1")
+    assert state.row("n1") is None
+    state.set_node(make_worker("n3").struct())  # takes over the row
+    assert cpu(state, "n3") == 0
+    state.set_node(make_worker("n1").struct())
+    assert cpu(state, "n1") == 1000
+
+
+def test_a_pod_may_come_before_its_node(state: ClusterState) -> None:
+    state.set_pod(make_pod("p").request("example.com/gpu", 2).on("late").info())
+    state.set_node(make_node("late").offer("example.com/gpu", 4).struct())
+    assert state.describe("late")["requested"] == {"example.com/gpu": 2}
+
+
+def test_an_amount_that_cannot_be_read_counts_as_none_and_others_stay(state: ClusterState) -> None:
+    state.set_node(make_node("odd").cpu("many").memory("-1").offer("pods", "7").struct())
+    row = state.describe("odd")
+    assert row["allocatable"] == {}
+    assert row["podLimit"] == 7
+
+
+def test_no_node_offers_what_an_absurd_pod_asks_for(state: ClusterState) -> None:
+    state.set_node(make_node("huge").cpu("1e30").memory("10E").struct())
+    assert state.describe("huge")["allocatable"] == {
+        "cpu": MAX_AMOUNT - 1,
+        "memory": MAX_AMOUNT - 1,
+    }
+
+
+def test_a_node_update_replaces_everything(state: ClusterState) -> None:
+    state.set_node(make_node("n1").cordoned().taint("t").offer("example.com/gpu", 1).struct())
+    assert state.describe("n1") == {
+        "name": "n1",
+        "unschedulable": True,
+        "taints": [{"key": "t", "value": "", "effect": "NoSchedule"}],
+        "allocatable": {"example.com/gpu": 1},
+        "requested": {},
+        "scored": [0, 0],
+        "pods": 0,
+        "podLimit": 110,
+    }
+
+
+def test_what_is_not_known_cannot_be_removed(state: ClusterState) -> None:
+    state.remove_node("nobody")
+    assert not state.remove_pod("nobody")
+    assert sorted(state.names()) == ["n1", "n2"]

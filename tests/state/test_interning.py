@@ -1,0 +1,94 @@
+"""Numbers for values, and memory that stays bounded whatever pods ask."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.model.nodes import Node
+from scheduler.model.selectors import Requirement, equals
+from scheduler.model.status import SUCCESS, unschedulable
+from scheduler.state.interning import Answers, Interner, StatusTable
+from scheduler.state.labels import LabelColumns
+from tests.builders import make_node
+
+
+def test_equal_values_share_a_number() -> None:
+    interner = Interner("a")
+    assert [interner.intern(value) for value in "abab"] == [0, 1, 0, 1]
+    assert interner.find("b") == 1
+    assert interner.find("c") is None
+
+
+def test_code_zero_lets_pass_and_others_name_a_status() -> None:
+    table = StatusTable()
+    status = unschedulable("no")
+    assert table.status(0) == SUCCESS
+    assert table.status(table.code(status)) == status
+    assert table.code(unschedulable("no")) == table.code(status) != 0
+
+
+def test_the_table_forgets_only_when_it_is_too_large() -> None:
+    table = StatusTable()
+    code = table.code(unschedulable("first"))
+    table.trim()
+    assert table.code(unschedulable("first")) == code
+    for i in range(StatusTable.LIMIT):
+        table.code(unschedulable(f"reason {i}"))
+    table.trim()
+    assert table.status(0) == SUCCESS
+    assert table.code(unschedulable("another")) == 1
+
+
+def test_each_value_is_asked_about_once() -> None:
+    values, asked = ["a", "bb"], []
+
+    def length(value: str) -> int:
+        asked.append(value)
+        return len(value)
+
+    answers: Answers[str, str] = Answers(values, np.int64)
+    assert answers.ask("length", length).tolist() == [1, 2]
+    values.append("ccc")
+    assert answers.ask("length", length).tolist() == [1, 2, 3]
+    assert asked == ["a", "bb", "ccc"]
+
+
+def test_the_least_recent_question_is_dropped() -> None:
+    asked = []
+
+    def note(question: str) -> int:
+        def answer(_value: str) -> int:
+            asked.append(question)
+            return 0
+
+        answers.ask(question, answer)
+        return len(asked)
+
+    answers: Answers[str, str] = Answers(["x"], np.int64, limit=2)
+    for question in ("a", "b", "a", "c", "a", "b"):
+        note(question)
+    assert asked == ["a", "b", "c", "b"]  # b went when c came, because a had been asked since
+
+
+def test_label_columns_follow_many_changing_values() -> None:
+    """Values of nodes that are gone are dropped, and answers stay right throughout."""
+    nodes: list[Node | None] = [None] * 4
+    columns = LabelColumns(nodes)
+    rows = np.arange(4)
+    for i in range(500):
+        row = i % 4
+        nodes[row] = make_node("n").label(host=f"h{i}").struct()
+        columns.set(row, nodes[row])
+        assert columns.satisfy([equals("host", f"h{i}")], rows).tolist() == [
+            other == row for other in range(4)
+        ]
+        assert len(columns.column("host").values) <= 2 * 4 + 64 + 1
+
+
+def test_label_columns_of_many_keys_are_bounded_and_right() -> None:
+    nodes: list[Node | None] = [make_node("n").label(k1="v").struct()]
+    columns = LabelColumns(nodes)
+    rows = np.arange(1)
+    for i in range(2000):
+        assert columns.satisfy([Requirement(f"k{i}", "Exists")], rows).tolist() == [i == 1]
+    assert len(columns._columns) <= 512

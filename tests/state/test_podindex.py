@@ -1,0 +1,38 @@
+"""The pod index keeps a bounded number of questions, and answers them all."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.model.affinity import PodSet
+from scheduler.model.selectors import Selector, equals
+from scheduler.state import podindex
+from scheduler.state.podindex import PodIndex
+from tests.builders import make_pod
+
+
+def app(name: str) -> PodSet:
+    return PodSet(frozenset(("default",)), Selector((equals("app", name),)))
+
+
+def test_the_question_that_was_not_asked_for_longest_is_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(podindex, "_KEPT_COUNTERS", 2)
+    index = PodIndex({}, capacity=4)
+    x, y = index.counter(app("x")), index.counter(app("y"))
+    assert index.counter(app("x")) is x
+    index.counter(app("z"))
+    index.add(1, make_pod("p").label(app="y").info())
+    assert y.total == 0, "nobody counts for a question that was given up"
+    assert index.counter(app("x")) is x
+    assert index.counter(app("y")).counts.tolist() == [0, 1, 0, 0]
+
+
+def test_groups_are_remembered_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(podindex, "_KEPT_GROUPS", 1)
+    index = PodIndex({}, capacity=1)
+    counters = [index.counter(app(name)) for name in "xy"]
+    for name in "xyx":
+        index.add(0, make_pod("p").label(app=name).info())
+    assert [counter.total for counter in counters] == [2, 1]
