@@ -33,7 +33,6 @@ from scheduler.queueing.hints import ANY_KIND, HintRegistration
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.columns import Codes, Rows, Scores
 
-
 # The points whose calls ``scheduler_plugin_evaluation_total`` counts.
 _EVALUATED = frozenset(("preFilter", "filter", "preScore", "score"))
 

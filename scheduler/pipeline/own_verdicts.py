@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from scheduler.model.events import Action, Event, Hint
-from scheduler.model.podinfo import PodInfo
+from scheduler.model.events import Action
 from scheduler.model.status import Code, Status
-from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.hints import HintRegistration, own_change
 
 POD_SPEC = "PodSpec"
 NODES = "Nodes"
@@ -27,12 +26,7 @@ def no_nodes() -> Status:
     return Status(Code.UNRESOLVABLE, ("no nodes available to schedule pods",), NODES)
 
 
-def _own_change(pod: PodInfo, event: Event) -> Hint:
-    own = isinstance(event.new, PodInfo) and event.new.uid == pod.uid
-    return Hint.QUEUE if own else Hint.SKIP
-
-
 HINTS: Mapping[str, Sequence[HintRegistration]] = {
-    POD_SPEC: (HintRegistration("Pod", Action.UPDATE, _own_change),),
+    POD_SPEC: (HintRegistration("Pod", Action.UPDATE, own_change),),
     NODES: (HintRegistration("Node", Action.ADD),),
 }

@@ -14,9 +14,8 @@ from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
 from scheduler.model.events import Action
 from scheduler.model.status import SKIP, Code, Status, unresolvable, unschedulable
-from scheduler.plugins.enqueueing import own_change
 from scheduler.plugins.names import DYNAMIC_RESOURCES
-from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.hints import HintRegistration, own_change
 
 
 class DynamicResources:
@@ -42,7 +41,7 @@ class DynamicResources:
         return PreFilterResult(self.NOT_BUILT if claims else SKIP)
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Leave a pod without claims to others, in kube-scheduler's words; nothing helps one with."""
+        """Leave pods without claims to others, in kube-scheduler's words; end it for those with."""
         claims = cycle.pod.pod.spec.resource_claims
         return PostFilterResult(unresolvable() if claims else self.NOTHING_TO_FREE)
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from scheduler.framework.interface import Handle
-from scheduler.model.events import Action, Event, Hint
+from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unresolvable
 from scheduler.plugins.names import PRIORITY_SORT, SCHEDULING_GATES
-from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.hints import HintRegistration, own_change
 from scheduler.queueing.tiers import QueuedPod
 
 
@@ -43,8 +43,3 @@ class SchedulingGates:
     def hints(self) -> Sequence[HintRegistration]:
         """The pod's own gates are gone."""
         return (HintRegistration("Pod", Action.POD_GATES_ELIMINATED, own_change),)
-
-
-def own_change(pod: PodInfo, event: Event) -> Hint:
-    """Only a change of the waiting pod itself can help."""
-    return Hint.QUEUE if isinstance(event.new, PodInfo) and event.new.uid == pod.uid else Hint.SKIP

@@ -17,7 +17,7 @@ from scheduler.model.pods import Toleration
 from scheduler.model.status import Code, Status
 from scheduler.model.tolerations import disliked, repelled
 from scheduler.plugins.names import TAINT_TOLERATION
-from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.hints import HintRegistration, own_change
 from scheduler.state.columns import Codes, Rows, Scores
 from scheduler.state.interning import Answers
 
@@ -58,7 +58,7 @@ class TaintToleration:
         """A node whose taints the pod tolerates now, or the pod's own new toleration."""
         return (
             HintRegistration("Node", Action.ADD | Action.NODE_TAINT, self._after_node),
-            HintRegistration("Pod", Action.POD_TOLERATION, self._after_toleration),
+            HintRegistration("Pod", Action.POD_TOLERATION, own_change),
         )
 
     def _after_node(self, pod: PodInfo, event: Event) -> Hint:
@@ -68,7 +68,3 @@ class TaintToleration:
             return Hint.SKIP
         was_repelled = not isinstance(old, Node) or repelled(tolerations, old.spec.taints)
         return Hint.QUEUE if was_repelled else Hint.SKIP
-
-    def _after_toleration(self, pod: PodInfo, event: Event) -> Hint:
-        own = isinstance(event.new, PodInfo) and event.new.uid == pod.uid
-        return Hint.QUEUE if own else Hint.SKIP

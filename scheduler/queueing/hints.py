@@ -39,6 +39,12 @@ class HintRegistration(msgspec.Struct, frozen=True):
     hint: HintFunction | None = None
 
 
+def own_change(pod: PodInfo, event: Event) -> Hint:
+    """The hint of those whom only a change of the waiting pod itself can satisfy."""
+    own = isinstance(event.new, PodInfo) and event.new.uid == pod.uid
+    return Hint.QUEUE if own else Hint.SKIP
+
+
 Hints = Mapping[str, Mapping[str, Sequence[HintRegistration]]]
 """Registrations by profile and plugin."""
 

@@ -239,10 +239,9 @@ class Attachments:
             return self._objects.get(kind, key)
 
         volumes = {volume for pod in self._pods_on(row) for volume in attached_by(pod, get)}
-        # A volume may still be attached after its pod has gone.
-        lingering = self._lingering(node, get) - volumes
         drivers = set()
-        for volume in volumes | lingering:
+        # A volume may still be attached after its pod has gone.
+        for volume in volumes | self._attached_to(node, get):
             self._array(self._counts, volume.driver, 0)[row] += 1
             drivers.add(volume.driver)
         for volume in volumes:
@@ -260,7 +259,7 @@ class Attachments:
             frozenset(volumes), frozenset(drivers), frozenset(plugins), frozenset(read)
         )
 
-    def _lingering(self, node: str, get: Lookup) -> set[Attachable]:
+    def _attached_to(self, node: str, get: Lookup) -> set[Attachable]:
         found = set()
         for attachment in self._attachments.get(node, {}).values():
             name = attachment.spec.source.persistent_volume_name

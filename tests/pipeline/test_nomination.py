@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.config.defaults import SCHEDULER_NAME
+from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
 from scheduler.model.status import Code, Status
@@ -125,11 +127,11 @@ class Hesitant:
 
 
 HESITANT = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
+    "apiVersion": KUBE_API_VERSION,
+    "kind": KUBE_KIND,
     "profiles": [
         {
-            "schedulerName": "equipoise",
+            "schedulerName": SCHEDULER_NAME,
             "plugins": {"permit": {"enabled": [{"name": Hesitant.name}]}},
         }
     ],

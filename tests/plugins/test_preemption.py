@@ -6,7 +6,10 @@ from typing import Any
 
 import pytest
 
-from tests.builders import NodeBuilder, PodBuilder, make_pod
+from scheduler.config.defaults import SCHEDULER_NAME
+from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
+from scheduler.plugins.preemption import plugin
+from tests.builders import Json, NodeBuilder, PodBuilder, make_pod
 from tests.pipeline.evicting import Arena, make_box
 
 UNHELPFUL = "Preemption is not helpful for scheduling"
@@ -256,31 +259,40 @@ async def test_the_node_with_the_least_harm_is_chosen(
     assert sorted(arena.outlet.evicted) == sorted(names)
 
 
-async def test_the_search_ends_when_enough_nodes_would_do() -> None:
-    """With one candidate wanted, the first one that is tried is taken, and it differs by pod."""
-    args = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 1}
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "profiles": [
-            {
-                "schedulerName": "equipoise",
-                "pluginConfig": [{"name": "DefaultPreemption", "args": args}],
-            }
-        ],
+def wanting(candidates: int) -> Json:
+    args = {"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": candidates}
+    profile = {
+        "schedulerName": SCHEDULER_NAME,
+        "pluginConfig": [{"name": "DefaultPreemption", "args": args}],
     }
-    arena = Arena(config=(config,))
-    # Pods with anti-affinity are tried one node at a time.
+    return {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "profiles": [profile]}
+
+
+@pytest.mark.parametrize(
+    ("candidates", "effort", "all_tried"),
+    [
+        pytest.param(20, 10**9, True, id="as many as there are"),
+        pytest.param(1, 10**9, False, id="one is enough"),
+        pytest.param(20, 1, False, id="it takes too long"),
+    ],
+)
+async def test_when_the_search_ends(
+    candidates: int, effort: int, all_tried: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """If all nodes are tried all pods get the same; otherwise the one that is tried first."""
+    monkeypatch.setattr(plugin, "MAX_EFFORT", effort)
+    arena = Arena(config=(wanting(candidates),))
+    for i in range(20):
+        arena.see(make_box(f"n{i}").label(zone="z"), low(f"p{i}", f"n{i}", 4, priority=i))
+    # A pod with anti-affinity is tried on one node at a time.
     rule = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "none"}}}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
-    for i in range(20):
-        arena.see(make_box(f"n{i}").label(zone="z"), low(f"p{i}", f"n{i}", 4))
     chosen = set()
-    for i in range(10):
-        pod = make_pod(f"vip{i}").priority(i + 1).cpu(4)
+    for i in range(5):
+        pod = make_pod(f"vip{i}").priority(100 + i).cpu(4)
         pod._spec["affinity"] = {"podAntiAffinity": required}
         chosen.add(await arena.preempt(pod))
-    assert len(chosen) > 1
+    assert (chosen == {"n0"}) is all_tried
 
 
 async def test_attempts_and_victims_are_counted() -> None:

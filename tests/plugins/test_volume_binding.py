@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -27,61 +28,77 @@ from tests.plugins.storage import (
     within,
 )
 from tests.plugins.support import Bench
+from tests.plugins.volume_oracle import (
+    EBS_ZONE,
+    SELECTED,
+    SIZES,
+    UNBINDABLE,
+    UNREACHABLE,
+    ZONE,
+    Oracle,
+)
 
 NAME = "VolumeBinding"
-ZONE = "topology.kubernetes.io/zone"
-EBS_ZONE = "topology.ebs.csi.aws.com/zone"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+DRIVER = "csi.example.com"
 HOST = "kubernetes.io/hostname"
-SELECTED = "volume.kubernetes.io/selected-node"
-UNREACHABLE, UNBINDABLE, CRAMPED, MISSING = REASONS
-SIZES = {"1Gi": 1, "2Gi": 2, "3Gi": 3}
 NODES = ("n0", "n1", "n2")
+
+Labels = dict[str, str]
+
+
+def rarely(strange: Any, usual: Any) -> st.SearchStrategy[Any]:
+    """One in five is strange: enough of them, and most examples still have something to find."""
+    return st.integers(0, 4).flatmap(lambda number: usual if number else strange)
+
 
 sizes = st.sampled_from(list(SIZES))
 zones = st.sampled_from(["a", "b"])
 labels = st.fixed_dictionaries({}, optional={ZONE: zones, EBS_ZONE: zones, "disk": zones})
-affinities = st.one_of(
+clusters = st.tuples(labels, labels, labels)
+choosy = {
+    "nodeAffinity": {
+        "required": {
+            "nodeSelectorTerms": [
+                term(requirement("disk", "Exists"), requirement(ZONE, "In", "a")),
+                term(requirement("disk", "DoesNotExist")),
+                term(),
+            ]
+        }
+    }
+}
+nowhere: Json = {"nodeAffinity": {"required": {"nodeSelectorTerms": []}}}
+affinities: st.SearchStrategy[Json] = st.one_of(
     st.just({}),
     st.sampled_from(NODES).map(local),
     st.lists(zones, min_size=1, max_size=2).map(lambda values: within(ZONE, *values)),
-    st.just({"nodeAffinity": {"required": {"nodeSelectorTerms": []}}}),
-    st.just(
-        {
-            "nodeAffinity": {
-                "required": {
-                    "nodeSelectorTerms": [
-                        term(requirement("disk", "Exists"), requirement(ZONE, "In", "a")),
-                        term(requirement("disk", "DoesNotExist")),
-                        term(),
-                    ]
-                }
-            }
-        }
-    ),
+    st.sampled_from([choosy, nowhere]),
 )
 kept = st.sampled_from(
     [
-        {},
         {"claimRef": {"namespace": "default", "name": "c0"}},
         {"claimRef": {"namespace": "default", "name": "c1", "uid": "uid-c1"}},
         {"claimRef": {"namespace": "default", "name": "c1", "uid": "another"}},
     ]
 )
+kinds = st.sampled_from([{"volumeMode": "Block"}, {"volumeAttributesClassName": "gold"}])
+GOLD = {"volumeAttributesClassName": "gold"}
+going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
 free_volumes = st.builds(
-    lambda size, affinity, ref, more, phase, label, going: {
+    lambda size, affinity, ref, kind, phase, label, metadata: {
         "size": size,
         "phase": phase,
         "labels": {"tier": label},
-        "spec": {**affinity, **ref, **more},
-        "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"} if going else {},
+        "spec": {**affinity, **ref, **kind},
+        "metadata": metadata,
     },
     sizes,
     affinities,
-    kept,
-    st.sampled_from([{}, {}, {"volumeMode": "Block"}, {"volumeAttributesClassName": "gold"}]),
-    st.sampled_from(["Available", "Available", "Released"]),
+    rarely(kept, st.just({})),
+    rarely(kinds, st.just({})),
+    rarely(st.just("Released"), st.just("Available")),
     zones,
-    st.sampled_from([False, False, False, True]),
+    rarely(st.just(going), st.just({})),
 )
 wishes = st.builds(
     lambda size, more, selected: {
@@ -90,20 +107,18 @@ wishes = st.builds(
         "annotations": {SELECTED: selected} if selected else {},
     },
     sizes,
-    st.sampled_from(
-        [
-            {},
-            {},
-            {"selector": {"matchLabels": {"tier": "a"}}},
-            {"volumeMode": "Block"},
-            {"volumeAttributesClassName": "gold"},
-            {"accessModes": ["ReadOnlyMany"]},
-        ]
+    rarely(
+        kinds
+        | st.sampled_from(
+            [{"selector": {"matchLabels": {"tier": "a"}}}, {"accessModes": ["ReadOnlyMany"]}]
+        ),
+        st.just({}),
     ),
-    st.sampled_from(["", "", "", "n0", "gone"]),
+    rarely(st.sampled_from(["n0", "gone"]), st.just("")),
 )
 topologies = st.sampled_from(
     [
+        [],
         [],
         [{"matchLabelExpressions": [{"key": ZONE, "values": ["a"]}]}],
         [{"matchLabelExpressions": []}],
@@ -113,7 +128,6 @@ topologies = st.sampled_from(
         ],
     ]
 )
-provisioners = st.sampled_from(["csi.example.com", "kubernetes.io/no-provisioner"])
 rooms = st.lists(
     st.builds(
         lambda size, most, topology: {
@@ -121,7 +135,7 @@ rooms = st.lists(
             "maximumVolumeSize": most,
             "nodeTopology": topology,
         },
-        st.none() | sizes,
+        rarely(st.none(), sizes),
         st.none() | sizes,
         st.sampled_from([None, {}, {"matchLabels": {ZONE: "a"}}, {"matchLabels": {ZONE: "b"}}]),
     ),
@@ -135,153 +149,28 @@ bound_volumes = st.builds(
 )
 
 
-class Oracle:
-    """What storage offers, and a search on one node as the documentation describes it."""
-
-    def __init__(self, volumes: list[Json], storage_class: Json, has_rooms: list[Json] | None):
-        self.volumes = volumes
-        self.storage_class = storage_class
-        self.rooms = has_rooms
-
-    def reasons(self, node: str, having: dict[str, str], migrated: bool, pod: Json) -> list[str]:
-        found = []
-        for volume in pod["bound"]:
-            if volume is None:
-                found.append(MISSING)
-                break
-            if not reachable(volume, having, migrated):
-                found.append(UNREACHABLE)
-                break
-        pinned = [claim for claim in pod["delayed"] if claim["metadata"]["annotations"]]
-        others = [claim for claim in pod["delayed"] if claim not in pinned]
-        if any(claim["metadata"]["annotations"][SELECTED] != node for claim in pinned):
-            return [*found, UNBINDABLE]
-        to_make = list(pinned)
-        taken: list[str] = []
-        for claim in sorted(others, key=asked):
-            volume = self.smallest(claim, having, taken)
-            if volume is None:
-                to_make.append(claim)
-            else:
-                taken.append(volume["metadata"]["name"])
-        for claim in to_make:
-            obstacle = self.obstacle(claim, having)
-            if obstacle:
-                return [*found, obstacle]
-        return found
-
-    def smallest(self, claim: Json, having: dict[str, str], taken: list[str]) -> Json | None:
-        wish = claim["spec"]
-        best = None
-        for volume in sorted(self.volumes, key=lambda v: (offered(v), v["metadata"]["name"])):
-            spec, reference = volume["spec"], volume["spec"].get("claimRef")
-            mine = (
-                reference is not None
-                and reference["name"] == claim["metadata"]["name"]
-                and reference.get("uid", claim["metadata"]["uid"]) == claim["metadata"]["uid"]
-            )
-            if volume["metadata"]["name"] in taken or (reference and not mine):
-                continue
-            if offered(volume) < asked(claim) or "deletionTimestamp" in volume["metadata"]:
-                continue
-            if any(spec.get(k) != wish.get(k) for k in ("volumeMode", "volumeAttributesClassName")):
-                continue
-            if mine:
-                return volume if reachable(volume, having, migrated=False) else None
-            tier = wish.get("selector", {}).get("matchLabels", {}).get("tier")
-            suits = (
-                volume["status"]["phase"] == "Available"
-                and tier in (None, volume["metadata"]["labels"]["tier"])
-                and set(wish["accessModes"]) <= set(spec["accessModes"])
-                and reachable(volume, having, migrated=False)
-            )
-            if suits and best is None:
-                best = volume
-        return best
-
-    def obstacle(self, claim: Json, having: dict[str, str]) -> str:
-        if self.storage_class["provisioner"] == "kubernetes.io/no-provisioner":
-            return UNBINDABLE
-        terms = self.storage_class["allowedTopologies"]
-        if terms and not any(
-            each["matchLabelExpressions"]
-            and all(having.get(e["key"]) in e["values"] for e in each["matchLabelExpressions"])
-            for each in terms
-        ):
-            return UNBINDABLE
-        if self.rooms is None:
-            return ""
-        for room in self.rooms:
-            limit = room["maximumVolumeSize"] or room["capacity"]
-            where = room["nodeTopology"]
-            if limit is None or where is None or SIZES[limit] < asked(claim):
-                continue
-            if where.get("matchLabels", {}).items() <= having.items():
-                return ""
-        return CRAMPED
+def kept_for(claim: str, uid: str = "") -> Json:
+    return {"claimRef": {"namespace": "default", "name": claim, "uid": uid}}
 
 
-def asked(claim: Json) -> int:
-    return SIZES[claim["spec"]["resources"]["requests"]["storage"]]
-
-
-def offered(volume: Json) -> int:
-    return SIZES[volume["spec"]["capacity"]["storage"]]
-
-
-def reachable(volume: Json, having: dict[str, str], migrated: bool) -> bool:
-    required = volume["spec"].get("nodeAffinity", {}).get("required")
-    terms = None if required is None else required["nodeSelectorTerms"]
-    key = ZONE
-    if migrated and "awsElasticBlockStore" in volume["spec"]:
-        label = volume["metadata"]["labels"].get(ZONE)
-        named = any(e["key"] == ZONE for each in terms or () for e in each["matchExpressions"])
-        if named:
-            key = EBS_ZONE
-        elif label is not None:
-            extra = requirement(EBS_ZONE, "In", *label.split("__"))
-            terms = [term(*each["matchExpressions"], extra) for each in terms or [term()]]
-    if terms is None:
-        return True
-    return any(
-        each["matchExpressions"]
-        and all(holds(e, having, key if e["key"] == ZONE else e["key"]) for e in each["matchExpressions"])
-        for each in terms
-    )
-
-
-def holds(expression: Json, having: dict[str, str], key: str) -> bool:
-    if expression["operator"] == "In":
-        return having.get(key) in expression["values"]
-    return (key in having) == (expression["operator"] == "Exists")
-
-
-@given(
-    st.tuples(labels, labels, labels),
-    st.booleans(),
-    st.lists(free_volumes, max_size=5),
-    st.lists(wishes, max_size=3),
-    st.lists(st.none() | bound_volumes, max_size=2),
-    topologies,
-    provisioners,
-    st.none() | rooms,
-)
-def test_every_verdict(
-    cluster: tuple[dict[str, str], ...],
-    migrated: bool,
-    offers: list[Json],
-    wanted: list[Json],
-    held: list[Json | None],
-    allowed: list[Json],
-    provisioner: str,
-    room: list[Json] | None,
+def check(
+    cluster: tuple[Labels, ...],
+    offers: Sequence[Json] = (),
+    wanted: Sequence[Json] = (),
+    held: Sequence[Json | None] = (),
+    *,
+    migrated: bool = False,
+    allowed: Sequence[Json] = (),
+    provisioner: str = NO_PROVISIONER,
+    room: list[Json] | None = None,
 ) -> None:
+    """Every node gets the verdict that a search on it alone would give."""
     having = {n: {**own, HOST: n} for n, own in zip(NODES, cluster, strict=True)}
     bench = Bench(VolumeBinding, [make_node(n).label(**own) for n, own in having.items()])
     volumes = [a_volume(f"free{i}", **each) for i, each in enumerate(offers)]
     delayed = [a_claim(f"c{i}", **each) for i, each in enumerate(wanted)]
     bound = [each and a_volume(f"held{i}", "done", **each) for i, each in enumerate(held)]
-    storage_class = a_class("late", provisioner, allowedTopologies=allowed)
+    storage_class = a_class("late", provisioner, allowedTopologies=list(allowed))
     put(bench.state, storage_class, *volumes, *delayed, *filter(None, bound))
     put(bench.state, *(a_claim(f"b{i}", "done", f"held{i}") for i in range(len(held))))
     put(bench.state, a_driver(capacity=room is not None))
@@ -299,6 +188,120 @@ def test_every_verdict(
         ordered = sorted(reasons, key=REASONS.index)
         want[node] = unresolvable(*ordered).by(NAME) if reasons else SUCCESS
     assert bench.verdicts(pod) == want
+
+
+@given(
+    clusters,
+    st.lists(free_volumes, min_size=1, max_size=5),
+    st.lists(wishes, min_size=1, max_size=3),
+)
+def test_free_volumes(cluster: tuple[Labels, ...], offers: list[Json], wanted: list[Json]) -> None:
+    check(cluster, offers, wanted)
+
+
+plain_volumes = st.builds(
+    lambda size, affinity: {"size": size, "labels": {"tier": "a"}, "spec": affinity},
+    sizes,
+    st.sampled_from([{}, local("n0"), local("n1"), within(ZONE, "a")]),
+)
+plain_wishes = sizes.map(lambda size: {"size": size})
+
+
+@given(
+    st.lists(plain_volumes, min_size=1, max_size=4), st.lists(plain_wishes, min_size=2, max_size=3)
+)
+def test_claims_that_compete_for_volumes(offers: list[Json], wanted: list[Json]) -> None:
+    check(({ZONE: "a"}, {ZONE: "b"}, {}), offers, wanted)
+
+
+@given(clusters, st.lists(wishes, min_size=1, max_size=2), topologies, st.none() | rooms)
+def test_new_volumes(
+    cluster: tuple[Labels, ...], wanted: list[Json], allowed: list[Json], room: list[Json] | None
+) -> None:
+    check(cluster, wanted=wanted, allowed=allowed, provisioner=DRIVER, room=room)
+
+
+@given(clusters, st.lists(rarely(st.none(), bound_volumes), min_size=1, max_size=2), st.booleans())
+def test_bound_volumes(
+    cluster: tuple[Labels, ...], held: list[Json | None], migrated: bool
+) -> None:
+    check(cluster, held=held, migrated=migrated)
+
+
+@given(
+    clusters,
+    st.lists(free_volumes, max_size=5),
+    st.lists(wishes, max_size=3),
+    st.lists(rarely(st.none(), bound_volumes), max_size=1),
+    topologies,
+    st.sampled_from([DRIVER, NO_PROVISIONER]),
+    st.none() | rooms,
+)
+def test_everything_together(
+    cluster: tuple[Labels, ...],
+    offers: list[Json],
+    wanted: list[Json],
+    held: list[Json | None],
+    allowed: list[Json],
+    provisioner: str,
+    room: list[Json] | None,
+) -> None:
+    check(cluster, offers, wanted, held, allowed=allowed, provisioner=provisioner, room=room)
+
+
+@pytest.mark.parametrize(
+    ("volume", "wish", "fits"),
+    [
+        pytest.param({}, {}, True, id="nothing special"),
+        pytest.param({"size": "4Gi"}, {}, False, id="too small"),
+        pytest.param({"size": "5Gi"}, {}, True, id="just large enough"),
+        pytest.param({"class_name": "early"}, {}, False, id="another class"),
+        pytest.param({"phase": "Released"}, {}, False, id="not available"),
+        pytest.param({"metadata": going}, {}, False, id="about to go"),
+        pytest.param({"spec": {"volumeMode": "Block"}}, {}, False, id="a block device"),
+        pytest.param({}, {"volumeMode": "Block"}, False, id="a block device is wanted"),
+        pytest.param({"spec": {"volumeMode": "Filesystem"}}, {}, True, id="a file system"),
+        pytest.param({"spec": GOLD}, {}, False, id="attributes"),
+        pytest.param({"spec": GOLD}, GOLD, True, id="attributes that are wanted"),
+        pytest.param({}, {"accessModes": ["ReadOnlyMany"]}, False, id="another access mode"),
+        pytest.param(
+            {"modes": ["ReadOnlyMany", "ReadWriteOnce"]}, {}, True, id="more modes than wanted"
+        ),
+        pytest.param({}, {"selector": {"matchLabels": {"tier": "a"}}}, False, id="other labels"),
+        pytest.param(
+            {"labels": {"tier": "a"}},
+            {"selector": {"matchLabels": {"tier": "a"}}},
+            True,
+            id="the labels that are wanted",
+        ),
+        pytest.param({"spec": kept_for("c")}, {}, True, id="kept for the claim"),
+        pytest.param(
+            {"spec": kept_for("c"), "phase": "Bound", "modes": []}, {}, True, id="bound to it"
+        ),
+        pytest.param({"spec": kept_for("c", "other")}, {}, False, id="kept for its predecessor"),
+        pytest.param({"spec": kept_for("d")}, {}, False, id="kept for another"),
+        pytest.param({"spec": nowhere}, {}, False, id="out of reach"),
+    ],
+)
+def test_one_volume_and_one_claim(volume: Json, wish: Json, fits: bool) -> None:
+    bench = Bench(VolumeBinding, [make_node("n")])
+    put(bench.state, a_class("late", NO_PROVISIONER), a_volume("v", **volume))
+    put(bench.state, a_claim("c", spec=wish))
+    want = SUCCESS if fits else unresolvable(UNBINDABLE).by(NAME)
+    assert bench.verdicts(a_pod().claim("c")) == {"n": want}
+
+
+def test_a_migrated_volume_follows_the_topology_of_its_driver() -> None:
+    ours, others = {ZONE: "a", EBS_ZONE: "b"}, {ZONE: "b", EBS_ZONE: "a"}
+    nodes = [make_node("n0").label(**ours), make_node("n1").label(**others)]
+    bench = Bench(VolumeBinding, nodes)
+    disk = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
+    put(bench.state, a_volume("v", spec=disk | within(ZONE, "a")), a_claim("c", volume="v"))
+    unreachable = unresolvable(UNREACHABLE).by(NAME)
+    assert bench.verdicts(a_pod().claim("c")) == {"n0": SUCCESS, "n1": unreachable}
+    for name in ("n0", "n1"):
+        put(bench.state, a_csi_node(name, {}, migrated="kubernetes.io/aws-ebs,other"))
+    assert bench.verdicts(a_pod().claim("c")) == {"n0": unreachable, "n1": SUCCESS}
 
 
 OWNED = {"ownerReferences": [{"uid": "uid-p", "controller": True}]}

@@ -61,7 +61,7 @@ storage = st.one_of(
 )
 uses = st.lists(st.one_of(claims, disks), min_size=1, max_size=3)
 running = st.tuples(st.integers(0, 3), nodes, uses)
-steps = st.lists(st.one_of(storage, st.tuples(storage), running), max_size=12)
+steps = st.lists(st.one_of(storage, st.tuples(storage), running), min_size=1, max_size=12)
 """An object comes or changes, an object goes (in a tuple), or a pod comes or goes."""
 
 
@@ -72,6 +72,22 @@ def with_volumes(pod: VolumePod, used: list[str]) -> VolumePod:
         else:
             pod.volume(awsElasticBlockStore={"volumeID": use})
     return pod
+
+
+BEGINNING: list[Json | tuple[int, str, list[str]]] = [
+    a_class("ebs", IN_TREE_EBS),
+    a_class("other", OTHER),
+    a_volume("v0", spec=csi("h0")),
+    a_volume("v1", spec={"awsElasticBlockStore": {"volumeID": "vol-1"}}),
+    a_claim("c0", "other", "v0"),
+    a_claim("c1", "ebs", "v1"),
+    a_claim("c2", "other"),
+    a_csi_node("n0", {EBS: 2, OTHER: 2}),
+    a_csi_node("n1", {EBS: 1, OTHER: 1}),
+    an_attachment("a0", "n1", "v0"),
+    (9, "n0", ["c0", "vol-0"]),
+]
+"""So that every change has something to change."""
 
 
 class Oracle:
@@ -143,7 +159,7 @@ def test_every_verdict_after_every_change(
     oracle = Oracle()
     bench = Bench(NodeVolumeLimits, [make_node(name) for name in NODES])
     pending = with_volumes(a_pod("pending"), wanted)
-    for step in history:
+    for step in (*BEGINNING, *history):
         if isinstance(step, dict):
             oracle.objects[step["kind"], step["metadata"]["name"]] = step
             put(bench.state, step)

@@ -22,7 +22,9 @@ ONE_POD = ["ReadWriteOncePod"]
 
 names = st.sampled_from(["a", "b"])
 disks = st.one_of(
-    st.builds(lambda n, r: {"gcePersistentDisk": {"pdName": n, "readOnly": r}}, names, st.booleans()),
+    st.builds(
+        lambda n, r: {"gcePersistentDisk": {"pdName": n, "readOnly": r}}, names, st.booleans()
+    ),
     st.builds(lambda n: {"awsElasticBlockStore": {"volumeID": n}}, names),
     st.builds(lambda n, r: {"iscsi": {"iqn": n, "readOnly": r}}, names, st.booleans()),
     st.builds(
@@ -37,7 +39,7 @@ sets = st.lists(disks, max_size=3)
 
 
 def conflict(one: Json, other: Json) -> bool:
-    """What the API documents for each source: shared only if it is shared for reading, EBS never."""
+    """Whether two volumes are one disk; all but EBS may be shared if everybody only reads."""
     (kind, mine), (other_kind, theirs) = *one.items(), *other.items()
     if kind != other_kind:
         return False
