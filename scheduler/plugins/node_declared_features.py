@@ -32,7 +32,7 @@ class NodeDeclaredFeatures:
     )
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        sets = handle.state.columns.feature_sets.values
+        sets = handle.state.columns.feature_sets
         self._missing: Answers[Features, tuple[str, ...]] = Answers(sets, np.bool_)
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:

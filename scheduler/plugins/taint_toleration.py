@@ -33,7 +33,7 @@ class TaintToleration:
     UNTOLERATED = Status(Code.UNRESOLVABLE, ("node(s) had untolerated taint(s)",), TAINT_TOLERATION)
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        sets = handle.state.columns.taint_sets.values
+        sets = handle.state.columns.taint_sets
         self._repelled: Answers[_Tolerations, _Taints] = Answers(sets, np.bool_)
         self._disliked: Answers[_Tolerations, _Taints] = Answers(sets, np.int64)
 

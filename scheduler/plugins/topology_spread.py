@@ -66,7 +66,7 @@ class PodTopologySpread:
         )
         self.observes = DefaultSelector.KINDS if self._defaults else ()
         self._selector = DefaultSelector(handle.state.objects)
-        taint_sets = handle.state.columns.taint_sets.values
+        taint_sets = handle.state.columns.taint_sets
         self._repelled: Answers[tuple[Toleration, ...], tuple[Taint, ...]]
         self._repelled = Answers(taint_sets, np.bool_)
 

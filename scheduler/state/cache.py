@@ -189,7 +189,7 @@ class ClusterState:
         columns.nodes[row] = node
         columns.labels.set(row, node)
         columns.unschedulable[row] = node.spec.unschedulable
-        columns.taint_set[row] = columns.taint_sets.intern(node.spec.taints)
+        columns.set_taints(row, node.spec.taints)
         columns.feature_set[row] = columns.feature_sets.intern(node.status.declared_features)
         columns.condition_set[row] = columns.condition_sets.intern(
             frozenset((condition.type, condition.status) for condition in node.status.conditions)

@@ -79,6 +79,18 @@ class NodeColumns:
             self.requested = np.concatenate((self.requested, row))
         return index
 
+    def set_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
+        """Take over a node's taints; its ``nodes`` entry must be set already.
+
+        Some taints carry timestamps, so sets that nobody has any more are dropped now and then.
+        """
+        if len(self.taint_sets) > 2 * self.capacity + 64:
+            self.taint_sets.restart(())
+            for other, node in enumerate(self.nodes):
+                if node is not None:
+                    self.taint_set[other] = self.taint_sets.intern(node.spec.taints)
+        self.taint_set[row] = self.taint_sets.intern(taints)
+
     def erase(self, row: int) -> None:
         """Make a row as if it had never been used."""
         self.labels.set(row, None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -15,10 +15,12 @@ Q = TypeVar("Q", bound=Hashable)
 
 
 class Interner(Generic[V]):
-    """Gives each distinct value the next number; numbers are never taken back."""
+    """Gives each distinct value the next number; numbers hold until all are taken back."""
 
     def __init__(self, *values: V) -> None:
         self.values: list[V] = []
+        self.generation = 0
+        """Grows when all numbers are taken back."""
         self._ids: dict[V, int] = {}
         for value in values:
             self.intern(value)
@@ -33,6 +35,14 @@ class Interner(Generic[V]):
             number = self._ids[value] = len(self.values)
             self.values.append(value)
         return number
+
+    def restart(self, *values: V) -> None:
+        """Take all numbers back; whoever kept any must ask again."""
+        self.values.clear()
+        self._ids.clear()
+        self.generation += 1
+        for value in values:
+            self.intern(value)
 
     def find(self, value: V) -> int | None:
         """The number of a value that was seen, else None."""
@@ -69,18 +79,23 @@ class Answers(Generic[Q, V]):
     gather. The number of questions kept is bounded, because pod authors pose them.
     """
 
-    def __init__(self, values: Sequence[V], dtype: DTypeLike, limit: int = 1024) -> None:
-        self._values = values
+    def __init__(self, interner: Interner[V], dtype: DTypeLike, limit: int = 1024) -> None:
+        self._interner = interner
+        self._generation = interner.generation
         self._dtype = dtype
         self._limit = limit
         self._known: dict[Q, NDArray[Any]] = {}
 
     def ask(self, question: Q, answer: Callable[[V], Any]) -> NDArray[Any]:
         """One answer per value, in the order of their numbers."""
+        if self._generation != self._interner.generation:
+            self._generation = self._interner.generation
+            self._known.clear()
+        values = self._interner.values
         known = self._known.pop(question, None)
         count = 0 if known is None else len(known)
-        if known is None or count < len(self._values):
-            fresh = np.array([answer(value) for value in self._values[count:]], dtype=self._dtype)
+        if known is None or count < len(values):
+            fresh = np.array([answer(value) for value in values[count:]], dtype=self._dtype)
             known = fresh if known is None else np.concatenate((known, fresh))
         self._known[question] = known  # last in the dict: most recently used
         if len(self._known) > self._limit:

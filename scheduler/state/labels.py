@@ -21,7 +21,7 @@ class LabelColumn:
         self.key = key
         self.values: Interner[str | None] = Interner(None)
         self.ids: NDArray[np.int32] = np.zeros(len(nodes), np.int32)
-        self._answers: Answers[Requirement, str | None] = Answers(self.values.values, np.bool_)
+        self._answers: Answers[Requirement, str | None] = Answers(self.values, np.bool_)
         for row, node in enumerate(nodes):
             if node is not None:
                 self.set(row, node)

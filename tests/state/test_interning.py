@@ -7,6 +7,7 @@ import numpy as np
 from scheduler.model.nodes import Node
 from scheduler.model.selectors import Requirement, equals
 from scheduler.model.status import SUCCESS, unschedulable
+from scheduler.state.cache import ClusterState
 from scheduler.state.interning import Answers, Interner, StatusTable
 from scheduler.state.labels import LabelColumns
 from tests.builders import make_node
@@ -40,17 +41,19 @@ def test_the_table_forgets_only_when_it_is_too_large() -> None:
 
 
 def test_each_value_is_asked_about_once() -> None:
-    values, asked = ["a", "bb"], []
+    interner, asked = Interner("a", "bb"), []
 
     def length(value: str) -> int:
         asked.append(value)
         return len(value)
 
-    answers: Answers[str, str] = Answers(values, np.int64)
+    answers: Answers[str, str] = Answers(interner, np.int64)
     assert answers.ask("length", length).tolist() == [1, 2]
-    values.append("ccc")
+    interner.intern("ccc")
     assert answers.ask("length", length).tolist() == [1, 2, 3]
     assert asked == ["a", "bb", "ccc"]
+    interner.restart("dddd")
+    assert answers.ask("length", length).tolist() == [4]
 
 
 def test_the_least_recent_question_is_dropped() -> None:
@@ -64,7 +67,7 @@ def test_the_least_recent_question_is_dropped() -> None:
         answers.ask(question, answer)
         return len(asked)
 
-    answers: Answers[str, str] = Answers(["x"], np.int64, limit=2)
+    answers: Answers[str, str] = Answers(Interner("x"), np.int64, limit=2)
     for question in ("a", "b", "a", "c", "a", "b"):
         note(question)
     assert asked == ["a", "b", "c", "b"]  # b went when c came, because a had been asked since
@@ -92,3 +95,13 @@ def test_label_columns_of_many_keys_are_bounded_and_right() -> None:
     for i in range(2000):
         assert columns.satisfy([Requirement(f"k{i}", "Exists")], rows).tolist() == [i == 1]
     assert len(columns._columns) <= 512
+
+
+def test_taint_sets_that_no_node_has_any_more_are_dropped() -> None:
+    state = ClusterState()
+    for i in range(1000):
+        state.set_node(make_node("steady").taint("zone", "a").struct())
+        state.set_node(make_node("changing").taint("since", str(i)).struct())
+    assert len(state.columns.taint_sets) <= 2 * state.columns.capacity + 66
+    assert state.describe("steady")["taints"][0]["key"] == "zone"
+    assert state.describe("changing")["taints"][0]["value"] == "999"

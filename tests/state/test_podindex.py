@@ -36,3 +36,17 @@ def test_groups_are_remembered_only_so_long(monkeypatch: pytest.MonkeyPatch) -> 
     for name in "xyx":
         index.add(0, make_pod("p").label(app=name).info())
     assert [counter.total for counter in counters] == [2, 1]
+
+
+def test_a_new_question_is_asked_of_groups_that_were_there_before() -> None:
+    index = PodIndex({}, capacity=1)
+    pod = make_pod("p").label(app="x").info()
+    index.add(0, pod)
+    by_label, any_pod = index.counter(app("x")), index.counter(everything())
+    assert (by_label.total, any_pod.total) == (1, 1)
+    index.add(0, pod)
+    assert (by_label.total, any_pod.total) == (2, 2)
+
+
+def everything() -> PodSet:
+    return PodSet(frozenset(("default",)), Selector())

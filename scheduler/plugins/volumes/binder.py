@@ -83,7 +83,7 @@ class Binder:
     def forget(self, reservation: Reservation) -> None:
         """Undo ``assume``; what was written already is true, and stays."""
         for change in reservation.changes:
-            if not change.written:
+            if change.patch is not None and not change.written:
                 self._state.objects.forget(change.old.metadata.key, change.new)
 
     async def bind(self, reservation: Reservation, pod: PodInfo, node: str) -> Status:
@@ -167,6 +167,14 @@ class Binder:
             for change in reservation.changes
         )
 
+    def _on_its_way(self, change: Change, current: _Thing) -> bool:
+        """Whether what was written, by us or for another pod with this claim, is yet to be seen."""
+        same_version = current.metadata.resource_version == change.old.metadata.resource_version
+        if not same_version or current == change.new:
+            return False
+        seen = self._state.objects.get(type(current), current.metadata.key)
+        return change.written or seen is not current
+
     def _matched(self, change: Change, old: PersistentVolume, node: Node) -> bool:
         name = old.metadata.name
         volume = self._state.objects.confirmed(PersistentVolume, name)
@@ -176,7 +184,7 @@ class Binder:
         if claim is None:
             missing = claim_not_found(change.claim.metadata.name)
             raise BindingError(f"failed to check binding: {missing}")
-        if change.written and _unchanged(old, volume):
+        if self._on_its_way(change, volume):
             return False
         self._check_reach(volume, node)
         reference = volume.spec.claim_ref
@@ -189,7 +197,7 @@ class Binder:
         claim = self._claim(change)
         if claim is None:
             raise BindingError(f"failed to check provisioning pvc: {claim_not_found(name)}")
-        if change.written and _unchanged(change.claim, claim):
+        if self._on_its_way(change, claim):
             return False
         if not claim.metadata.annotations:
             raise BindingError(f'selectedNode annotation reset for PVC "{name}"')
@@ -222,11 +230,6 @@ class Binder:
                 f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node.name}":'
                 " no matching NodeSelectorTerms"
             )
-
-
-def _unchanged(old: _Thing, current: _Thing) -> bool:
-    """Whether our own write has not come back yet: it only applied to the version we knew."""
-    return current.metadata.resource_version == old.metadata.resource_version
 
 
 def _match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Change:
