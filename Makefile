@@ -52,8 +52,12 @@ e2e: controlplane ## Run the program against a real control plane (ARGS= for pyt
 	$(BIN)/python -m pytest e2e $(ARGS)
 
 .PHONY: bench
-bench: setup ## Measure decoding and placement (ARGS= for the benchmark)
-	$(BIN)/python -m tests.bench $(ARGS)
+bench: controlplane ## Measure against kube-scheduler on a real API server (ARGS="--nodes 5000", see --help)
+	$(BIN)/python -m e2e.bench $(ARGS)
+
+.PHONY: bench-micro
+bench-micro: setup ## Measure one more pod on 5,000 nodes full of affinity (ARGS= for the benchmark)
+	@$(BIN)/python -m tests.bench.micro $(ARGS)
 
 .PHONY: lock
 lock: setup ## Refresh requirements.lock from pyproject.toml

@@ -35,6 +35,10 @@ class ApiClient:
         """Read one object, or one list with its ``items``."""
         return await self._request("GET", path, query)
 
+    async def text(self, path: str) -> str:
+        """Read what is not JSON."""
+        return await self._send("GET", path, {})
+
     async def items(self, path: str, **query: str) -> list[Json]:
         """Read the items of a list."""
         items: list[Json] = (await self.get(path, **query))["items"]
@@ -64,6 +68,20 @@ class ApiClient:
         except ApiError as error:
             if error.status != 404:
                 raise
+
+    @asynccontextmanager
+    async def watch(self, path: str, **query: str) -> AsyncIterator[AsyncIterator[Json]]:
+        """What happens to a list, event by event, until the block or the server ends it.
+
+        A watch may be silent for as long as it likes: callers set the deadline.
+        """
+        timeout = aiohttp.ClientTimeout(sock_connect=REQUEST_SECONDS)
+        async with self._session.get(
+            self._url + path, params={**query, "watch": "true"}, timeout=timeout
+        ) as response:
+            if response.status >= 400:
+                raise ApiError(response.status, path, await response.text())
+            yield (json.loads(line) async for line in response.content)
 
     async def wait_until(
         self, path: str, condition: Callable[[Json], object], timeout: float = 60.0, **query: str
@@ -98,6 +116,17 @@ class ApiClient:
         body: Json | None = None,
         content_type: str = "application/json",
     ) -> Json:
+        answer: Json = json.loads(await self._send(method, path, query, body, content_type))
+        return answer
+
+    async def _send(
+        self,
+        method: str,
+        path: str,
+        query: dict[str, str],
+        body: Json | None = None,
+        content_type: str = "application/json",
+    ) -> str:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": content_type}
         url = self._url + path
@@ -107,8 +136,7 @@ class ApiClient:
             text = await response.text()
             if response.status >= 400:
                 raise ApiError(response.status, path, text)
-            answer: Json = json.loads(text)
-            return answer
+            return text
 
 
 @asynccontextmanager

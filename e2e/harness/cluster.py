@@ -1,6 +1,7 @@
 """A control plane on loopback: etcd, kube-apiserver, kube-controller-manager and kwok's nodes."""
 
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -17,11 +18,16 @@ class ControlPlane:
     """The running processes; a context manager that leaves nothing behind but its log files.
 
     Starting takes 5 to 15 seconds. The API server speaks TLS with a certificate of our own
-    authority and authorises by RBAC; ``admin`` is a member of ``system:masters``.
+    authority and authorises by RBAC; ``admin`` is a member of ``system:masters``. A ``bare`` one is
+    only etcd and the API server: nodes and pods stay as they were made.
     """
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(
+        self, directory: Path, *, bare: bool = False, apiserver_flags: Sequence[str] = ()
+    ) -> None:
         self.directory = directory
+        self._bare = bare
+        self._apiserver_flags = apiserver_flags
         self.certificates = Certificates(directory)
         self.admin: KeyPair = self.certificates.client("admin", "system:masters")
         self._serving = self.certificates.server("kube-apiserver")
@@ -34,8 +40,9 @@ class ControlPlane:
         try:
             self._running["etcd"] = start_on_free_ports(2, self._start_etcd)
             self._running["kube-apiserver"] = start_on_free_ports(1, self._start_apiserver)
-            self._running["kube-controller-manager"] = self._start_controller_manager()
-            self._running["kwok"] = self._start_kwok()
+            if not self._bare:
+                self._running["kube-controller-manager"] = self._start_controller_manager()
+                self._running["kwok"] = self._start_kwok()
         except BaseException:
             self._stop()
             raise
@@ -113,6 +120,7 @@ class ControlPlane:
             "--service-cluster-ip-range=10.0.0.0/16",
             # A loopback address is no valid endpoint of the `kubernetes` service.
             "--endpoint-reconciler-type=none",
+            *self._apiserver_flags,
         )
         trust = self.admin_context
         process.wait_ready(lambda: answers_ok(f"{self.url}/readyz", trust), READY_SECONDS)

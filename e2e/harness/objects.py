@@ -5,47 +5,81 @@ from typing import Any
 Json = dict[str, Any]
 
 SCHEDULER_NAME = "equipoise"
+HOSTNAME = "kubernetes.io/hostname"
+ZONE = "topology.kubernetes.io/zone"
 
 
-def node(name: str, cpu: str = "4", memory: str = "32Gi", pods: str = "110") -> Json:
-    """A node for kwok to run, with the given allocatable amounts."""
+def node(
+    name: str, cpu: str = "4", memory: str = "32Gi", pods: str = "110", zone: str = ""
+) -> Json:
+    """A node for kwok to run, with the given allocatable amounts; in a zone, if one is given."""
+    labels = {HOSTNAME: name} | ({ZONE: zone} if zone else {})
     amounts = {"cpu": cpu, "memory": memory, "pods": pods}
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name}},
+        "metadata": {"name": name, "labels": labels},
         "status": {"allocatable": amounts, "capacity": amounts},
     }
 
 
-def pod(name: str, cpu: str = "100m", memory: str = "64Mi", **spec: Any) -> Json:
+def pod(
+    name: str,
+    cpu: str = "100m",
+    memory: str = "64Mi",
+    *,
+    labels: dict[str, str] | None = None,
+    **spec: Any,
+) -> Json:
     """A pod for the scheduler under test; ``spec`` adds fields or replaces them."""
     return {
         "apiVersion": "v1",
         "kind": "Pod",
-        "metadata": {"name": name},
+        "metadata": {"name": name, "labels": labels or {}},
         "spec": _pod_spec(cpu, memory) | spec,
     }
 
 
-def deployment(name: str, replicas: int, cpu: str = "100m", memory: str = "64Mi") -> Json:
-    """A Deployment whose pods are for the scheduler under test."""
-    labels = {"app": name}
+def deployment(
+    name: str, replicas: int, cpu: str = "100m", memory: str = "64Mi", **spec: Any
+) -> Json:
+    """A Deployment whose pods are for the scheduler under test and have the label ``app=name``."""
+    return controller("Deployment", name, template(name, cpu, memory, **spec), replicas=replicas)
+
+
+def controller(kind: str, name: str, pods: Json, **spec: Any) -> Json:
+    """A controller of the group ``apps`` for pods that have the label ``app=name``."""
     return {
         "apiVersion": "apps/v1",
-        "kind": "Deployment",
+        "kind": kind,
         "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": _pod_spec(cpu, memory)},
-        },
+        "spec": {"selector": {"matchLabels": {"app": name}}, "template": pods} | spec,
     }
+
+
+def template(app: str, cpu: str = "100m", memory: str = "64Mi", **spec: Any) -> Json:
+    """A pod template with the label ``app``; ``spec`` adds fields or replaces them."""
+    return {"metadata": {"labels": {"app": app}}, "spec": _pod_spec(cpu, memory) | spec}
 
 
 def is_bound(pod: Json) -> bool:
     """Whether some scheduler has given the pod a node."""
     return bool(pod["spec"].get("nodeName"))
+
+
+def is_running(pod: Json) -> bool:
+    """Whether the pod has a node and runs there."""
+    return is_bound(pod) and bool(pod["status"]["phase"] == "Running")
+
+
+def is_rejected(pod: Json) -> bool:
+    """Whether the scheduler has said that no node will do for the pod."""
+    return bool(condition(pod, "PodScheduled").get("reason") == "Unschedulable")
+
+
+def node_of(pod: Json) -> str:
+    """The node of a bound pod."""
+    return str(pod["spec"]["nodeName"])
 
 
 def condition(obj: Json, kind: str) -> Json:

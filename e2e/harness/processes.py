@@ -71,6 +71,11 @@ class Process:
             )
 
     @property
+    def pid(self) -> int:
+        """Its process id, also that of its group."""
+        return self._child.pid
+
+    @property
     def exit_code(self) -> int | None:
         """The exit code (negative: the signal that ended it), or None while it runs."""
         return self._child.poll()
@@ -105,19 +110,24 @@ class Process:
     def wait_ready(
         self, ready: Callable[[], bool], timeout: float, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        """Poll ``ready``; on an early exit or when time is up, stop the process and raise."""
-        deadline = clock() + timeout
-        while not ready():
-            if self.exit_code is not None:
-                tail = self.tail()
-                taken = "address already in use" in tail.lower()
-                kind = PortTakenError if taken else StartError
-                raise kind(f"{self.name} ended with {self.exit_code}\n{tail}")
-            if clock() > deadline:
-                tail = self.tail()
-                self.stop()
-                raise StartError(f"{self.name} not ready within {timeout:g} s\n{tail}")
-            time.sleep(POLL_SECONDS)
+        """Poll ``ready``; on an early exit, a timeout or Ctrl-C, stop the process and raise.
+
+        The message of a ``StartError`` ends with the tail of the log.
+        """
+        try:
+            deadline = clock() + timeout
+            while not ready():
+                if self.exit_code is not None:
+                    tail = self.tail()
+                    taken = "address already in use" in tail.lower()
+                    kind = PortTakenError if taken else StartError
+                    raise kind(f"{self.name} ended with {self.exit_code}\n{tail}")
+                if clock() > deadline:
+                    raise StartError(f"{self.name} not ready within {timeout:g} s\n{self.tail()}")
+                time.sleep(POLL_SECONDS)
+        except BaseException:
+            self.stop()
+            raise
 
 
 def answers_ok(url: str, context: SSLContext | None = None) -> bool:

@@ -1,16 +1,14 @@
 """The scheduler under test as a process, and the service account it runs under."""
 
-import asyncio
 import sys
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-import yaml
-
 from e2e.harness.client import ApiClient
 from e2e.harness.cluster import ControlPlane
 from e2e.harness.kubeconfig import token_user
+from e2e.harness.manifests import path_of, read_manifest
 from e2e.harness.processes import Process, answers_ok, start_on_free_ports
 
 NAMESPACE = "equipoise-system"
@@ -20,24 +18,6 @@ TOKEN_SECONDS = 4 * 3600
 READY_SECONDS = 60.0
 PROJECT = Path(__file__).parents[2]
 
-_COLLECTIONS = {
-    "Namespace": "/api/v1/namespaces",
-    "ServiceAccount": "/api/v1/namespaces/{namespace}/serviceaccounts",
-    "ClusterRole": "/apis/rbac.authorization.k8s.io/v1/clusterroles",
-    "ClusterRoleBinding": "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
-    "Role": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/roles",
-    "RoleBinding": "/apis/rbac.authorization.k8s.io/v1/namespaces/{namespace}/rolebindings",
-}
-
-
-async def apply_manifest(api: ApiClient, manifest: Path) -> None:
-    """Apply every document of a manifest, in order."""
-    text = await asyncio.to_thread(manifest.read_text)
-    for document in yaml.safe_load_all(text):
-        metadata = document["metadata"]
-        collection = _COLLECTIONS[document["kind"]].format(namespace=metadata.get("namespace"))
-        await api.apply(f"{collection}/{metadata['name']}", document)
-
 
 async def service_account_kubeconfig(
     control_plane: ControlPlane,
@@ -46,7 +26,8 @@ async def service_account_kubeconfig(
     namespace: str = NAMESPACE,
 ) -> Path:
     """Apply ``deploy/rbac.yaml`` and write a kubeconfig with a token of the service account."""
-    await apply_manifest(api, PROJECT / "deploy" / "rbac.yaml")
+    for obj in await read_manifest(PROJECT / "deploy" / "rbac.yaml"):
+        await api.apply(path_of(obj), obj)
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
     answer = await api.create(path, {"spec": {"expirationSeconds": TOKEN_SECONDS}})
     return control_plane.kubeconfig(name, token_user(answer["status"]["token"]))

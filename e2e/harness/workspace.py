@@ -1,10 +1,12 @@
-"""What one test owns in the cluster: a namespace and some nodes, all removed again afterwards."""
+"""What one test owns in the cluster: a namespace, nodes and more, all removed again afterwards."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from itertools import cycle, islice
 
 from e2e.harness.client import ApiClient
+from e2e.harness.manifests import CLUSTER_WIDE, path_of
 from e2e.harness.objects import Json, is_bound, is_ready_node, node
 
 CLEANUP_SECONDS = 120.0
@@ -20,13 +22,18 @@ class Workspace:
         self.deployments = f"/apis/apps/v1/namespaces/{name}/deployments"
         self.events = f"/apis/events.k8s.io/v1/namespaces/{name}/events"
         self._nodes: list[str] = []
+        self._cluster_wide: list[str] = []
 
-    async def add_nodes(self, count: int, cpu: str = "4", memory: str = "32Gi") -> list[str]:
-        """Create nodes and wait until they are ready and free of taints."""
+    async def add_nodes(
+        self, count: int, cpu: str = "4", memory: str = "32Gi", zones: Sequence[str] = ("",)
+    ) -> list[str]:
+        """Create nodes, in ``zones`` by turns; wait until they are ready and free of taints."""
         first = len(self._nodes)
         names = [f"{self.name}-node-{first + number}" for number in range(count)]
         self._nodes += names
-        await self.api.create_all("/api/v1/nodes", (node(n, cpu, memory) for n in names))
+        placed = zip(names, islice(cycle(zones), count), strict=True)
+        nodes = (node(name, cpu, memory, zone=zone) for name, zone in placed)
+        await self.api.create_all("/api/v1/nodes", nodes)
         wanted = set(names)
 
         def all_ready(nodes: Json) -> bool:
@@ -35,6 +42,19 @@ class Workspace:
 
         await self.api.wait_until("/api/v1/nodes", all_ready)
         return names
+
+    async def apply(self, *objects: Json) -> None:
+        """Create objects in order, in the namespace of the test unless they belong to none."""
+        for obj in objects:
+            path = path_of(obj, self.name)
+            if obj["kind"] in CLUSTER_WIDE:
+                self._cluster_wide.append(path)
+            await self.api.apply(path, obj)
+
+    async def get(self, kind: str, name: str, version: str = "v1") -> Json:
+        """Read an object, by default of the core group."""
+        obj = {"apiVersion": version, "kind": kind, "metadata": {"name": name}}
+        return await self.api.get(path_of(obj, self.name))
 
     async def create_pods(self, pods: list[Json]) -> None:
         """Create pods in the namespace, many at a time."""
@@ -79,7 +99,8 @@ class Workspace:
         await self.api.wait_until(
             self.pods, lambda pods: not pods["items"], timeout=CLEANUP_SECONDS
         )
-        await asyncio.gather(*(self.api.delete(f"/api/v1/nodes/{name}") for name in self._nodes))
+        nodes = [f"/api/v1/nodes/{name}" for name in self._nodes]
+        await asyncio.gather(*(self.api.delete(path) for path in nodes + self._cluster_wide))
 
 
 @asynccontextmanager

@@ -1,0 +1,1 @@
+"""Speed end to end: Equipoise and kube-scheduler in turn, on one real API server."""
