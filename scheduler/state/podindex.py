@@ -30,7 +30,7 @@ from scheduler.state.tally import Tally
 
 Counts = NDArray[np.int64]
 
-_KEPT_COUNTERS = 2048
+_KEPT_COUNTERS = 1024
 _KEPT_GROUPS = 65_536
 
 T = TypeVar("T")
