@@ -19,6 +19,9 @@ from scheduler.config.plugin_args import (
     VolumeBindingArgs,
 )
 from scheduler.config.problems import Problem, show, suggest
+from scheduler.model.nodes import NodeSelectorTerm
+from scheduler.model.pods import NodeAffinity
+from scheduler.model.selectors import node_term_faults
 
 _MAX_SHAPE_SCORE = 10
 _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
@@ -87,11 +90,20 @@ def _balanced_allocation(path: str, args: NodeResourcesBalancedAllocationArgs) -
 
 
 def _node_affinity(path: str, args: NodeAffinityArgs) -> Iterator[Problem]:
-    # The terms themselves are compiled, and judged, by the plugin.
-    for name in args.added_affinity or {}:
-        if name not in _AFFINITY_FIELDS:
-            hint = suggest(str(name), _AFFINITY_FIELDS)
-            yield Problem(f"{path}.addedAffinity.{name}", f"unknown field{hint}")
+    added = args.added_affinity or NodeAffinity()
+    required, preferred = (f"{path}.addedAffinity.{name}" for name in _AFFINITY_FIELDS)
+    terms = added.required.node_selector_terms if added.required else None
+    for i, term in enumerate(terms or ()):
+        yield from _node_term(f"{required}.nodeSelectorTerms[{i}]", term)
+    for i, preference in enumerate(added.preferred):
+        if preference.weight:  # others are never looked at
+            yield from _node_term(f"{preferred}[{i}].preference", preference.preference)
+
+
+def _node_term(path: str, term: NodeSelectorTerm) -> Iterator[Problem]:
+    for fault in node_term_faults(term, path):
+        where, _, message = fault.partition(": ")
+        yield Problem(where, message)
 
 
 def _pod_topology_spread(path: str, args: PodTopologySpreadArgs) -> Iterator[Problem]:

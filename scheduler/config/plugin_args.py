@@ -4,6 +4,7 @@ from typing import Any
 
 from scheduler.config.durations import Duration
 from scheduler.config.schema import Section
+from scheduler.model.pods import NodeAffinity
 
 
 class ResourceSpec(Section, frozen=True):
@@ -52,9 +53,9 @@ class NodeResourcesBalancedAllocationArgs(Section, frozen=True):
 
 
 class NodeAffinityArgs(Section, frozen=True):
-    """Node affinity that every pod of the profile gets, as the API writes it."""
+    """Node affinity that every pod of the profile gets, besides its own."""
 
-    added_affinity: dict[str, Any] | None = None
+    added_affinity: NodeAffinity | None = None
 
 
 class TopologySpreadConstraint(Section, frozen=True):

@@ -105,10 +105,12 @@ def _preferred(
 
 def _term(pod: Pod, term: PodAffinityTerm, path: str, weight: int = 0) -> AffinityTerm:
     selector = compile_label_selector(term.label_selector, f"{path}.labelSelector")
-    # The API server merges these keys into the selector; doing it again changes nothing, and
-    # manifests that never met an API server mean the same.
-    selector = _with_keys(selector, pod, term.match_label_keys, "In")
-    selector = _with_keys(selector, pod, term.mismatch_label_keys, "NotIn")
+    # The API server merges these keys into the selector, with the labels that the pod had then.
+    # What is left over is a manifest that never met an API server.
+    merged = {requirement.key for requirement in selector.requirements}
+    like = [key for key in term.match_label_keys if key not in merged]
+    unlike = [key for key in term.mismatch_label_keys if key not in merged]
+    selector = _with_keys(_with_keys(selector, pod, like, "In"), pod, unlike, "NotIn")
     namespaces = frozenset(term.namespaces)
     if not namespaces and term.namespace_selector is None:
         namespaces = frozenset((pod.metadata.namespace,))

@@ -6,7 +6,7 @@ can evaluate it once per distinct value of that key instead of once per node.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -158,6 +158,21 @@ def compile_node_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
             for i, r in enumerate(term.match_fields)
         ),
     )
+
+
+def node_term_faults(term: NodeSelectorTerm, path: str) -> Iterator[str]:
+    """Everything in a term that cannot be understood, where compiling stops at the first fault."""
+    for i, raw in enumerate(term.match_expressions):
+        yield from _faults(_requirement, raw, _NODE_OPERATORS, f"{path}.matchExpressions[{i}]")
+    for i, raw in enumerate(term.match_fields):
+        yield from _faults(_field_requirement, raw, f"{path}.matchFields[{i}]")
+
+
+def _faults(compile_: Callable[..., Requirement], *arguments: object) -> Iterator[str]:
+    try:
+        compile_(*arguments)
+    except SelectorError as fault:
+        yield str(fault)
 
 
 def compile_preferences(

@@ -12,7 +12,6 @@ from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.framework.scoring import normalize_by_max
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node
-from scheduler.model.objects import from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import NodeAffinity as NodeAffinityRules
 from scheduler.model.selectors import (
@@ -46,7 +45,7 @@ class NodeAffinity:
     CONFLICT = Status(Code.UNRESOLVABLE, ("pod affinity terms conflict",), NODE_AFFINITY)
 
     def __init__(self, args: NodeAffinityArgs | None, handle: Handle) -> None:
-        added = from_dict((args and args.added_affinity) or {}, NodeAffinityRules)
+        added = (args and args.added_affinity) or NodeAffinityRules()
         path = "addedAffinity"
         self._enforced = NodeMatcher(terms=compile_node_selector(added.required, path))
         self._preferred = compile_preferences(added.preferred, path)

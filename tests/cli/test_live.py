@@ -39,7 +39,7 @@ def test_the_queue_tells_who_waits_where_and_why(served: Served) -> None:
     header, huge, held, blank, summary = run("queue", served).stdout.splitlines()
     assert header.split() == ["POD", "TIER", "SINCE", "ATTEMPTS", "REJECTED", "BY", "MESSAGE"]
     assert huge.split()[:2] == ["default/huge", "unschedulable"]
-    assert huge.endswith("1 Insufficient cpu, 1 node(s) were unschedulable.")
+    assert ": 1 Insufficient cpu, 1 node(s) were unschedulable. " in huge
     assert held.split()[:2] == ["default/held", "gated"]
     assert "SchedulingGates" in held
     assert (blank, summary) == ("", "2 waiting: 1 unschedulable, 1 gated")

@@ -37,7 +37,7 @@ CASES = {
         args("NodeAffinity", addedAffinity={"required": {}}),
         f"{ARGS}.addedAffinity.required: unknown field (expected one of "
         "preferredDuringSchedulingIgnoredDuringExecution, "
-        "requiredDuringSchedulingIgnoredDuringExecution)",
+        "requiredDuringSchedulingIgnoredDuringExecution); its value is {}",
     ),
     "a strategy without a type": (
         args("NodeResourcesFit", scoringStrategy={}),
@@ -123,6 +123,14 @@ CASES = {
         args("DynamicResources", bindingTimeout="10ms"),
         f"{ARGS}.bindingTimeout: must be at least 1s",
     ),
+    "a service label that is none": (
+        args("ServiceAffinity", labels=["zone", "not a label"]),
+        f'{ARGS}.labels[1]: "not a label" is not a qualified name such as example.com/gpu',
+    ),
+    "a service label twice": (
+        args("ServiceAffinity", labels=["zone", "zone"]),
+        f'{ARGS}.labels[1]: "zone" is listed twice',
+    ),
     "a negative device timeout": (
         args("DynamicResources", filterTimeout="-1s"),
         f"{ARGS}.filterTimeout: must not be negative",
@@ -135,6 +143,33 @@ CASES = {
 )
 def test_one_fault_is_one_problem(document: dict[str, Any], problem: str) -> None:
     assert problems_of(document) == [problem]
+
+
+def test_every_bad_requirement_of_an_added_affinity_is_told_apart() -> None:
+    terms = [
+        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["a", "b"]}]},
+        {"matchExpressions": [{"key": "disk", "operator": "Inn"}, {"key": "x", "operator": "In"}]},
+        {"matchExpressions": [{"key": "disk", "operator": "Exists"}]},
+    ]
+    wish = {"matchExpressions": [{"key": "gen", "operator": "Gt", "values": ["new"]}]}
+    document = args(
+        "NodeAffinity",
+        addedAffinity={
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms},
+            "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": wish}],
+        },
+    )
+    added = f"{ARGS}.addedAffinity"
+    required = f"{added}.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"
+    preferred = f"{added}.preferredDuringSchedulingIgnoredDuringExecution"
+    assert problems_of(document) == [
+        f"{required}[0].matchFields[0].values: must have one element",
+        f"{required}[1].matchExpressions[0].operator: unknown operator 'Inn' "
+        "(one of In, NotIn, Exists, DoesNotExist, Gt, Lt)",
+        f"{required}[1].matchExpressions[1].values: must not be empty for operator In",
+        f"{preferred}[0].preference.matchExpressions[0].values: "
+        "must be one integer for operator Gt",
+    ]
 
 
 def test_every_bad_spread_constraint_is_told_apart() -> None:

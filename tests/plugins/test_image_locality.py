@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,6 +44,23 @@ def test_every_score(cluster: list[set[str]], main: list[str], init: list[str]) 
 
     got = Bench(ImageLocality, nodes).scores(pod)
     assert got == {f"n{i}": score(images) for i, images in enumerate(cluster)}
+
+
+@pytest.mark.parametrize(
+    ("mebibytes", "score"),
+    [
+        pytest.param(23, 0, id="the floor"),
+        pytest.param(32, 0, id="100 * 9 / 977 = 0.92, cut"),
+        pytest.param(33, 1, id="100 * 10 / 977 = 1.02"),
+        pytest.param(512, 50, id="half way"),
+        pytest.param(999, 99, id="nearly there"),
+        pytest.param(1000, 100, id="the ceiling"),
+        pytest.param(4000, 100, id="beyond it"),
+    ],
+)
+def test_one_image_on_the_only_node(mebibytes: int, score: int) -> None:
+    node = make_node("n").image("a:1", size=mebibytes * MI)
+    assert Bench(ImageLocality, [node]).scores(make_pod("p").image("a:1")) == {"n": score}
 
 
 def test_an_absurd_size_is_a_full_score_and_no_fault() -> None:

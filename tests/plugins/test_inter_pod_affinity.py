@@ -167,6 +167,28 @@ def test_preferences_that_cancel_out_still_count_as_said() -> None:
     assert bench.scores(both) == {"a": 0, "b": 0, "bare": 0}
 
 
+def test_pods_in_no_domain_count_for_no_node() -> None:
+    pod = make_pod("p").rather_near(1, pod_term("zone", X))
+    bench = bench_of(ZONES, [make_pod(f"r{n}").label(**X).on(n) for n in ("a", "bare")])
+    assert bench.scores(pod) == {"a": 100, "b": 0, "bare": 0}
+
+
+def test_a_waiting_pod_that_only_excludes_namespaces_excludes_none() -> None:
+    """As kube-scheduler has it; a running pod's term does exclude."""
+    elsewhere = pod_term(
+        "zone",
+        X,
+        namespaceSelector={
+            "matchExpressions": [{"key": "env", "operator": "NotIn", "values": ["prod"]}]
+        },
+    )
+    bench = bench_of(ZONES, [make_pod("r", "prod").label(**X).on("a")])
+    assert bench.verdicts(make_pod("p").apart(elsewhere))["a"] == AVOIDED
+    bench = bench_of(ZONES, [make_pod("r").on("a").apart(elsewhere)])
+    assert bench.verdicts(make_pod("p", "prod").label(**X))["a"] == SUCCESS
+    assert bench.verdicts(make_pod("p", "test").label(**X))["a"] == REPELLED
+
+
 def test_labels_of_namespaces_may_change() -> None:
     in_prod = {"namespaceSelector": {"matchLabels": {"env": "prod"}}}
     pod = make_pod("p").apart(pod_term("zone", X, **in_prod))

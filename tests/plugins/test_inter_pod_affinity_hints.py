@@ -69,6 +69,12 @@ CASES: list[tuple[PodBuilder, Event, bool, str]] = [
     ),
     (FRIENDLY, went(other().label(**X)), False, "company leaves"),
     (SERIAL, went(other().label(**X)), True, "now it may be the first of its series"),
+    (
+        SERIAL,
+        relabelled(other().label(**X), other().label(**X, new="n")),
+        False,
+        "the first of the series changes something else",
+    ),
     (PLAIN, came(other().label(**X)), False, "somebody comes to a pod that wants nobody"),
     (SHY, went(other().label(**X)), True, "an avoided pod leaves"),
     (SHY, went(other().label(**Y)), True, "a pod leaves that only the second term avoids"),

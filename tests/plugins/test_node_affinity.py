@@ -105,7 +105,9 @@ def added(required: Json | None = None, preferred: Json | None = None) -> NodeAf
         pod.required(required)
     if preferred:
         pod.preferred(1, preferred)
-    return NodeAffinityArgs(added_affinity=pod.obj()["spec"]["affinity"]["nodeAffinity"])
+    affinity = pod.struct().spec.affinity
+    assert affinity is not None
+    return NodeAffinityArgs(added_affinity=affinity.node_affinity)
 
 
 def test_added_affinity_is_enforced_before_the_pods_own() -> None:

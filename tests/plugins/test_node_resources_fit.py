@@ -17,7 +17,7 @@ from scheduler.config.plugin_args import (
 )
 from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
-from tests.builders import make_node, make_pod, make_worker
+from tests.builders import PodBuilder, make_node, make_pod, make_worker
 from tests.plugins.resource_cases import DEFAULTS, RESOURCES, ClusterCase, NodeCase, clusters
 from tests.plugins.support import Bench
 
@@ -54,6 +54,20 @@ def test_every_verdict(case: ClusterCase) -> None:
         for name, status in bench.verdicts(case.pending()).items()
     }
     assert got == {name: verdict(node, case.asked) for name, node in case.named().items()}
+
+
+@pytest.mark.parametrize(
+    ("pod", "fits"),
+    [
+        pytest.param(make_pod("p").cpu("1").memory("1Gi"), True, id="exactly what is left"),
+        pytest.param(make_pod("p").cpu("1001m"), False, id="a thousandth of a CPU too much"),
+        pytest.param(make_pod("p").memory(2**30 + 1), False, id="a byte too much"),
+    ],
+)
+def test_the_last_room_is_used(pod: PodBuilder, fits: bool) -> None:
+    node = make_node("n").cpu("3").memory("3Gi").pods(2)
+    bench = Bench(NodeResourcesFit, [node], [make_pod("q").cpu("2").memory("2Gi").on("n")])
+    assert bench.verdicts(pod)["n"].ok is fits
 
 
 def used(node: NodeCase, asked: dict[str, int], resource: str) -> int:

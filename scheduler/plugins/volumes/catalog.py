@@ -55,6 +55,8 @@ class Offer(msgspec.Struct, frozen=True):
     size: int
     """In nano-units, exactly."""
     nodes: Alternatives
+    spot: tuple[str, str] | None
+    """The one label and value that decide which nodes can use it, if it is as simple as that."""
 
     @property
     def order(self) -> tuple[int, str]:
@@ -113,7 +115,16 @@ def _offer(volume: PersistentVolume) -> Offer | None:
     except QuantityError as fault:
         log.warning("Volume cannot be used", volume=volume.metadata.name, fault=str(fault))
         return None
-    return Offer(volume, size, reach(affinity.required if affinity else None))
+    nodes = reach(affinity.required if affinity else None)
+    return Offer(volume, size, nodes, _spot(nodes))
+
+
+def _spot(nodes: Alternatives) -> tuple[str, str] | None:
+    if len(nodes) == 1 and len(nodes[0]) == 1:
+        (requirement,) = nodes[0]
+        if requirement.operator == "In" and len(requirement.values) == 1:
+            return requirement.key, next(iter(requirement.values))
+    return None
 
 
 class Room(msgspec.Struct, frozen=True):

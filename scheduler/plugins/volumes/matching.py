@@ -7,11 +7,10 @@ be possible on that row.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.model.csi_migration import migration_of, translated_affinity
 from scheduler.model.quantity import parse, value
@@ -25,7 +24,7 @@ from scheduler.model.storage import (
 )
 from scheduler.model.volumes import NO_PROVISIONER, SELECTED_NODE, class_of, promised_to
 from scheduler.plugins.volumes.catalog import STORAGE, Alternatives, Offer, Offers, Rooms, reach
-from scheduler.plugins.volumes.nodes import NodeFinder
+from scheduler.plugins.volumes.nodes import NodeFinder, Positions
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows
 
@@ -52,11 +51,12 @@ class _Choice(msgspec.Struct, frozen=True):
 
     claim: PersistentVolumeClaim
     offers: Sequence[Offer]
-    picked: NDArray[np.intp]
+    picked: Positions
 
-    def numbers(self) -> dict[str, int]:
-        """The numbers of the offers, by the volumes' names."""
-        return {offer.volume.metadata.name: number for number, offer in enumerate(self.offers)}
+    def ids(self) -> Positions:
+        """What it gets on each row, in a way that can be compared; 0 for nothing new."""
+        # The last is what _NONE points at.
+        return np.array([*map(id, self.offers), 0])[self.picked]
 
 
 class Outlook(msgspec.Struct, frozen=True):
@@ -143,24 +143,53 @@ class Search:
 
     def _match(self, claims: Sequence[PersistentVolumeClaim]) -> list[_Choice]:
         choices: list[_Choice] = []
-        taken: list[tuple[dict[str, int], NDArray[np.intp]]] = []
         for claim in sorted(claims, key=requested):
             offers = self._suitable(claim)
-            picked = np.full(len(self._rows), _NONE)
-            left = len(picked)
-            for number, offer in enumerate(offers):
-                where = self._nodes.positions(offer.nodes)
-                where = where[picked[where] == _NONE]
-                for numbers, earlier in taken:
-                    gone = numbers.get(offer.volume.metadata.name)
-                    where = where if gone is None else where[earlier[where] != gone]
-                picked[where] = number
-                left -= len(where)
-                if not left:
-                    break
-            choices.append(_Choice(claim, offers, picked))
-            taken.append((choices[-1].numbers(), picked))
+            choices.append(_Choice(claim, offers, self._pick(offers, choices)))
         return choices
+
+    def _pick(self, offers: Sequence[Offer], earlier: Sequence[_Choice]) -> Positions:
+        """The first offer for each row that is good there and not given to an earlier claim.
+
+        Offers that are good for the same nodes are alternatives to each other: as many as there are
+        claims will do, and the rest need no look.
+        """
+        depth = len(earlier) + 1
+        spots: dict[str, dict[str, list[int]]] = {}
+        others: dict[Alternatives, list[int]] = {}
+        for number, offer in enumerate(offers):
+            if offer.spot is None:
+                peers = others.setdefault(offer.nodes, [])
+            else:
+                peers = spots.setdefault(offer.spot[0], {}).setdefault(offer.spot[1], [])
+            if len(peers) < depth:
+                peers.append(number)
+        none = len(offers)
+        ids = np.array([*map(id, offers), 0])
+        taken = [choice.ids() for choice in earlier]
+        picked = np.full(len(self._rows), none)
+        for level in range(depth):
+            for found in self._candidates(spots, others, level, none):
+                for given in taken:
+                    found[ids[found] == given] = none
+                np.minimum(picked, found, out=picked)
+        picked[picked == none] = _NONE
+        return picked
+
+    def _candidates(
+        self,
+        spots: Mapping[str, Mapping[str, Sequence[int]]],
+        others: Mapping[Alternatives, Sequence[int]],
+        level: int,
+        none: int,
+    ) -> Iterator[Positions]:
+        """The number of an offer for each row, once for each label and each set of nodes."""
+        for key, values in spots.items():
+            numbers = {value: peers[level] for value, peers in values.items() if len(peers) > level}
+            yield self._nodes.spread(key, numbers, none)
+        for nodes, peers in others.items():
+            if len(peers) > level:
+                yield np.where(self._nodes.mask(nodes), peers[level], none)
 
     def _suitable(self, claim: PersistentVolumeClaim) -> Sequence[Offer]:
         """Offers for a claim, best first; one that is kept for it excludes all others."""
@@ -168,9 +197,8 @@ class Search:
         for offer in self._offers.kept(class_name, claim.metadata.key):
             if promised_to(offer.volume, claim) and _fits(offer, claim, size):
                 return [offer]
-        path = "spec.selector"
         written = claim.spec.selector
-        selector = Selector() if written is None else compile_label_selector(written, path)
+        selector = compile_label_selector(written, "spec.selector") if written else Selector()
         modes = set(claim.spec.access_modes)
         return [
             offer

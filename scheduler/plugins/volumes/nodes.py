@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,10 +16,7 @@ Positions = NDArray[np.intp]
 
 
 class NodeFinder:
-    """Finds rows by the values of a label, without a look at all others.
-
-    A thousand local volumes name a thousand nodes; each is found by a binary search.
-    """
+    """Remembers each answer, and finds rows by the value of a label with a binary search."""
 
     def __init__(self, labels: LabelColumns, rows: Rows) -> None:
         self._labels = labels
@@ -42,6 +41,15 @@ class NodeFinder:
                 known = np.unique(np.concatenate(found)) if found else np.zeros(0, np.intp)
             self._known[alternatives] = known
         return known
+
+    def spread(self, key: str, numbers: Mapping[str, int], default: int) -> Positions:
+        """For each row the number that belongs to the value of its label."""
+        column = self._labels.column(key)
+        by_value = np.full(len(column.values), default)
+        for value, number in numbers.items():
+            if (id_ := column.values.find(value)) is not None:
+                by_value[id_] = number
+        return by_value[column.ids[self._rows]]
 
     def _satisfying(self, requirements: tuple[Requirement, ...]) -> Positions:
         first = next((r for r in requirements if r.operator == "In"), None)

@@ -1,0 +1,106 @@
+"""The scheduler over a list of objects: what people and tools call without any server."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.simulation import InputError, explain, place
+from tests.builders import make_node, make_pod, make_worker
+
+
+def test_explain_judges_and_scores_every_node() -> None:
+    nodes = [make_worker("n1"), make_worker("n2").taint("t"), make_node("n3").cpu("1")]
+    answer = explain([node.obj() for node in nodes], make_pod("p").cpu("2").obj())
+    assert answer["fit"] == ["n1"]
+    assert answer["node"] == "n1"
+    assert answer["message"] == ""
+    assert answer["nodes"]["n1"]["fit"] is True
+    assert answer["nodes"]["n2"] == {
+        "fit": False,
+        "plugin": "TaintToleration",
+        "code": "UnschedulableAndUnresolvable",
+        "reasons": ["node(s) had untolerated taint(s)"],
+    }
+    (score,) = answer["scores"].values()
+    # cpu (4-2)/4 = 50, memory, with the default of 200Mi, (16384-200)/16384 = 98: mean 74
+    assert score["plugins"]["NodeResourcesFit"] == 74
+    assert score["total"] == sum(score["plugins"].values())
+
+
+def test_explain_counts_pods_that_hold_resources() -> None:
+    objects = [
+        make_node("n1").cpu("2").obj(),
+        make_pod("running").cpu("1").on("n1").obj(),
+        make_pod("finished").cpu("2").on("n1").phase("Succeeded").obj(),
+        make_pod("elsewhere").cpu("2").on("n9").obj(),
+    ]
+    assert explain(objects, make_pod("p").cpu("1").obj())["fit"] == ["n1"]
+    answer = explain(objects, make_pod("p").cpu("1500m").obj())
+    assert answer["message"] == "0/1 nodes are available: 1 Insufficient cpu."
+
+
+def test_explain_fills_in_what_the_api_server_would() -> None:
+    bare = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c"}]}}
+    answer = explain([make_worker("n1").obj()], bare)
+    assert answer["pod"] == "default/p"
+    assert answer["node"] == "n1"
+
+
+def test_explain_without_nodes() -> None:
+    answer = explain([], make_pod("p").obj())
+    assert answer["nodes"] == {}
+    assert answer["message"] == "no nodes available to schedule pods"
+
+
+def test_explain_follows_the_configuration() -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {"plugins": {"multiPoint": {"disabled": [{"name": "TaintToleration"}]}}},
+        ],
+    }
+    objects = [make_worker("n1").taint("t").obj()]
+    assert explain(objects, make_pod("p").obj())["fit"] == []
+    assert explain(objects, make_pod("p").obj(), config)["fit"] == ["n1"]
+    assert explain(objects, make_pod("p").obj(), [config])["fit"] == ["n1"]
+
+
+def test_place_schedules_in_queue_order_and_says_why_not() -> None:
+    objects = [
+        make_node("n1").cpu("1").obj(),
+        make_pod("low").cpu("1").obj(),
+        make_pod("high").cpu("1").priority(10).obj(),
+        make_pod("gated").gate("example.com/wait").obj(),
+        make_pod("theirs").scheduler("default-scheduler").obj(),
+        make_pod("running").on("n1").obj(),
+    ]
+    assert place(objects) == [
+        ("default/high", "n1", ""),
+        ("default/low", None, "0/1 nodes are available: 1 Insufficient cpu."),
+        ("default/gated", None, "waiting for scheduling gates: [example.com/wait]"),
+    ]
+
+
+def test_place_takes_pods_without_a_scheduler_name_and_lists() -> None:
+    pod = make_pod("p").obj()
+    del pod["spec"]["schedulerName"]
+    everything = {
+        "kind": "List",
+        "items": [{"kind": "NodeList", "items": [make_worker("n").obj()]}],
+    }
+    assert place([everything, pod]) == [("default/p", "n", "")]
+
+
+def test_place_ignores_kinds_that_no_scheduler_looks_at() -> None:
+    config_map = {"kind": "ConfigMap", "metadata": {"name": "x"}}
+    assert place([config_map, {"metadata": {}}]) == []
+
+
+def test_an_object_that_cannot_be_read_is_named_with_its_field() -> None:
+    broken = make_pod("p").obj()
+    broken["spec"]["priority"] = "high"
+    with pytest.raises(InputError, match=r"Pod p: .*spec\.priority"):
+        place([broken])
+    with pytest.raises(InputError, match=r"Pod p: .*spec\.priority"):
+        explain([], broken)
