@@ -1,5 +1,6 @@
 """One control plane for the whole run; a namespace, nodes and schedulers for each test."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 
 from e2e.harness.client import ApiClient, api_client
 from e2e.harness.cluster import ControlPlane
+from e2e.harness.rights import denials
 from e2e.harness.scheduler import LEASE, SchedulerProcess, service_account_kubeconfig
 from e2e.harness.workspace import Workspace, workspace
 
@@ -32,17 +34,24 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[ApiClient]:
 @pytest.fixture
 async def space(api: ApiClient, request: pytest.FixtureRequest) -> AsyncIterator[Workspace]:
     """The namespace and nodes of this test, gone from the cluster when it ends."""
-    name = request.node.name.removeprefix("test_").replace("_", "-")[:40].strip("-")
+    name = re.sub("[^a-z0-9]+", "-", request.node.name.removeprefix("test_"))[:40].strip("-")
     async with workspace(api, name) as fresh:
         yield fresh
 
 
 @pytest.fixture
-async def kubeconfig(control_plane: ControlPlane, api: ApiClient) -> Path:
-    """The kubeconfig of the scheduler's own service account; no replica holds the lease."""
+async def kubeconfig(control_plane: ControlPlane, api: ApiClient) -> AsyncIterator[Path]:
+    """The kubeconfig of the scheduler's own service account; no replica holds the lease.
+
+    Nobody else here has limited rights, so at the end nothing may have been denied to anybody.
+    """
     path = await service_account_kubeconfig(control_plane, api)
     await api.delete(LEASE)
-    return path
+    before, restarts = await denials(api), control_plane.restarts
+    yield path
+    # An API server that has just started denies everything until it has read the roles.
+    if control_plane.restarts == restarts:
+        assert await denials(api) == before, "the scheduler tried what it has no right to"
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from collections import Counter
 
 from e2e.conftest import Launch
 from e2e.harness.election import NO_ELECTION
-from e2e.harness.objects import deployment, is_bound
+from e2e.harness.objects import deployment, is_running
 from e2e.harness.workspace import Workspace
 
 
@@ -14,8 +14,6 @@ async def test_deployment_of_300_pods_fills_50_nodes(space: Workspace, launch: L
     # Six pods of 500m are all that a node of 3 CPUs can take, so every node must get exactly six.
     await space.api.create(space.deployments, deployment("web", replicas=300, cpu="500m"))
 
-    pods = await space.wait_for_pods(
-        300, lambda pod: is_bound(pod) and pod["status"]["phase"] == "Running", timeout=120
-    )
+    pods = await space.wait_for_pods(300, is_running, timeout=120)
 
     assert Counter(pod["spec"]["nodeName"] for pod in pods) == dict.fromkeys(nodes, 6)

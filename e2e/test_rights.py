@@ -7,6 +7,7 @@ from e2e.harness.scheduler import NAMESPACE, SERVICE_ACCOUNT
 
 BINDING = {"resource": "pods", "subresource": "binding"}
 STATUS = {"resource": "pods", "subresource": "status"}
+VOLUMES = {"resource": "persistentvolumes"}
 LEASES = {"namespace": NAMESPACE, "group": "coordination.k8s.io", "resource": "leases"}
 
 
@@ -21,7 +22,10 @@ LEASES = {"namespace": NAMESPACE, "group": "coordination.k8s.io", "resource": "l
         pytest.param(
             {"verb": "update", "name": "other", **LEASES}, False, id="leaves other leases"
         ),
-        pytest.param({"verb": "delete", "resource": "pods"}, False, id="deletes no pods"),
+        pytest.param({"verb": "delete", "resource": "pods"}, True, id="evicts pods"),
+        pytest.param({"verb": "create", "resource": "pods"}, False, id="makes no pods"),
+        pytest.param({"verb": "patch", **VOLUMES}, True, id="binds volumes"),
+        pytest.param({"verb": "delete", **VOLUMES}, False, id="spares volumes"),
         pytest.param({"verb": "patch", "resource": "nodes"}, False, id="changes no nodes"),
         pytest.param({"verb": "list", "resource": "secrets"}, False, id="reads no secrets"),
     ],

@@ -2,12 +2,8 @@
 
 from e2e.conftest import Launch
 from e2e.harness.election import NO_ELECTION
-from e2e.harness.objects import Json, condition, is_bound, pod
+from e2e.harness.objects import condition, is_bound, is_rejected, pod
 from e2e.harness.workspace import Workspace
-
-
-def rejected(pod: Json) -> bool:
-    return condition(pod, "PodScheduled").get("reason") == "Unschedulable"
 
 
 async def test_impossible_pod_is_explained_then_bound_when_a_node_fits(
@@ -17,7 +13,7 @@ async def test_impossible_pod_is_explained_then_bound_when_a_node_fits(
     launch(*NO_ELECTION)
     await space.create_pods([pod("huge", cpu="64")])
 
-    told = condition(await space.wait_for_pod("huge", rejected), "PodScheduled")
+    told = condition(await space.wait_for_pod("huge", is_rejected), "PodScheduled")
     assert told["status"] == "False"
     assert told["message"].startswith("0/3 nodes are available: 3 Insufficient cpu.")
 
@@ -46,7 +42,7 @@ async def test_reasons_of_different_nodes_are_counted_and_sorted(
     launch(*NO_ELECTION)
     await space.create_pods([pod("huge", cpu="64", memory="1Ti")])
 
-    told = condition(await space.wait_for_pod("huge", rejected), "PodScheduled")
+    told = condition(await space.wait_for_pod("huge", is_rejected), "PodScheduled")
 
     assert told["message"].startswith(
         "0/5 nodes are available: 1 node(s) had untolerated taint(s), 1 node(s) were unschedulable,"
@@ -62,7 +58,7 @@ async def test_pod_waiting_for_room_is_bound_when_another_leaves(
     await space.create_pods([pod("first", cpu="800m")])
     await space.wait_for_pod("first", is_bound)
     await space.create_pods([pod("second", cpu="800m")])
-    await space.wait_for_pod("second", rejected)
+    await space.wait_for_pod("second", is_rejected)
 
     await space.api.delete(f"{space.pods}/first")
 

@@ -35,6 +35,8 @@ class ControlPlane:
         self._running: dict[str, Process] = {}
         self._etcd_url = ""
         self.url = ""
+        self.restarts = 0
+        """How often the API server was started again."""
 
     def __enter__(self) -> Self:
         try:
@@ -76,6 +78,7 @@ class ControlPlane:
 
         Blocks until it is ready, which takes some seconds.
         """
+        self.restarts += 1
         self._running["kube-apiserver"].kill()
         port = int(self.url.rpartition(":")[2])
         self._running["kube-apiserver"] = self._start_apiserver(port)

@@ -62,6 +62,17 @@ def template(app: str, cpu: str = "100m", memory: str = "64Mi", **spec: Any) -> 
     return {"metadata": {"labels": {"app": app}}, "spec": _pod_spec(cpu, memory) | spec}
 
 
+def priority_class(name: str, value: int, policy: str = "PreemptLowerPriority") -> Json:
+    """A class of pods of that priority, which may preempt others unless ``policy`` is Never."""
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "preemptionPolicy": policy,
+    }
+
+
 def is_bound(pod: Json) -> bool:
     """Whether some scheduler has given the pod a node."""
     return bool(pod["spec"].get("nodeName"))
