@@ -138,7 +138,7 @@ class Daemon:
                     task.cancel()
         finally:
             self._writer.stop()
-            await self.core.bindings.stop()
+            await self._stop_work()
             pauses.stop()
             if self.server is not None:
                 await self.server.stop()
@@ -165,9 +165,10 @@ class Daemon:
         """Write nothing from this instant: another replica may lead already."""
         self._writer.stop()
         self.core.bindings.cancel()
+        self.core.background.cancel()
 
     async def _wind_down(self) -> None:
-        """Let bindings that are under way end, within reason, and send the last events."""
+        """Let bindings and evictions under way end, within reason, and send the last events."""
         if not self._leading.is_set():
             return
         log.info("Stopping", bindings=len(self.core.bindings))
@@ -175,10 +176,16 @@ class Daemon:
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 await self.core.bindings.idle()
+                await self.core.background.idle()
         except TimeoutError:
             log.warning("Bindings are still under way", bindings=len(self.core.bindings))
-        await self.core.bindings.stop()
+        await self._stop_work()
         await self._outlet.flush(STOP_SECONDS / 5)
+
+    async def _stop_work(self) -> None:
+        """After this nothing writes any more, except for reports."""
+        await self.core.bindings.stop()
+        await self.core.background.stop()
 
     # Parts
 

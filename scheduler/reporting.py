@@ -111,10 +111,13 @@ class ClusterOutlet:
         recorder.record(regarding, type_, reason, action, note)
 
     def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
-        """Queue the condition, unless the pod says so already."""
+        """Queue the condition, unless the pod says so already and nothing else is on its way."""
         current = pod.pod.condition("PodScheduled")
         said = current and (current.status, current.reason, current.message)
-        if said != ("False", reason, message) and (report := self._report(pod)):
+        unsaid = pod.uid in self._reports or pod.uid in self._writing
+        if said == ("False", reason, message) and not unsaid:
+            return
+        if report := self._report(pod):
             report.condition = (reason, message)
 
     def nominate(self, pod: PodInfo, node: str) -> None:

@@ -104,6 +104,9 @@ def _node_term(path: str, term: NodeSelectorTerm) -> Iterator[Problem]:
     for fault in node_term_faults(term, path):
         where, _, message = fault.partition(": ")
         yield Problem(where, message)
+    for i, requirement in enumerate(term.match_expressions):
+        if requirement.key:
+            yield from _qualified_name(f"{path}.matchExpressions[{i}].key", requirement.key)
 
 
 def _pod_topology_spread(path: str, args: PodTopologySpreadArgs) -> Iterator[Problem]:

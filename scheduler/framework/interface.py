@@ -63,7 +63,7 @@ class PreEnqueuePlugin(Protocol):
         """Let the pod be tried, or hold it until an event this plugin hints at.
 
         Called on every move towards the active queue: must be light. Anything but Success gates
-        the pod; the first plugin that gates it is asked first the next time.
+        the pod, and the first plugin that does so is the one whose hints may let it go.
         """
         ...
 

@@ -140,7 +140,7 @@ class EventRecorder:
 
     async def flush(self, timeout: float) -> bool:
         """Send all that is outstanding, final counts included; False if `timeout` cut it short."""
-        for series in self._series.values():
+        for series in list(self._series.values()):  # one that cannot be queued is dropped
             self._finish(series)
         try:
             async with asyncio.timeout(timeout):
@@ -185,6 +185,10 @@ class EventRecorder:
             series.queued = False
             try:
                 await self._write(series)
+            except Exception as fault:
+                # An event is never worth the process.
+                log.error("Event could not be sent", exc=fault)
+                self._drop(series, str(fault))
             finally:
                 self._queue.task_done()
 

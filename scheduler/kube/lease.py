@@ -28,7 +28,7 @@ from typing import Any
 import msgspec
 
 from scheduler.kube.client import KubeClient
-from scheduler.kube.errors import Conflict, KubeError, NotFound
+from scheduler.kube.errors import Ambiguous, Conflict, KubeError, NotFound
 from scheduler.kube.timestamps import micro_time, utc_now
 from scheduler.model.objects import Lease, from_dict
 from scheduler.observe.logs import get_logger
@@ -221,10 +221,16 @@ class LeaderElector:
         # Half the deadline for one call leaves time for another try after a lost one.
         timeout = min(self._renew_deadline / 2, max(0.001, deadline - self._clock()))
         answer = await self._client.request(method, path, body=body, timeout=timeout)
-        return msgspec.json.decode(answer, type=dict[str, Any])
+        try:
+            return msgspec.json.decode(answer, type=dict[str, Any])
+        except msgspec.DecodeError as error:
+            raise Ambiguous(f"{method} {path}: the answer is no lease: {error}") from error
 
     def _observe(self, document: dict[str, Any]) -> None:
-        lease = from_dict(document, Lease)
+        try:
+            lease = from_dict(document, Lease)
+        except msgspec.ValidationError as error:
+            raise Ambiguous(f"the lease cannot be read: {error}") from error
         if lease.spec != self._seen.spec:
             self._seen_at = self._clock()
         self._document, self._seen = document, lease

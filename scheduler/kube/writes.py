@@ -132,8 +132,8 @@ class ApiWriter:
         KubeError.
         """
         path = pod_path(namespace, name)
-        budget = self._budget()
         async with self._permitted(), self._slots:
+            budget = self._budget()
             while True:
                 guards = {"uid": uid, "resourceVersion": waiting_at}
                 metadata = {field: value for field, value in guards.items() if value}
@@ -143,7 +143,7 @@ class ApiWriter:
                     return
                 except KubeError as error:
                     trouble = error
-                if isinstance(trouble, Conflict) and waiting_at:
+                if isinstance(trouble, Conflict) and waiting_at and budget.spend():
                     pod = await self._read(path)
                     if pod.spec.node_name:
                         return
@@ -255,12 +255,16 @@ class _Budget:
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
 
+    def spend(self) -> bool:
+        """Use up one try; False if that was the last."""
+        self.attempts -= 1
+        return self.attempts > 0
+
     async def allows_retry(self, error: KubeError) -> bool:
         """Wait for the next try, at least as long as the server asked; False: give up."""
-        self.attempts -= 1
         asked = error.retry_after if isinstance(error, ApiError) else None
         delay = max(self.backoff.next(), asked or 0.0)
-        if not error.retriable or self.attempts <= 0 or self.clock() + delay >= self.deadline:
+        if not self.spend() or not error.retriable or self.clock() + delay >= self.deadline:
             return False
         await self.sleep(delay)
         return True

@@ -21,6 +21,7 @@ from scheduler.model.resources import (
     Amounts,
     nonzero_requests,
     pod_requests,
+    sizes_reported,
 )
 from scheduler.model.selectors import (
     NodeMatcher,
@@ -69,24 +70,37 @@ class PodInfo:
         return bound
 
     def renewed(self, pod: Pod) -> PodInfo:
-        """A new version of the pod; most updates only touch status, and keep what was derived."""
-        old, new = self.pod.status, pod.status
+        """A new version of the pod; most updates only bind it or touch status.
+
+        What was derived is shared, except for what the kubelet's word on sizes may change.
+        """
+        node_name = pod.spec.node_name
         same = (
-            pod.spec == self.pod.spec
-            and pod.metadata.uid == self.pod.metadata.uid
+            pod.metadata.uid == self.pod.metadata.uid
             and pod.metadata.labels == self.pod.metadata.labels
-            and new.container_statuses == old.container_statuses
-            and new.init_container_statuses == old.init_container_statuses
-            and new.resources == old.resources
-            and new.allocated_resources == old.allocated_resources
-            and new.conditions == old.conditions
+            and pod.spec == msgspec.structs.replace(self.pod.spec, node_name=node_name)
         )
         if not same:
             return PodInfo(pod)
-        renewed = copy.copy(self)
+        renewed = self.bound_to(node_name)
         renewed.pod = pod
-        renewed.node_name = pod.spec.node_name
+        if sizes_reported(pod) != sizes_reported(self.pod):
+            for derived in ("requests", "nonzero"):
+                renewed.__dict__.pop(derived, None)
         return renewed
+
+    def counts_like(self, other: PodInfo) -> bool:
+        """Whether both take and mean the same on a node: only what nobody counts differs."""
+        return (
+            self.node_name == other.node_name
+            and self.pod.deleting == other.pod.deleting
+            and self.pod.metadata.labels == other.pod.metadata.labels
+            and self.requests == other.requests
+            and self.nonzero == other.nonzero
+            and self.host_ports == other.host_ports
+            and self.volumes == other.volumes
+            and self.affinity == other.affinity
+        )
 
     @cached_property
     def requests(self) -> Amounts:

@@ -93,6 +93,18 @@ def pod_requests(
     return _in_units(_total(pod, use_status, pod_level, defaults or {}))
 
 
+def sizes_reported(pod: Pod) -> tuple[object, ...]:
+    """All that ``use_status`` reads of a pod's status."""
+    status = pod.status
+    return (
+        status.container_statuses,
+        status.init_container_statuses,
+        status.resources,
+        status.allocated_resources,
+        pod.condition("PodResizePending"),
+    )
+
+
 def nonzero_requests(pod: Pod) -> tuple[int, int]:
     """Milli-CPUs and bytes of memory that scoring books for a pod on its node."""
     defaults = dict(DEFAULT_REQUESTS)

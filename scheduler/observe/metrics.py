@@ -133,9 +133,6 @@ class Metrics:
             "Victims selected by a preemption.",
             buckets=exponential_buckets(1, 2, 7),
         )
-        self.bindings_in_flight = self._gauge(
-            "equipoise_bindings_in_flight", "Pods between reservation and the end of binding."
-        )
 
     def _add_queue_and_cache(self) -> None:
         self.pending_pods = self._gauge(
@@ -187,12 +184,6 @@ class Metrics:
             ("extension_point", "status", "profile"),
             buckets=EXTENSION_POINT_BUCKETS,
         )
-        self.plugin_execution_duration = self._histogram(
-            "scheduler_plugin_execution_duration_seconds",
-            "Time of one plugin at one extension point, in seconds; sampled.",
-            ("plugin", "extension_point", "status"),
-            buckets=PLUGIN_BUCKETS,
-        )
         self.plugin_evaluations = self._counter(
             "scheduler_plugin_evaluation_total",
             "Attempts in which a plugin took part, in PreFilter, Filter, PreScore and Score.",
@@ -211,7 +202,8 @@ class Metrics:
         )
         self.goroutines = self._gauge(
             "scheduler_goroutines",
-            "Concurrent tasks by the work they do, such as binding.",
+            "Concurrent tasks by the work they do: 'binding' takes a pod from its reservation to "
+            "the end of its binding.",
             ("operation",),
         )
 

@@ -23,15 +23,23 @@ class Background:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
+    def __len__(self) -> int:
+        """How many coroutines are under way."""
+        return len(self._tasks)
+
     async def idle(self) -> None:
         """Return when nothing is under way."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
-    async def stop(self) -> None:
+    def cancel(self) -> None:
         """Cancel everything."""
         for task in self._tasks:
             task.cancel()
+
+    async def stop(self) -> None:
+        """Cancel everything and wait for its end."""
+        self.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _ended(self, task: asyncio.Task[None]) -> None:

@@ -1,6 +1,8 @@
 """The slow half: one task per pod waits for permission, prepares, binds and reports.
 
-Up to ``limit`` tasks run at once; the cycle waits for room before it takes the next pod.
+Up to ``limit`` pods are bound at once, and the cycle waits for room before it takes the next pod.
+Those that still wait for permission or for their volumes may do so for minutes, so they do not
+stand in the way of others; only their number has a bound, ``waiting_limit``.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from scheduler.queueing.scheduling_queue import SchedulingQueue
 log = get_logger(__name__)
 
 DEFAULT_LIMIT = 1024
+DEFAULT_WAITING_LIMIT = 16_384
 
 
 class Bindings:
@@ -37,6 +40,7 @@ class Bindings:
         decisions: Decisions,
         *,
         limit: int = DEFAULT_LIMIT,
+        waiting_limit: int = DEFAULT_WAITING_LIMIT,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._queue = queue
@@ -45,8 +49,11 @@ class Bindings:
         self._metrics = metrics
         self._decisions = decisions
         self._limit = limit
+        self._waiting_limit = waiting_limit
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        self._waiting = 0
+        self._running = metrics.goroutines.labels("binding")
         self._changed = asyncio.Event()
         self._attempts = Children(metrics.schedule_attempts)
         self._durations = Children(metrics.scheduling_attempt_duration)
@@ -59,17 +66,18 @@ class Bindings:
     @property
     def full(self) -> bool:
         """Whether no more tasks may be started now."""
-        return len(self._tasks) >= self._limit
+        binding = len(self._tasks) - self._waiting
+        return binding >= self._limit or self._waiting >= self._waiting_limit
 
     async def room(self) -> None:
         """Return when another binding may be started."""
         while self.full:
-            await self._next_end()
+            await self._next_change()
 
     async def idle(self) -> None:
         """Return when no binding is under way."""
         while self._tasks:
-            await self._next_end()
+            await self._next_change()
 
     def cancel(self) -> None:
         """Cancel what is under way; those pods' fate is for the next leader's watch to tell."""
@@ -86,14 +94,14 @@ class Bindings:
         task = asyncio.create_task(self._run(attempt), name=f"bind {attempt.cycle.pod.key}")
         self._tasks.add(task)
         task.add_done_callback(self._ended)
-        self._metrics.bindings_in_flight.inc()
+        self._running.inc()
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._metrics.bindings_in_flight.dec()
+        self._running.dec()
         self._changed.set()
 
-    async def _next_end(self) -> None:
+    async def _next_change(self) -> None:
         self._changed.clear()
         await self._changed.wait()
 
@@ -112,14 +120,22 @@ class Bindings:
             self._failures.refused(attempt, status)
 
     async def _bind(self, attempt: Attempt) -> Status:
-        framework, cycle, node = attempt.framework, attempt.cycle, attempt.node
-        status = await framework.wait_on_permit(cycle)
+        status = await self._ready(attempt)
         if not status.ok:
             return status
-        status = await framework.run_pre_bind(cycle, node)
-        if not status.ok:
-            return status
-        return await framework.run_bind(cycle, node)
+        return await attempt.framework.run_bind(attempt.cycle, attempt.node)
+
+    async def _ready(self, attempt: Attempt) -> Status:
+        """Wait for permission, and have the node prepared."""
+        self._waiting += 1
+        self._changed.set()
+        try:
+            status = await attempt.framework.wait_on_permit(attempt.cycle)
+            if not status.ok:
+                return status
+            return await attempt.framework.run_pre_bind(attempt.cycle, attempt.node)
+        finally:
+            self._waiting -= 1
 
     def _finish(self, attempt: Attempt) -> None:
         pod, queued, node = attempt.cycle.pod, attempt.queued, attempt.node

@@ -12,12 +12,19 @@ from functools import partial
 from typing import Any
 
 from scheduler.framework.runtime import Framework
-from scheduler.model.events import ASSIGNED_POD, Action, Event, node_update, pod_update
+from scheduler.model.events import (
+    ASSIGNED_POD,
+    UNSCHEDULED_POD,
+    Action,
+    Event,
+    node_update,
+    pod_update,
+)
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
-from scheduler.observe.metrics import Metrics
+from scheduler.observe.metrics import Children, Metrics
 from scheduler.pipeline.nomination import follow, withdraw
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
@@ -25,6 +32,9 @@ from scheduler.state.cache import ClusterState
 log = get_logger(__name__)
 
 EVICTED = "removed while it waited for permission"
+
+_Applier = Callable[[Any, Any], Event | None]
+"""Applies the old and the new version of an object; answers what happened, if anything did."""
 
 
 class Ingest:
@@ -40,47 +50,52 @@ class Ingest:
         self._state = state
         self._queue = queue
         self._frameworks = frameworks
-        self._metrics = metrics
+        self._durations = Children(metrics.event_handling_duration)
+        self._sizes = Children(metrics.cache_size)
 
     def handler(self, kind: str) -> Callable[[Sequence[Any]], None]:
         """The function that takes changes of a kind, each with its ``old`` and ``new`` version.
 
         Without an old version the object came, without a new one it went.
         """
-        appliers: dict[str, Callable[[Any, Any], None]] = {"Pod": self._pod, "Node": self._node}
+        appliers: dict[str, _Applier] = {"Pod": self._pod, "Node": self._node}
         apply = appliers.get(kind) or partial(self._other, kind)
 
         def handle(changes: Sequence[Any]) -> None:
-            started = time.perf_counter()
             for change in changes:
                 try:
-                    apply(change.old, change.new)
+                    self._timed(apply, change)
                 except Exception as fault:
                     key = (change.new or change.old).metadata.key
                     log.error("Event could not be applied", exc=fault, kind=kind, object=key)
-            elapsed = time.perf_counter() - started
-            self._metrics.event_handling_duration.labels(kind).observe(elapsed)
-            self._metrics.cache_size.labels("nodes").set(self._state.node_count)
-            self._metrics.cache_size.labels("pods").set(self._state.pod_count)
-            self._metrics.cache_size.labels("assumed_pods").set(self._state.assumed_count)
+            self._sizes["nodes",].set(self._state.node_count)
+            self._sizes["pods",].set(self._state.pod_count)
+            self._sizes["assumed_pods",].set(self._state.assumed_count)
 
         return handle
 
+    def _timed(self, apply: _Applier, change: Any) -> None:
+        started = time.perf_counter()
+        event = apply(change.old, change.new)
+        if event is not None:
+            self._durations[event.label,].observe(time.perf_counter() - started)
+
     # Pods
 
-    def _pod(self, old: Pod | None, new: Pod | None) -> None:
-        if new is not None and old is not None and old == new:
-            return
+    def _pod(self, old: Pod | None, new: Pod | None) -> Event | None:
+        if old == new:
+            return None
         was = self._info(old)
         now = _renewed(was, new)
         if now is not None and _placed(now):
-            self._placed(was, now)
-        elif was is not None and _placed(was):
-            self._vacated(was)
-        elif now is not None and self._ours(now):
-            self._waiting(was, now)
-        elif was is not None and self._ours(was):
-            self._gone(was)
+            return self._placed(was, now)
+        if was is not None and _placed(was):
+            return self._vacated(was)
+        if now is not None and self._ours(now):
+            return self._waiting(was, now)
+        if was is not None and self._ours(was):
+            return self._gone(was)
+        return None
 
     def _info(self, pod: Pod | None) -> PodInfo | None:
         if pod is None:
@@ -88,7 +103,7 @@ class Ingest:
         known = self._state.pod(pod.metadata.uid)
         return known if known is not None and known.pod is pod else PodInfo(pod)
 
-    def _placed(self, was: PodInfo | None, now: PodInfo) -> None:
+    def _placed(self, was: PodInfo | None, now: PodInfo) -> Event:
         """The pod is on a node: confirm what we assumed, or learn what others did."""
         self._state.set_pod(now)
         self._state.nominations.remove(now.uid)
@@ -101,18 +116,19 @@ class Ingest:
             action = Action.ADD
             if was is not None and self._ours(was):
                 self._queue.delete(was)
-        self._queue.on_event(Event(ASSIGNED_POD, action, was, now))
+        return self._tell(Event(ASSIGNED_POD, action, was, now))
 
-    def _vacated(self, was: PodInfo) -> None:
+    def _vacated(self, was: PodInfo) -> Event:
         """The pod is gone or finished: what it held is free."""
         self._state.remove_pod(was.uid)
-        self._queue.on_event(Event(ASSIGNED_POD, Action.DELETE, was))
+        return self._tell(Event(ASSIGNED_POD, Action.DELETE, was))
 
-    def _waiting(self, was: PodInfo | None, now: PodInfo) -> None:
+    def _waiting(self, was: PodInfo | None, now: PodInfo) -> Event:
+        event = Event(UNSCHEDULED_POD, Action.ADD if was is None else Action.UPDATE, was, now)
         if self._state.assumed(now.uid):
             # We have chosen its node already; should the binding fail, this version comes back.
             self._queue.update_in_flight(now)
-            return
+            return event
         if was is None:
             self._queue.add(now)
         else:
@@ -120,8 +136,9 @@ class Ingest:
                 withdraw(self._state, self._queue, was)
             self._queue.update(was, now)
         follow(self._state, self._queue, was, now)
+        return event
 
-    def _gone(self, was: PodInfo) -> None:
+    def _gone(self, was: PodInfo) -> Event:
         """A pod of ours was deleted before it got a node."""
         self._queue.delete(was)
         withdraw(self._state, self._queue, was)
@@ -129,7 +146,8 @@ class Ingest:
         if waiting := framework.waiting.get(was.uid):
             waiting.reject("", EVICTED)
         elif (assumed := self._state.pod(was.uid)) and self._state.forget(was.uid):
-            self._queue.on_event(Event(ASSIGNED_POD, Action.DELETE, assumed))
+            self._tell(Event(ASSIGNED_POD, Action.DELETE, assumed))
+        return Event(UNSCHEDULED_POD, Action.DELETE, was)
 
     def _ours(self, info: PodInfo) -> bool:
         spec = info.pod.spec
@@ -141,27 +159,31 @@ class Ingest:
 
     # Nodes
 
-    def _node(self, old: Node | None, new: Node | None) -> None:
+    def _node(self, old: Node | None, new: Node | None) -> Event | None:
         if new is None:
-            if old is not None:
-                self._state.remove_node(old.name)
-                self._queue.on_event(Event("Node", Action.DELETE, old))
-            return
-        action = Action.ADD if old is None else node_update(old, new)
-        if old is not None and old == new:
-            return
+            if old is None:
+                return None
+            self._state.remove_node(old.name)
+            return self._tell(Event("Node", Action.DELETE, old))
+        if old == new:
+            return None
         self._state.set_node(new)
-        if action is not None:
-            self._queue.on_event(Event("Node", action, old, new))
+        action = Action.ADD if old is None else node_update(old, new)
+        return self._tell(Event("Node", action, old, new)) if action is not None else None
 
     # Everything else is only of interest to plugins.
 
-    def _other(self, kind: str, old: Any, new: Any) -> None:
+    def _other(self, kind: str, old: Any, new: Any) -> Event | None:
         if old == new:
-            return
+            return None
         self._state.set_object(kind, (new or old).metadata.key, new)
         action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
-        self._queue.on_event(Event(kind, action, old, new))
+        return self._tell(Event(kind, action, old, new))
+
+    def _tell(self, event: Event) -> Event:
+        """Wake whom the event may have cured; the state knows of it already."""
+        self._queue.on_event(event)
+        return event
 
 
 def _placed(info: PodInfo) -> bool:

@@ -24,7 +24,8 @@ class Placement(msgspec.Struct, frozen=True):
     """A node for a pod, and how it came out on top."""
 
     node: str
-    score: int
+    score: int | None
+    """None if the node was promised and taken without comparison."""
     feasible: int
     evaluated: int
 
@@ -44,7 +45,7 @@ def place(framework: Framework, cycle: Cycle, seed: int) -> Placement | Diagnosi
         return _rejected(prepared, cycle)
     promised = promised_row(cycle)
     if promised is not None and not filter_rows(framework, cycle, np.array([promised])).any():
-        return Placement(node=cycle.state.name(promised), score=0, feasible=1, evaluated=1)
+        return Placement(node=cycle.state.name(promised), score=None, feasible=1, evaluated=1)
     diagnosis = _judge_nodes(framework, cycle, prepared)
     feasible = diagnosis.rows[diagnosis.codes == 0]
     if not len(feasible):

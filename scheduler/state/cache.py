@@ -66,8 +66,6 @@ class ClusterState:
         self.nominations = Nominations()
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.index = PodIndex(self.namespaces, self.columns.capacity)
-        self.version = 0
-        """Grows with every change of a node or a booking."""
         self._rows: dict[str, int] = {}
         self._free: list[int] = list(range(self.columns.capacity - 1, -1, -1))
         self._live_rows: Rows | None = None
@@ -158,7 +156,6 @@ class ClusterState:
         row = self._rows.pop(name, None)
         if row is None:
             return
-        self.version += 1
         for info in self._by_node.get(name, {}).values():
             self._account(row, info, -1)
         self.images.set(row, self.columns.nodes[row], None)
@@ -183,7 +180,6 @@ class ClusterState:
         return row
 
     def _fill(self, row: int, node: Node) -> None:
-        self.version += 1
         columns = self.columns
         self.images.set(row, columns.nodes[row], node)
         columns.nodes[row] = node
@@ -198,9 +194,24 @@ class ClusterState:
         columns.pod_limit[row] = allocatable.pop(PODS, 0)
         columns.allocatable[:, row] = 0
         for resource, amount in allocatable.items():
-            index = columns.resource(resource)
+            index = self._resource(resource)
             # One below the cap: a request at the cap fits nowhere.
             columns.allocatable[index, row] = min(amount, MAX_AMOUNT - 1)
+
+    def _resource(self, name: str) -> int:
+        """The index of a resource that a node offers.
+
+        Only such resources have columns: pods may ask for any number of things that do not exist.
+        What pods that are here already ask for counts from the first offer on.
+        """
+        index = self.columns.resources.find(name)
+        if index is None:
+            index = self.columns.add_resource(name)
+            for info in self._pods.values():
+                row = self._rows.get(info.node_name)
+                if row is not None:
+                    self.columns.requested[index, row] += info.requests.get(name, 0)
+        return index
 
     # Other objects
 
@@ -237,6 +248,11 @@ class ClusterState:
 
     def set_pod(self, info: PodInfo) -> None:
         """Take over a bound pod from the watch: confirm, add, update or move it."""
+        known = self._pods.get(info.uid)
+        if known is not None and known.counts_like(info):
+            self._pods[info.uid] = self._by_node[info.node_name][info.uid] = info
+            self._assumed.pop(info.uid, None)
+            return
         self.unbook(info.uid)
         self.book(info, PodState.ADDED)
 
@@ -272,14 +288,13 @@ class ClusterState:
     def _account(self, row: int, info: PodInfo, sign: int) -> None:
         columns = self.columns
         for resource, amount in info.requests.items():
-            if amount:
-                index = columns.resource(resource)  # may replace the array, so it comes first
+            index = columns.resources.find(resource)
+            if index is not None:
                 columns.requested[index, row] += sign * amount
         cpu, memory = info.nonzero
         columns.nonzero[0, row] += sign * cpu
         columns.nonzero[1, row] += sign * memory
         columns.pod_count[row] += sign
-        self.version += 1
         (self.index.add if sign > 0 else self.index.remove)(row, info)
         if info.host_ports:
             (self.ports.add if sign > 0 else self.ports.remove)(row, info.host_ports)

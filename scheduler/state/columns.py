@@ -70,14 +70,12 @@ class NodeColumns:
         self.name_hash = _wider(self.name_hash, extra)
         self.labels.clear()
 
-    def resource(self, name: str) -> int:
-        """The index of a resource, with a column of zeros if it is new."""
-        index = self.resources.intern(name)
-        if index == len(self.allocatable):
-            row = np.zeros((1, self.capacity), np.int64)
-            self.allocatable = np.concatenate((self.allocatable, row))
-            self.requested = np.concatenate((self.requested, row))
-        return index
+    def add_resource(self, name: str) -> int:
+        """The index of a new resource, with columns of zeros."""
+        zeros = np.zeros((1, self.capacity), np.int64)
+        self.allocatable = np.concatenate((self.allocatable, zeros))
+        self.requested = np.concatenate((self.requested, zeros))
+        return self.resources.intern(name)
 
     def set_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
         """Take over a node's taints; its ``nodes`` entry must be set already.

@@ -163,7 +163,7 @@ async def test_slow_bindings_are_bounded_and_all_end(cluster: Cluster) -> None:
                 await held.reached()
             await eventually(lambda: core.bindings.full, "as many bindings as may be")
             most = len(core.bindings)
-            assert most == replica.sample("equipoise_bindings_in_flight")
+            assert most == replica.sample("scheduler_goroutines", operation="binding")
             assert most < len(names)
             with pytest.raises(TimeoutError):  # a seventeenth request would arrive at once
                 async with asyncio.timeout(0.2):

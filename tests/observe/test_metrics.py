@@ -94,7 +94,6 @@ OURS = [
     Row("watch_restarts", "equipoise_watch_restarts_total", Counter, ("kind", "reason")),
     Row("events_dropped", "equipoise_events_dropped_total", Counter),
     Row("plugin_errors", "equipoise_plugin_errors_total", Counter, ("plugin", "extension_point")),
-    Row("bindings_in_flight", "equipoise_bindings_in_flight", Gauge),
     Row("cache_mismatches", "equipoise_cache_mismatches_total", Counter),
 ]
 
