@@ -215,7 +215,23 @@ async def test_lower_pods_that_were_promised_the_node_lose_it() -> None:
     mid = vip("mid", 4, 50)
     assert await arena.preempt(make_box("n"), low("a", 4), mid) == "n"
     assert await arena.preempt(vip()) == "n"
-    assert arena.outlet.promises == [("mid", "n"), ("vip", "n"), ("mid", "")]
+    assert arena.outlet.promises == [("mid", "n"), ("mid", ""), ("vip", "n")]
+
+
+async def test_equals_that_share_a_node_evict_no_more_than_they_need() -> None:
+    """The first is crowded out by the second's promise until the second's victim has left, too."""
+    arena = Arena()
+    arena.see(make_box("m"), low("c", 4, "m").priority(10))
+    assert await arena.preempt(make_box("n"), low("a"), low("b"), vip("first", 2)) == "n"
+    assert await arena.preempt(vip("second", 2)) == "n"
+    assert sorted(arena.outlet.evicted) == ["a", "b"], "each is told once"
+
+    arena.lose(low("b"))
+    await arena.later(2)
+    assert sorted(arena.outlet.evicted) == ["a", "b"], "nobody else has to go"
+    arena.lose(low("a"))
+    await arena.later(20)
+    assert sorted(arena.outlet.bound) == [("default/first", "n"), ("default/second", "n")]
 
 
 # What a pod's status says

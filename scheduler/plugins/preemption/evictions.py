@@ -1,9 +1,9 @@
 """Carrying a preemption out, behind the back of the cycle.
 
-While evictions are sent the pod that they are for is kept out of the queue, so that it does not
-look for victims a second time. The last victim is evicted after all others: once the watch shows
-that it is leaving, everything has been sent, even if its answer has not come yet. So no event that
-could wake the pod is missed.
+Until the watch shows that the last victim is leaving, the pod that it makes room for is kept out of
+the queue: tried in between, it would find its node as full as before and look for victims a second
+time. The last victim is evicted after all others, so that by then everything has been sent, and no
+event that could wake the pod is missed.
 """
 
 from __future__ import annotations
@@ -39,40 +39,63 @@ class Evictions:
         self._now = now
         self._last_victim: dict[str, PodInfo | None] = {}
         """By the uid of the pod they are for; None while others are to be evicted first."""
+        self._evicted: dict[str, PodInfo] = {}
+        """Victims, by uid, that were told to go and have not been seen to."""
+
+    def leaving(self, pod: PodInfo) -> bool:
+        """Whether a pod makes room for somebody: seen to, or told by us."""
+        return pod.uid in self._evicted or leaving_for_preemption(pod)
 
     def under_way(self, pod: PodInfo) -> bool:
-        """Whether evictions for this pod remain to be sent."""
+        """Whether some victim of this pod has yet to be seen leaving."""
         if pod.uid not in self._last_victim:
             return False
         last = self._last_victim[pod.uid]
-        if last is None:
-            return True
-        there = self._handle.state.pod(last.uid)
+        return last is None or self._stays(last)
+
+    def _stays(self, victim: PodInfo) -> bool:
+        there = self._handle.state.pod(victim.uid)
         return there is not None and not there.pod.deleting
+
+    def _forget_finished(self) -> None:
+        self._evicted = {uid: pod for uid, pod in self._evicted.items() if self._stays(pod)}
+        self._last_victim = {
+            uid: last
+            for uid, last in self._last_victim.items()
+            if last is None or self._stays(last)
+        }
 
     def start(self, preemptor: PodInfo, chosen: Candidate) -> None:
         """Evict the victims in the background; those that are leaving already need nothing."""
-        staying = [victim for victim in chosen.victims if not victim.pod.deleting]
+        self._forget_finished()
+        self._revoke_lower(preemptor, chosen.node)
+        staying = [
+            victim
+            for victim in chosen.victims
+            if not victim.pod.deleting and victim.uid not in self._evicted
+        ]
         if not staying:
             return
         self._handle.metrics.preemption_victims.observe(len(chosen.victims))
+        self._evicted |= {victim.uid: victim for victim in staying}
         self._last_victim[preemptor.uid] = None
         self._handle.spawn(self._run(preemptor, chosen.node, staying))
 
     async def _run(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
         sent = False
         try:
-            self._revoke_lower(preemptor, node)
             await self._evict_all(preemptor, node, victims[:-1])
             self._last_victim[preemptor.uid] = victims[-1]
             await self._evict(preemptor, node, victims[-1])
             sent = True
         except WriteError as fault:
             log.error("Preemption failed", pod=preemptor.key, node=node, error=str(fault))
+            for victim in victims:
+                self._evicted.pop(victim.uid, None)
         finally:
-            del self._last_victim[preemptor.uid]
             if not sent or not any(self._handle.state.pod(victim.uid) for victim in victims):
                 # No victim may be left whose going would wake the pod.
+                self._last_victim.pop(preemptor.uid, None)
                 self._handle.activate([preemptor.key])
 
     def _revoke_lower(self, preemptor: PodInfo, node: str) -> None:

@@ -22,7 +22,7 @@ from scheduler.plugins.names import DEFAULT_PREEMPTION
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import Candidate, choose
 from scheduler.plugins.preemption.dry_run import lower_pods, trials
-from scheduler.plugins.preemption.evictions import Evictions, leaving_for_preemption
+from scheduler.plugins.preemption.evictions import Evictions
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.columns import Rows
 
@@ -75,7 +75,7 @@ class DefaultPreemption:
         promised = cycle.state.nominations.node_of(cycle.pod.uid)
         if not promised or _verdict(cycle, diagnosis, promised) is Code.UNRESOLVABLE:
             return ""
-        leaving = any(map(leaving_for_preemption, lower_pods(cycle, promised)))
+        leaving = any(map(self._evictions.leaving, lower_pods(cycle, promised)))
         return VICTIMS_LEAVING if leaving else ""
 
     def _search(self, cycle: Cycle, rows: Rows) -> tuple[list[Candidate], list[Status]]:
