@@ -19,10 +19,13 @@ class Slot(Generic[T]):
     """A typed place in a cycle where a plugin keeps what it computed, for its own later points.
 
     Created once, at module level; its identity is the key, so two plugins cannot collide.
+    What is in a ``lasting`` slot is there until the binding has ended. Everything else goes when
+    the pod is handed over to binding: arrays over all nodes add up when many pods are being bound.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, lasting: bool = False) -> None:
         self.name = name
+        self.lasting = lasting
 
 
 class Cycle:
@@ -38,12 +41,16 @@ class Cycle:
         self._slots: dict[Slot[Any], Any] = {}
 
     def put(self, slot: Slot[T], value: T) -> None:
-        """Keep a value until the cycle ends."""
+        """Keep a value, for as long as the slot says."""
         self._slots[slot] = value
 
     def get(self, slot: Slot[T]) -> T:
         """The value that was put; KeyError if none was, which is a bug of the plugin."""
         return cast("T", self._slots[slot])
+
+    def drop_brief(self) -> None:
+        """A node was chosen and reserved: let go of all that does not last."""
+        self._slots = {slot: value for slot, value in self._slots.items() if slot.lasting}
 
     def reject(self, failed: Mask, status: Status) -> Codes:
         """Codes that give ``status`` to the rows that failed, and pass the others."""

@@ -26,4 +26,6 @@ def merge(*registries: Registry) -> dict[str, PluginFactory]:
 
 def points_of(factory: PluginFactory) -> frozenset[str]:
     """The extension points that a plugin's class implements, by their keys in configuration."""
-    return frozenset(key for key, point in POINTS.items() if hasattr(factory, point.method))
+    if not isinstance(factory, type):
+        return frozenset()
+    return frozenset(key for key, point in POINTS.items() if issubclass(factory, point.protocol))

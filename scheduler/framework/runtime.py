@@ -21,6 +21,7 @@ from scheduler.framework.interface import (
     EnqueueExtensions,
     Observer,
     Plugin,
+    Point,
     PostFilterResult,
     PreFilterResult,
 )
@@ -51,7 +52,9 @@ class Entry(msgspec.Struct, frozen=True):
 
     name: str
     call: Callable[..., Any]
-    weight: int = 1
+    weight: int
+    count: Callable[[], None] | None
+    """Counts a call, at the points where calls are counted."""
 
 
 class PreFilterOutcome(msgspec.Struct, frozen=True):
@@ -89,18 +92,18 @@ class Framework:
         self.waiting: dict[str, WaitingPod] = {}
         self._metrics = metrics
         self._durations = Children(metrics.extension_point_duration)
-        self._evaluations = Children(metrics.plugin_evaluations)
         self._entries = {
-            key: tuple(
-                Entry(name, getattr(plugins[name], point.method), weight or 1)
-                for name, weight in enabled.get(key, ())
+            point.key: tuple(
+                self._entry(point, name, weight) for name, weight in enabled.get(point.key, ())
             )
-            for key, point in POINTS.items()
+            for point in POINTS.values()
         }
 
-    def names(self, point: str) -> list[str]:
-        """The plugins enabled at a point, in order."""
-        return [entry.name for entry in self._entries[point]]
+    def _entry(self, point: Point, name: str, weight: int) -> Entry:
+        count = None
+        if point.key in _EVALUATED:
+            count = self._metrics.plugin_evaluations.labels(name, point.label, self.profile).inc
+        return Entry(name, getattr(self.plugins[name], point.method), weight or 1, count)
 
     def observed_kinds(self) -> set[str]:
         """Kinds besides pods and nodes that some plugin looks up or listens to."""
@@ -334,8 +337,8 @@ class Framework:
     # Calls
 
     def _call(self, point: str, entry: Entry, *args: Any) -> Any:
-        if point in _EVALUATED:
-            self._evaluations[entry.name, POINTS[point].label, self.profile].inc()
+        if entry.count is not None:
+            entry.count()
         try:
             return entry.call(*args)
         except Exception as fault:

@@ -7,7 +7,7 @@ import enum
 import msgspec
 
 from scheduler.model.nodes import Node
-from scheduler.model.pods import Pod
+from scheduler.model.podinfo import PodInfo
 
 
 class Action(enum.Flag):
@@ -95,16 +95,17 @@ def _states(node: Node) -> dict[str, str]:
     return {condition.type: condition.status for condition in node.status.conditions}
 
 
-def pod_update(old: Pod, new: Pod, *, scaled_down: bool) -> Action:
+def pod_update(old: PodInfo, new: PodInfo) -> Action:
     """What changed between two versions of a pod; plain UPDATE when nothing finer fits."""
     changed = Action(0)
-    if old.metadata.labels != new.metadata.labels:
+    was, now = old.pod, new.pod
+    if was.metadata.labels != now.metadata.labels:
         changed |= Action.POD_LABEL
-    if scaled_down:
+    if any(amount > new.requests.get(name, 0) for name, amount in old.requests.items()):
         changed |= Action.POD_SCALE_DOWN
-    if old.spec.scheduling_gates and not new.spec.scheduling_gates:
+    if was.spec.scheduling_gates and not now.spec.scheduling_gates:
         changed |= Action.POD_GATES_ELIMINATED
     # Tolerations can only be added, so their number tells.
-    if len(old.spec.tolerations) != len(new.spec.tolerations):
+    if len(was.spec.tolerations) != len(now.spec.tolerations):
         changed |= Action.POD_TOLERATION
     return changed or Action.UPDATE

@@ -105,7 +105,8 @@ class PodInfo:
     @cached_property
     def requests(self) -> Amounts:
         """What the pod takes from its node, including what the kubelet has given it by resizing."""
-        return self._requests(use_status=True)
+        reported = any(sizes_reported(self.pod))
+        return self._requests(use_status=True) if reported else self.fit_requests
 
     @cached_property
     def fit_requests(self) -> Amounts:

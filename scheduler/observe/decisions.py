@@ -40,7 +40,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 class Decisions:
     """A ring of the last `capacity` decisions; the oldest goes first.
 
-    `record` is O(1); the queries are O(capacity) at most and answer newest first.
+    `record` is O(1).
     Belongs to the event loop's thread.
     """
 
@@ -83,10 +83,6 @@ class Decisions:
     def latest(self, count: int) -> list[Decision]:
         """Return the last `count` decisions, newest first."""
         return list(islice(reversed(self._ring), max(count, 0)))
-
-    def for_pod(self, pod: str) -> list[Decision]:
-        """Return what is still known of one pod (``namespace/name``), newest first."""
-        return [decision for decision in reversed(self._ring) if decision.pod == pod]
 
     def __len__(self) -> int:
         return len(self._ring)

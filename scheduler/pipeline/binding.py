@@ -2,7 +2,7 @@
 
 Up to ``limit`` pods are bound at once, and the cycle waits for room before it takes the next pod.
 Those that still wait for permission or for their volumes may do so for minutes, so they do not
-stand in the way of others; only their number has a bound, ``waiting_limit``.
+stand in the way of others, as long as there are no more than ``total`` tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from scheduler.queueing.scheduling_queue import SchedulingQueue
 log = get_logger(__name__)
 
 DEFAULT_LIMIT = 1024
-DEFAULT_WAITING_LIMIT = 16_384
+DEFAULT_TOTAL = 16_384
 
 
 class Bindings:
@@ -40,7 +40,7 @@ class Bindings:
         decisions: Decisions,
         *,
         limit: int = DEFAULT_LIMIT,
-        waiting_limit: int = DEFAULT_WAITING_LIMIT,
+        total: int = DEFAULT_TOTAL,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._queue = queue
@@ -49,7 +49,7 @@ class Bindings:
         self._metrics = metrics
         self._decisions = decisions
         self._limit = limit
-        self._waiting_limit = waiting_limit
+        self._total = total
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = 0
@@ -67,7 +67,7 @@ class Bindings:
     def full(self) -> bool:
         """Whether no more tasks may be started now."""
         binding = len(self._tasks) - self._waiting
-        return binding >= self._limit or self._waiting >= self._waiting_limit
+        return binding >= self._limit or len(self._tasks) >= self._total
 
     async def room(self) -> None:
         """Return when another binding may be started."""

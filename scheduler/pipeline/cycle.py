@@ -112,6 +112,7 @@ class SchedulingLoop:
             return
         status = self._take(attempt, chosen)
         if status.ok or status.code is Code.WAIT:
+            attempt.cycle.drop_brief()
             self._bindings.start(attempt)
         else:
             give_back(attempt, self._queue)

@@ -108,10 +108,7 @@ class Ingest:
         self._state.set_pod(now)
         self._state.nominations.remove(now.uid)
         if was is not None and _placed(was):
-            scaled_down = any(
-                amount > now.requests.get(name, 0) for name, amount in was.requests.items()
-            )
-            action = pod_update(was.pod, now.pod, scaled_down=scaled_down)
+            action = pod_update(was, now)
         else:
             action = Action.ADD
             if was is not None and self._ours(was):

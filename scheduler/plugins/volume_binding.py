@@ -41,7 +41,7 @@ REASONS = (
 """In the order in which they are said; several may hold for a node."""
 
 _CLAIMS: Slot[PodClaims] = Slot("claims of the pod")
-_RESERVED: Slot[Reservation] = Slot("volumes assumed for the pod")
+_RESERVED: Slot[Reservation] = Slot("volumes assumed for the pod", lasting=True)
 
 
 class _RejectedError(Exception):

@@ -344,6 +344,4 @@ class SchedulingQueue:
 
 
 def _own_change(old: PodInfo, new: PodInfo) -> Event:
-    scaled_down = any(new.requests.get(name, 0) < amount for name, amount in old.requests.items())
-    action = pod_update(old.pod, new.pod, scaled_down=scaled_down)
-    return Event(UNSCHEDULED_POD, action, old, new)
+    return Event(UNSCHEDULED_POD, pod_update(old, new), old, new)

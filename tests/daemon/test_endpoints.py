@@ -112,7 +112,7 @@ async def test_metrics_tell_what_happened(cluster: Cluster) -> None:
         assert found["scheduler_cache_size", ("nodes",)] == 1
         assert found["scheduler_cache_size", ("pods",)] == 5
         assert found["scheduler_unschedulable_pods", ("NodeResourcesFit", "equipoise")] == 1
-        assert found["scheduler_goroutines", (("operation", "binding"),)] == 0
+        assert found["scheduler_goroutines", ("binding",)] == 0
         spent = found[
             "scheduler_scheduling_attempt_duration_seconds_sum", ("equipoise", "scheduled")
         ]

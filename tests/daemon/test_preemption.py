@@ -2,8 +2,18 @@
 
 from __future__ import annotations
 
+import pytest
+
+from scheduler.kube.lease import LeaderElector
 from tests.builders import Json, PodBuilder, make_pod, make_worker
-from tests.daemon.support import Cluster, eventually, expect_bound, running_daemon
+from tests.daemon.support import (
+    Cluster,
+    configuration,
+    eventually,
+    expect_bound,
+    running_daemon,
+    starting_daemon,
+)
 
 
 def low(name: str) -> PodBuilder:
@@ -68,6 +78,32 @@ async def test_evictions_that_fail_are_tried_again(cluster: Cluster) -> None:
         cluster.delete_pod("a")
         cluster.delete_pod("b")
         await expect_bound(cluster, "vip")
+
+
+async def test_no_eviction_is_under_way_when_the_lease_is_given_up(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.app.STOP_SECONDS", 0.05)
+    under_way: list[int] = []
+    release = LeaderElector._release
+
+    async def watched(elector: LeaderElector) -> None:
+        under_way.append(len(replica.daemon.core.background))
+        await release(elector)
+
+    monkeypatch.setattr(LeaderElector, "_release", watched)
+    prepare(cluster)
+    config = configuration(kube={"leaderElection": {"leaderElect": True}})
+    async with starting_daemon(cluster, config) as replica:
+        cluster.submit(low("a"), low("b"))
+        await expect_bound(cluster, "a", "b")
+        with cluster.faults.hold("DELETE", r"/pods/[ab]$") as held:
+            cluster.submit(vip())
+            await held.reached()
+            assert len(replica.daemon.core.background) == 1
+            replica.daemon.stop()
+            assert await replica.task == 0
+    assert under_way == [0]
 
 
 async def test_promises_are_known_after_a_restart(cluster: Cluster) -> None:

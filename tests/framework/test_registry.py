@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
-from scheduler.framework.cycle import Slot
+from scheduler.framework.cycle import Cycle, Slot
+from scheduler.framework.interface import Handle
 from scheduler.framework.registry import RegistryError, merge, points_of
+from scheduler.model.status import SUCCESS, Status
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.table import IN_TREE
+from scheduler.state.columns import Rows, Scores
 from tests.framework.fakes import a_cycle
 
 
@@ -19,6 +23,23 @@ def test_every_plugin_is_registered_under_its_own_name() -> None:
 
 def test_points_are_read_from_the_class() -> None:
     assert points_of(NodeAffinity) == {"preFilter", "filter", "preScore", "score"}
+
+
+def test_half_a_point_is_none() -> None:
+    """Scores that cannot be normalised, bookings that cannot be undone."""
+
+    class Halves:
+        name = "Halves"
+
+        def __init__(self, args: object, handle: Handle) -> None: ...
+
+        def score(self, cycle: Cycle, rows: Rows) -> Scores:
+            return np.zeros(len(rows), np.int64)
+
+        def reserve(self, cycle: Cycle, node: str) -> Status:
+            return SUCCESS
+
+    assert points_of(Halves) == set()
 
 
 def test_a_name_may_come_only_once() -> None:

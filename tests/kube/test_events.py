@@ -260,6 +260,37 @@ async def test_flush_gives_up_at_its_deadline() -> None:
     assert not await bench.recorder.flush(0.01)
 
 
+async def test_flush_drops_what_does_not_fit() -> None:
+    """Of an event that is being written for the first time nothing is certain yet."""
+    bench = Bench(capacity=1)
+    held = asyncio.Event()
+
+    async def request(*args: object, **options: object) -> bytes:
+        await held.wait()
+        return b"{}"
+
+    bench.client.request = request  # type: ignore[method-assign]  # a server that takes its time
+    with bench.working():
+        bench.record("one")
+        await eventually(bench.recorder._queue.empty)
+        bench.record("two")
+        await eventually(bench.recorder._queue.empty)
+        bench.record("three")
+        assert not await bench.recorder.flush(0.01)
+        assert bench.dropped == 2
+        held.set()
+        assert await bench.recorder.flush(10.0)
+
+
+async def test_an_unexpected_fault_costs_one_event() -> None:
+    bench = Bench(ValueError("surprise"), OK)
+    bench.record("one")
+    bench.record("two")
+    calls = await bench.send()
+    assert [call.body["note"] for call in calls] == ["one", "two"]
+    assert bench.dropped == 1
+
+
 async def test_names_of_long_objects_stay_valid() -> None:
     bench = Bench(OK)
     bench.record(regarding=ObjectReference("Pod", "x" * 235 + "-" + "y" * 17, "a"))

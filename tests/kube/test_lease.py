@@ -270,3 +270,20 @@ def test_durations_that_cannot_work_are_refused(
             renew_deadline=renew_deadline,
             retry_period=retry_period,
         )
+
+
+@pytest.mark.parametrize(
+    "spec", [{"leaseTransitions": "many"}, "a lease"], ids=["a wrong field", "no spec at all"]
+)
+async def test_an_answer_that_is_no_lease_is_trouble_like_any_other(
+    clock: ManualClock, spec: object
+) -> None:
+    server = LeaseServer(clock)
+    candidate = Candidate(server, clock)
+    server.put({"metadata": {"name": "equipoise"}, "spec": spec})
+    task = candidate.start()
+    await promptly(lambda: len(clock.slept) > 2)
+    assert not candidate.elector.leading.is_set()
+    server.lease = None
+    await promptly(candidate.elector.leading.is_set)
+    await end(task)

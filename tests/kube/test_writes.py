@@ -187,6 +187,14 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
+async def test_a_pod_that_never_stops_changing_is_given_up() -> None:
+    waiting = {"metadata": {"uid": "u", "resourceVersion": "2"}, "spec": {}}
+    client = ScriptedClient(*[Conflict(409, "Conflict"), waiting] * 20)
+    with pytest.raises(Conflict):
+        await ApiWriter(client, attempts=3).patch_pod_status("a", "x", {}, "u", waiting_at="1")
+    assert [call.method for call in client.calls] == ["PATCH", "GET"] * 2 + ["PATCH"]
+
+
 async def test_stop_ends_writes_in_flight_and_refuses_later_ones() -> None:
     client = HangingClient()
     writes = ApiWriter(client, concurrency=2)

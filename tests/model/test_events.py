@@ -47,10 +47,14 @@ def test_node_updates(old: NodeBuilder, new: NodeBuilder, action: Action | None)
         pytest.param(
             make_pod("p"), make_pod("p").toleration("t"), Action.POD_TOLERATION, id="toleration"
         ),
+        pytest.param(
+            make_pod("p").cpu("2"), make_pod("p").cpu("1"), Action.POD_SCALE_DOWN, id="smaller"
+        ),
+        pytest.param(make_pod("p").cpu("1"), make_pod("p").cpu("2"), Action.UPDATE, id="larger"),
     ],
 )
 def test_pod_updates(old: PodBuilder, new: PodBuilder, action: Action) -> None:
-    assert pod_update(old.struct(), new.struct(), scaled_down=False) == action
+    assert pod_update(old.info(), new.info()) == action
 
 
 def test_events_are_called_what_kube_scheduler_calls_them() -> None:

@@ -84,6 +84,31 @@ def test_a_resize_is_seen(newer: PodBuilder) -> None:
     assert info.renewed(newer.struct()).requests == {"cpu": 2000}
 
 
+def test_a_pod_that_was_bound_keeps_what_was_derived() -> None:
+    waiting = make_pod("p").cpu("1").info()
+    affinity, requests = waiting.affinity, waiting.requests
+    bound = waiting.renewed(make_pod("p").cpu("1").on("n1").version(2).struct())
+    assert bound.node_name == "n1"
+    assert bound.requests is requests
+    assert bound.affinity is affinity
+
+
+@pytest.mark.parametrize(
+    "newer",
+    [
+        pytest.param(make_pod("p").on("n2"), id="another node"),
+        pytest.param(make_pod("p").on("n1").label(app="a"), id="labels"),
+        pytest.param(make_pod("p").on("n1").cpu("1"), id="requests"),
+        pytest.param(make_pod("p").on("n1").host_port(80), id="ports"),
+        pytest.param(make_pod("p").on("n1").deleting(), id="leaving"),
+    ],
+)
+def test_a_change_of_what_a_pod_takes_or_means_on_its_node_counts(newer: PodBuilder) -> None:
+    info = make_pod("p").on("n1").info()
+    assert info.renewed(make_pod("p").on("n1").phase("Running").struct()).counts_like(info)
+    assert not info.renewed(newer.struct()).counts_like(info)
+
+
 def test_a_bound_copy_shares_what_was_derived_and_leaves_the_original() -> None:
     info = make_pod("p").cpu("1").info()
     requests = info.requests

@@ -31,15 +31,6 @@ def test_no_decisions_are_asked_for() -> None:
     assert decisions.latest(-1) == []
 
 
-def test_one_pod_is_found_among_others() -> None:
-    decisions = Decisions()
-    decisions.record("ns/a", "unschedulable", message="0/1 nodes are available")
-    decisions.record("ns/b", "scheduled", node="n1")
-    decisions.record("ns/a", "scheduled", node="n2")
-    assert [d.result for d in decisions.for_pod("ns/a")] == ["scheduled", "unschedulable"]
-    assert decisions.for_pod("ns/none") == []
-
-
 def test_a_decision_becomes_json() -> None:
     decision = Decisions(clock=lambda: 1.5).record(
         "ns/a",

@@ -70,11 +70,6 @@ KUBE_SCHEDULER = [
         *(Histogram, ("event",), 0.0001, 2, 12),
     ),
     Row(
-        "plugin_execution_duration",
-        "scheduler_plugin_execution_duration_seconds",
-        *(Histogram, ("plugin", "extension_point", "status"), 0.00001, 1.5, 20),
-    ),
-    Row(
         "queueing_hint_execution_duration",
         "scheduler_queueing_hint_execution_duration_seconds",
         *(Histogram, ("plugin", "event", "hint"), 0.00001, 1.5, 20),

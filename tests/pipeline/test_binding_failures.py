@@ -6,8 +6,12 @@ import asyncio
 
 import pytest
 
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import Handle
+from scheduler.framework.registry import merge
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
+from scheduler.plugins.table import IN_TREE
 from tests.builders import make_node, make_pod, make_worker
 from tests.pipeline.support import Stage, Word, turns
 
@@ -178,3 +182,42 @@ async def test_no_more_bindings_than_allowed_are_under_way(stage: Stage, held: H
     assert len(held.answers) == 2
     await stage.core.bindings.stop()
     assert len(stage.core.bindings) == 0
+
+
+async def test_pods_that_wait_for_their_volumes_keep_nobody_from_being_bound() -> None:
+    """Preparations may take minutes: only those that are being bound count towards the limit."""
+
+    class Slow:
+        name = "Slow"
+        ready = asyncio.Event()
+
+        def __init__(self, args: object, handle: Handle) -> None: ...
+
+        async def pre_bind(self, cycle: Cycle, node: str) -> Status:
+            if cycle.pod.pod.metadata.labels:
+                await self.ready.wait()
+            return SUCCESS
+
+    profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Slow"}]}}}
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"schedulerName": "equipoise", **profile}],
+    }
+    stage = Stage(merge(IN_TREE, {"Slow": Slow}), (config,))
+    stage.core.bindings._limit = 2
+    stage.core.bindings._total = 4
+    stage.see(make_worker("n1"))
+    loop = asyncio.create_task(stage.core.loop.run())
+    stage.see(*(make_pod(f"slow-{number}").label(volume="slow") for number in range(3)))
+    await turns(20)
+    stage.see(make_pod("quick"))
+    await turns(20)
+    assert stage.outlet.bound == [("default/quick", "n1")]
+    stage.see(*(make_pod(f"slow-{number}").label(volume="slow") for number in range(3, 6)))
+    await turns(20)
+    assert len(stage.core.bindings) == 4, "their number is bounded too"
+    Slow.ready.set()
+    await turns(40)
+    assert len(stage.outlet.bound) == 7
+    loop.cancel()

@@ -121,3 +121,23 @@ async def test_the_size_of_the_cache_is_a_metric() -> None:
     stage.see(make_worker("n1"), make_worker("n2"), make_pod("p").on("n1"))
     assert stage.sample("scheduler_cache_size", type="nodes") == 2
     assert stage.sample("scheduler_cache_size", type="pods") == 1
+
+
+async def test_handling_is_timed_by_what_happened() -> None:
+    stage = Stage()
+    stage.see(make_worker("n1"), make_pod("p").on("n1"), make_pod("q"))
+    stage.see(make_pod("q").label(app="a"))
+    stage.see(make_worker("n1").taint("t"))
+    stage.lose(make_pod("p"), make_pod("q"), make_worker("n1"))
+    for event in (
+        "NodeAdd",
+        "NodeUpdateNodeTaint",
+        "NodeDelete",
+        "AssignedPodAdd",
+        "AssignedPodDelete",
+        "UnschedulablePodAdd",
+        "UnschedulablePodUpdate",
+        "UnschedulablePodDelete",
+    ):
+        name = "scheduler_event_handling_duration_seconds_count"
+        assert stage.sample(name, event=event) == 1, event

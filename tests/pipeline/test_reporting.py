@@ -119,6 +119,22 @@ async def test_a_pod_that_says_so_already_is_left_alone(
     assert "lastTransitionTime" not in status["conditions"][0]
 
 
+@pytest.mark.parametrize("writing", [False, True], ids=["queued", "being written"])
+async def test_what_the_pod_says_is_said_again_over_a_word_on_its_way(
+    outlet: ClusterOutlet, writer: RememberingWriter, writing: bool
+) -> None:
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+    pod = make_pod("p").status(conditions=[said]).info()
+    writer.hold.clear()
+    async with running(outlet):
+        outlet.set_condition(pod, "Unschedulable", "perhaps")
+        if writing:
+            await turns()
+        outlet.set_condition(pod, "Unschedulable", "no")
+        writer.hold.set()
+    assert messages(writer)[-1] == ("p", "no")
+
+
 async def test_a_binding_makes_what_was_to_be_said_obsolete(
     outlet: ClusterOutlet, writer: RememberingWriter
 ) -> None:

@@ -115,3 +115,33 @@ def test_what_is_not_known_cannot_be_removed(state: ClusterState) -> None:
     state.remove_node("nobody")
     assert not state.remove_pod("nobody")
     assert sorted(state.names()) == ["n1", "n2"]
+
+
+def test_what_no_node_offers_takes_no_room_in_the_columns(state: ClusterState) -> None:
+    """A pod that its author put on a node may ask for any number of things."""
+    pod = make_pod("p").cpu("1").on("n1")
+    for number in range(500):
+        pod.request(f"example.com/invented-{number}", 1)
+    before = len(state.columns.resources)
+    state.set_pod(pod.info())
+    assert len(state.columns.resources) == before
+    assert state.describe("n1")["requested"] == {"cpu": 1000}
+
+
+def test_what_is_asked_for_counts_from_the_first_offer_on(state: ClusterState) -> None:
+    state.set_pod(make_pod("p").request("example.com/gpu", 2).on("n1").info())
+    state.assume(make_pod("q").request("example.com/gpu", 1).info(), "n1")
+    state.set_node(make_worker("n2").offer("example.com/gpu", 8).struct())
+    assert state.describe("n1")["requested"]["example.com/gpu"] == 3
+    assert state.remove_pod("uid-p")
+    assert state.describe("n1")["requested"]["example.com/gpu"] == 1
+
+
+def test_an_update_that_changes_nothing_that_counts_is_taken_over(state: ClusterState) -> None:
+    state.assume(make_pod("p").cpu("1").info(), "n1")
+    running = make_pod("p").cpu("1").on("n1").phase("Running").info()
+    state.set_pod(running)
+    assert state.pod("uid-p") is running
+    assert state.pods_on("n1") == [running]
+    assert state.assumed_count == 0
+    assert cpu(state, "n1") == 1000

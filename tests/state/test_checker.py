@@ -27,6 +27,15 @@ def test_assumed_pods_are_our_lead_and_no_disagreement() -> None:
     assert differences(state, [NODE], [POD]) == []
 
 
+def test_a_resource_that_nobody_offers_any_more_is_no_disagreement() -> None:
+    state = ClusterState()
+    state.set_node(make_worker("n1").offer("example.com/gpu", 1).struct())
+    pod = make_pod("p").request("example.com/gpu", 1).on("n1")
+    state.set_pod(pod.info())
+    state.set_node(NODE)
+    assert differences(state, [NODE], [pod.struct()]) == []
+
+
 def test_an_assumed_pod_that_is_elsewhere_is_told() -> None:
     state = ClusterState()
     state.set_node(NODE)
