@@ -83,4 +83,4 @@ def test_verdicts_and_scores(case: Json, want: Json) -> None:
 
 def test_the_whole_default_profile_is_compared() -> None:
     assert {plugin.name for plugin in DEFAULT_PLUGINS} <= IN_TREE.keys()
-    assert len(CASES) == 600
+    assert len(CASES) == 750

@@ -26,6 +26,10 @@ class SelectorError(ValueError):
     """A selector that cannot be understood; the text starts with the path of the field."""
 
 
+class BoundError(SelectorError):
+    """A ``Gt`` or ``Lt`` whose bound is no integer, which the API server accepts all the same."""
+
+
 class Requirement(msgspec.Struct, frozen=True):
     """What one label (or field) must be. Hashable, so that answers can be kept per requirement."""
 
@@ -139,24 +143,32 @@ def compile_node_selector(selector: NodeSelector | None, path: str) -> tuple[Nod
     if selector is None:
         return None
     return tuple(
-        compile_node_term(term, f"{path}.nodeSelectorTerms[{i}]")
-        if term.match_expressions or term.match_fields
-        else _NO_NODE
+        _alternative(term, f"{path}.nodeSelectorTerms[{i}]")
         for i, term in enumerate(selector.node_selector_terms or ())
     )
 
 
+def _alternative(term: NodeSelectorTerm, path: str) -> NodeTerm:
+    if not term.match_expressions and not term.match_fields:
+        return _NO_NODE
+    try:
+        return compile_node_term(term, path)
+    except BoundError:  # the other alternatives still hold, as they do for kube-scheduler
+        return NodeTerm(_NO_NODE.labels, _fields(term, path))
+
+
 def compile_node_term(term: NodeSelectorTerm, path: str) -> NodeTerm:
     """One alternative, with errors that name the requirement at fault."""
-    return NodeTerm(
-        tuple(
-            _requirement(r, _NODE_OPERATORS, f"{path}.matchExpressions[{i}]")
-            for i, r in enumerate(term.match_expressions)
-        ),
-        tuple(
-            _field_requirement(r, f"{path}.matchFields[{i}]")
-            for i, r in enumerate(term.match_fields)
-        ),
+    labels = tuple(
+        _requirement(r, _NODE_OPERATORS, f"{path}.matchExpressions[{i}]")
+        for i, r in enumerate(term.match_expressions)
+    )
+    return NodeTerm(labels, _fields(term, path))
+
+
+def _fields(term: NodeSelectorTerm, path: str) -> tuple[Requirement, ...]:
+    return tuple(
+        _field_requirement(r, f"{path}.matchFields[{i}]") for i, r in enumerate(term.match_fields)
     )
 
 
@@ -201,7 +213,7 @@ def _requirement(
     if raw.operator in ("Exists", "DoesNotExist") and count:
         raise SelectorError(f"{path}.values: must be empty for operator {raw.operator}")
     if raw.operator in ("Gt", "Lt") and (count != 1 or _integer(raw.values[0]) is None):
-        raise SelectorError(f"{path}.values: must be one integer for operator {raw.operator}")
+        raise BoundError(f"{path}.values: must be one integer for operator {raw.operator}")
     return Requirement(raw.key, raw.operator, frozenset(raw.values))
 
 

@@ -49,6 +49,7 @@ class NodeAffinity:
         path = "addedAffinity"
         self._enforced = NodeMatcher(terms=compile_node_selector(added.required, path))
         self._preferred = compile_preferences(added.preferred, path)
+        self._always_scores = bool(added.preferred)
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Narrow the nodes to those that every required term names, if every term names some."""
@@ -70,8 +71,10 @@ class NodeAffinity:
         return codes
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
-        """Nothing to score for a pod that prefers nothing."""
-        return SUCCESS if cycle.pod.node_preferences or self._preferred else SKIP
+        """Nothing to score for a pod that prefers nothing; an empty term is a score of 0."""
+        affinity = cycle.pod.pod.spec.affinity
+        rules = affinity.node_affinity if affinity else None
+        return SUCCESS if (rules and rules.preferred) or self._always_scores else SKIP
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The sum of the weights of all preferred terms that the node matches."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, PreFilterResult
-from scheduler.model.csi_migration import migration_of
+from scheduler.model.csi_migration import TranslationError, migration_of
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import CSINode
 from scheduler.model.podinfo import PodInfo
@@ -22,6 +22,7 @@ from scheduler.plugins.volumes.hints import after_claim
 from scheduler.plugins.volumes.words import claim_not_found, not_owner
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.attachments import Attachable, claimed_volume, inline_volumes, limits_of
+from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows
 from scheduler.state.objects import ObjectStore
 
@@ -52,13 +53,18 @@ class NodeVolumeLimits:
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes that some driver's volumes would push over its limit.
 
-        An inline volume that its driver cannot serve is a fault, as in kube-scheduler.
+        An inline volume that its driver cannot serve is a fault, as in kube-scheduler, unless no
+        node here has drivers at all.
         """
         try:
             wanted = _wanted(cycle.pod, cycle.state.objects)
         except _RejectedError as verdict:
             status = Status(Code.UNRESOLVABLE, (str(verdict),), NODE_VOLUME_LIMITS)
             return cycle.reject(np.ones(len(rows), np.bool_), status)
+        except TranslationError:
+            if any(_has_drivers(cycle.state, row) for row in rows.tolist()):
+                raise
+            return np.zeros(len(rows), np.int32)
         attachments = cycle.state.attachments
         full: Mask = np.zeros(len(rows), np.bool_)
         for driver, number in Counter(volume.driver for volume in wanted).items():
@@ -105,6 +111,10 @@ class NodeVolumeLimits:
         attacher = gone.spec.attacher if isinstance(gone, VolumeAttachment) else ""
         drivers = [migration.driver for v in pod.volumes.inline if (migration := migration_of(v))]
         return Hint.QUEUE if attacher in drivers else Hint.SKIP
+
+
+def _has_drivers(state: ClusterState, row: int) -> bool:
+    return state.objects.get(CSINode, state.name(row)) is not None
 
 
 def _wanted(pod: PodInfo, objects: ObjectStore) -> set[Attachable]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -87,8 +88,8 @@ def test_every_score(cluster: list[dict[str, str]], preferred: list[tuple[int, J
     }
     most = max(raw.values()) or 1
     got = Bench(NodeAffinity, nodes.values()).scores(pod)
-    asked = any(each["matchExpressions"] or each["matchFields"] for _, each in preferred)
-    assert got == ({name: 100 * sum_ // most for name, sum_ in raw.items()} if asked else None)
+    want = {name: 100 * sum_ // most for name, sum_ in raw.items()}
+    assert got == (want if preferred else None)
 
 
 def test_an_empty_term_beside_a_name_lets_all_nodes_be_looked_at() -> None:
@@ -96,6 +97,24 @@ def test_an_empty_term_beside_a_name_lets_all_nodes_be_looked_at() -> None:
     pod = make_pod("p").required(term(), term(fields=(requirement("metadata.name", "In", "n1"),)))
     got = Bench(NodeAffinity, [make_node("n1"), make_node("n2")]).verdicts(pod)
     assert got == {"n1": SUCCESS, "n2": MISMATCH}
+
+
+@pytest.mark.parametrize("bound", ["many", "", "1.5", "0x10", "9223372036854775808"])
+def test_a_bound_that_is_no_integer_holds_nowhere_and_spoils_nothing_else(bound: str) -> None:
+    """The API server accepts it; kube-scheduler goes on with the other terms."""
+    odd = term(requirement("gen", "Gt", bound), requirement("disk", "Exists"))
+    pod = make_pod("p").required(odd, term(requirement("disk", "In", "ssd")))
+    nodes = [make_node("n1").label(disk="ssd", gen="9"), make_node("n2").label(disk="x", gen="9")]
+    assert Bench(NodeAffinity, nodes).verdicts(pod) == {"n1": SUCCESS, "n2": MISMATCH}
+
+
+def test_a_term_that_holds_nowhere_still_names_its_nodes() -> None:
+    named_node = requirement("metadata.name", "In", "n1")
+    odd = term(requirement("gen", "Lt", "few"), fields=(named_node,))
+    got = Bench(NodeAffinity, [make_node("n1"), make_node("n2")]).verdicts(
+        make_pod("p").required(odd)
+    )
+    assert got == {"n1": MISMATCH, "n2": NOT_NAMED}
 
 
 def added(required: Json | None = None, preferred: Json | None = None) -> NodeAffinityArgs:
@@ -130,3 +149,9 @@ def test_added_preferences_score_every_pod() -> None:
     args = added(preferred=term(requirement("disk", "Exists")))
     bench = Bench(NodeAffinity, [make_node("n1"), make_node("n2").label(disk="ssd")], args=args)
     assert bench.scores(make_pod("p")) == {"n1": 0, "n2": 100}
+
+
+def test_an_added_preference_that_no_node_can_meet_is_a_score_all_the_same() -> None:
+    assert Bench(NodeAffinity, [make_node("n1")], args=added(preferred=term())).scores(
+        make_pod("p")
+    ) == {"n1": 0}

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.framework.runtime import PluginFault
+from scheduler.model.csi_migration import BETA_ZONE
 from scheduler.model.status import SUCCESS, unresolvable
 from scheduler.plugins.volume_binding import REASONS, VolumeBinding
 from tests.builders import Json, make_node, requirement, term
@@ -236,3 +239,21 @@ def test_everything_together(
     room: list[Json] | None,
 ) -> None:
     check(cluster, offers, wanted, held, allowed=allowed, provisioner=provisioner, room=room)
+
+
+def test_a_volume_that_cannot_be_translated_does_no_harm_where_another_is_out_of_reach() -> None:
+    """Claims are looked at in turn, and the first that does not suit a node settles it."""
+    bench = Bench(VolumeBinding, [make_node("n0").label(**{ZONE: "a"})])
+    two_zones = {BETA_ZONE: "a__b"}
+    put(
+        bench.state,
+        a_csi_node("n0", {}, "kubernetes.io/gce-pd"),
+        a_volume("v0", spec=within(ZONE, "b")),
+        a_volume("v1", spec={"gcePersistentDisk": {"pdName": "d"}}, labels=two_zones),
+        a_claim("c0", volume="v0"),
+        a_claim("c1", volume="v1"),
+    )
+    elsewhere = unresolvable(REASONS[0]).by(NAME)
+    assert bench.verdicts(a_pod().claim("c0", "c1")) == {"n0": elsewhere}
+    with pytest.raises(PluginFault, match="failed to get region"):
+        bench.verdicts(a_pod().claim("c1", "c0"))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.framework.runtime import PluginFault
 from scheduler.model.status import SUCCESS, Status, unresolvable, unschedulable
 from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.state.scratch import scratch
@@ -224,3 +226,20 @@ def test_an_ephemeral_claim_counts_if_it_is_the_pods_own() -> None:
     put(bench.state, a_claim("p-v0"))
     text = "PVC default/p-v0 was not created for pod default/p (pod is not owner)"
     assert bench.verdicts(a_pod().ephemeral()) == {"n": unresolvable(text).by(NAME)}
+
+
+def odd_disk() -> VolumePod:
+    """A pod with a disk that its CSI driver cannot serve."""
+    return a_pod().volume(azureDisk={"diskURI": "/d", "kind": "Dedicated"})
+
+
+def test_a_disk_that_cannot_be_served_is_a_fault_on_nodes_with_drivers() -> None:
+    bench = Bench(NodeVolumeLimits, [make_node("n0"), make_node("n1")])
+    put(bench.state, a_csi_node("n1", {}))
+    with pytest.raises(PluginFault, match="Dedicated"):
+        bench.verdicts(odd_disk())
+
+
+def test_a_disk_that_cannot_be_served_is_nobodys_concern_without_drivers() -> None:
+    bench = Bench(NodeVolumeLimits, [make_node("n0")])
+    assert bench.verdicts(odd_disk()) == {"n0": SUCCESS}

@@ -120,21 +120,22 @@ class Search:
     # Claims that have a volume
 
     def _check_bound(self, claims: Sequence[PersistentVolumeClaim]) -> tuple[Mask, Mask]:
-        out_of_reach = self._nowhere()
+        within_reach = ~self._nowhere()
         for claim in claims:
             volume = self._state.objects.get(PersistentVolume, claim.spec.volume_name)
             if volume is None:
-                return out_of_reach, ~out_of_reach
-            out_of_reach |= ~self._within_reach(volume)
-        return out_of_reach, self._nowhere()
+                return ~within_reach, within_reach
+            within_reach &= self._within_reach(volume, within_reach)
+        return ~within_reach, self._nowhere()
 
-    def _within_reach(self, volume: PersistentVolume) -> Mask:
+    def _within_reach(self, volume: PersistentVolume, asked: Mask) -> Mask:
+        """Where a volume can be used; a translation that fails matters only where it is asked."""
         affinity = volume.spec.node_affinity
         mask = self._nodes.mask(reach(affinity.required if affinity else None))
         migration = migration_of(volume.spec)
         if migration is None:
             return mask
-        migrated = self._state.attachments.migrated(migration.plugin)[self._rows]
+        migrated = self._state.attachments.migrated(migration.plugin)[self._rows] & asked
         if migrated.any():
             mask = np.where(migrated, self._nodes.mask(reach(translated_affinity(volume))), mask)
         return mask
