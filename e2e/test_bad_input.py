@@ -28,8 +28,9 @@ BAD_PODS = [
     pod("memory-beyond-64-bits", memory="123456789123456789E"),
 ]
 TOLD = {
-    "required-text-as-number": "nodeSelectorTerms[0].matchExpressions[0].values",
-    "required-number-too-long": "nodeSelectorTerms[0].matchExpressions[0].values",
+    # A term that makes no sense matches no node, for kube-scheduler and for us.
+    "required-text-as-number": "5 node(s) didn't match Pod's node affinity/selector",
+    "required-number-too-long": "5 node(s) didn't match Pod's node affinity/selector",
     "preferred-text-as-number": "[0].preference.matchExpressions[0].values",
     "cpu-beyond-64-bits": "5 Insufficient cpu",
     "cpu-at-the-limit-of-64-bits": "5 Insufficient cpu",
@@ -39,7 +40,7 @@ GOOD_PODS = [pod(f"good-{number}") for number in range(50)]
 
 
 def settled(pod: Json) -> bool:
-    """A good pod is bound; a bad one has been told the field that is to blame."""
+    """A good pod is bound; a bad one has been told what is to blame."""
     fragment = TOLD.get(pod["metadata"]["name"])
     if fragment is None:
         return is_bound(pod)
