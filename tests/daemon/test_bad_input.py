@@ -48,9 +48,9 @@ UNREADABLE = {
         ".nodeSelectorTerms[0].matchExpressions[0].operator",
     ),
     "a number to compare with": (
-        make_pod("bad").required(term(requirement("cores", "Gt", "many"))),
-        "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
-        ".nodeSelectorTerms[0].matchExpressions[0].values",
+        make_pod("bad").preferred(1, term(requirement("cores", "Gt", "many"))),
+        "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
+        "[0].preference.matchExpressions[0].values",
     ),
     "no containers": (make_pod("bad").no_containers(), "spec.containers"),
 }
