@@ -22,7 +22,7 @@ from scheduler.queueing.listing import QueueEntry
 from scheduler.sandbox.apiserver import ApiServer
 from tests.builders import Json, NodeBuilder, PodBuilder
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 POLL_SECONDS = 0.005
 BINDING = r"/binding$"
 STATUS = r"/status$"
