@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+COMPILE := $(BIN)/uv pip compile --universal --generate-hashes --no-header --no-emit-index-url \
+             --python-version 3.11 --quiet
 
 .DEFAULT_GOAL := help
 
@@ -25,7 +27,7 @@ run: setup ## Run the embedded demo: API server, 100 nodes, pods, scheduler (ARG
 	@$(BIN)/python -m scheduler demo $(ARGS)
 
 .PHONY: test
-test: check unit e2e ## Run everything: checks, unit and embedded tests, then the real control plane
+test: check controlplane unit e2e ## Run everything: checks, unit and embedded tests, then the real control plane
 
 .PHONY: unit
 unit: setup ## Run unit and embedded-server tests only (ARGS= for pytest)
@@ -51,19 +53,41 @@ controlplane: setup ## Build etcd, Kubernetes, kwok and helm once, into a cache 
 e2e: controlplane ## Run the program against a real control plane (ARGS= for pytest)
 	$(BIN)/python -m pytest e2e $(ARGS)
 
+.PHONY: manifests
+manifests: controlplane ## Write what comes from the chart: deploy/, its schema, the table in its README
+	$(BIN)/python -m shipping.manifests
+
+.PHONY: image-check
+image-check: setup ## Lint the Dockerfile, run its steps without Docker, start the result
+	$(BIN)/python -m pytest -s tests/shipping/test_image.py $(ARGS)
+
+.PHONY: sbom
+sbom: setup ## Write the bill of materials (CycloneDX) and the licences of the image into dist/
+	@$(BIN)/python -m shipping.sbom
+
+.PHONY: release
+release: controlplane ## Build wheel, sdist, chart, manifests, SBOM and notes into dist/ (ARGS=--final)
+	@$(BIN)/python -m shipping.release $(ARGS)
+
 .PHONY: bench
-bench: controlplane ## Measure against kube-scheduler on a real API server (ARGS="--nodes 5000", see --help)
-	$(BIN)/python -m e2e.bench $(ARGS)
+bench: controlplane ## Measure against kube-scheduler on a real API server; resumes (BENCH=full, ARGS=--help)
+	@$(BIN)/python -m e2e.bench $(if $(filter full,$(BENCH)),--full) $(ARGS)
 
 .PHONY: bench-micro
-bench-micro: setup ## Measure one more pod on 5,000 nodes full of affinity (ARGS= for the benchmark)
-	@$(BIN)/python -m tests.bench.micro $(ARGS)
+bench-micro: setup ## Measure what the core alone costs on 5,000 nodes and more (ARGS=--help)
+	@$(BIN)/python -m tests.bench.micro --check $(ARGS)
+
+.PHONY: docs
+docs: setup ## Write generated tables into the documentation
+	@$(BIN)/python -m tests.equivalence.document
 
 .PHONY: lock
-lock: setup ## Refresh requirements.lock from pyproject.toml
+lock: setup ## Refresh the lock files from pyproject.toml: all of development, then what images hold
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile --universal --generate-hashes --no-header --no-emit-index-url \
-	  --python-version 3.11 --group dev --quiet --upgrade -o requirements.lock pyproject.toml
+	$(COMPILE) --group dev --upgrade -o requirements.lock pyproject.toml
+	$(COMPILE) -c requirements.lock -o shipping/locks/run.lock pyproject.toml
+	$(COMPILE) -c requirements.lock --extra flow -o shipping/locks/full.lock pyproject.toml
+	$(COMPILE) -c requirements.lock --group build -o shipping/locks/build.lock
 
 .PHONY: clean
 clean: ## Remove the venv and all caches of this checkout

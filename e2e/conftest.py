@@ -64,10 +64,10 @@ def launch(kubeconfig: Path, space: Workspace, tmp_path: Path) -> Iterator[Launc
     with ExitStack() as stack:
         started = 0
 
-        def start(*arguments: str) -> SchedulerProcess:
+        def start(*arguments: str, tls: bool = False) -> SchedulerProcess:
             nonlocal started
             started += 1
             log = tmp_path / f"scheduler-{started}.log"
-            return stack.enter_context(SchedulerProcess(kubeconfig, log, *arguments))
+            return stack.enter_context(SchedulerProcess(kubeconfig, log, *arguments, tls=tls))
 
         yield start

@@ -61,11 +61,19 @@ async def preemption(space: Workspace, objects: list[Json]) -> None:
     assert sum(map(is_running, of("batch", pods))) == 2
 
 
+async def numa(space: Workspace, objects: list[Json]) -> None:
+    await space.add_nodes(2, cpu="8")
+    await space.apply(*objects)
+    pods = await space.wait_for_pods(2, is_running)
+    assert {pod["status"]["qosClass"] for pod in pods} == {"Guaranteed"}
+
+
 PROMISES = {
     "deployment": deployment,
     "statefulset": statefulset,
     "spread-and-affinity": spread_and_affinity,
     "preemption": preemption,
+    "numa": numa,
 }
 
 

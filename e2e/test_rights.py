@@ -1,4 +1,4 @@
-"""The service account of ``deploy/rbac.yaml`` may do the scheduler's work and no more."""
+"""The service account of the chart may do the scheduler's work and no more."""
 
 import pytest
 

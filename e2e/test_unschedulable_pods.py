@@ -2,7 +2,7 @@
 
 from e2e.conftest import Launch
 from e2e.harness.election import NO_ELECTION
-from e2e.harness.objects import condition, is_bound, is_rejected, pod
+from e2e.harness.objects import Json, condition, is_bound, is_rejected, pod
 from e2e.harness.workspace import Workspace
 
 
@@ -63,3 +63,31 @@ async def test_pod_waiting_for_room_is_bound_when_another_leaves(
     await space.api.delete(f"{space.pods}/first")
 
     await space.wait_for_pod("second", is_bound, timeout=30)
+
+
+async def test_of_many_equal_pods_as_many_are_bound_as_fit_and_the_rest_is_told_once(
+    space: Workspace, launch: Launch
+) -> None:
+    await space.add_nodes(1, cpu="1")
+    launch(*NO_ELECTION)
+    names = [f"huge-{number}" for number in range(60)]
+    await space.create_pods([pod(name, cpu="8") for name in names])
+    for name in names:
+        await space.wait_for_pod(name, is_rejected)
+
+    (large_node,) = await space.add_nodes(1, cpu="33")
+
+    def four_are_bound(pods: Json) -> bool:
+        return sum(map(is_bound, pods["items"])) == 4
+
+    pods = await space.api.wait_until(space.pods, four_are_bound, timeout=30)
+    assert {each["spec"].get("nodeName") for each in pods["items"]} == {None, large_node}
+
+    def all_were_told(events: Json) -> bool:
+        return {each["regarding"]["name"] for each in events["items"]} == set(names)
+
+    events = await space.api.wait_until(
+        space.events, all_were_told, fieldSelector="reason=FailedScheduling"
+    )
+    # Each at its first failure, and the first again whenever the new node was nearly ready.
+    assert len(events["items"]) <= len(names) + 10

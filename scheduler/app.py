@@ -28,6 +28,7 @@ from scheduler.kube.errors import KubeError, WritesStopped
 from scheduler.kube.events import EventRecorder
 from scheduler.kube.lease import LeaderElector
 from scheduler.kube.listing import list_all
+from scheduler.kube.reviews import Reviews
 from scheduler.kube.watch import IDLE_SECONDS, Reflector, Resource
 from scheduler.kube.writes import ApiWriter
 from scheduler.model.objects import KINDS
@@ -37,9 +38,10 @@ from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import EventLoopLag, GcPauses, freeze_after_sync
 from scheduler.plugins.table import IN_TREE
 from scheduler.reporting import ClusterOutlet
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import Sources
 from scheduler.serve.guards import NotFound
 from scheduler.serve.health import PING, Check
+from scheduler.serve.opening import open_server
 from scheduler.serve.server import Server
 from scheduler.state.checker import differences
 
@@ -119,7 +121,7 @@ class Daemon:
         pauses = GcPauses(self._metrics.gc_pause)
         pauses.start()
         self._lag = EventLoopLag(self._metrics.loop_lag, on_tick=pauses.flush)
-        self.server = self._make_server()
+        self.server = await self._make_server()
         try:
             if self.server is not None:
                 await self.server.start()
@@ -228,17 +230,11 @@ class Daemon:
             retry_period=election.retry_period,
         )
 
-    def _make_server(self) -> Server | None:
+    async def _make_server(self) -> Server | None:
         settings = self._config.equipoise.server
         if not settings.port:
             return None
-        return Server(
-            build_app(self._sources()),
-            host=settings.bind_address,
-            port=settings.port,
-            certificate=settings.tls_cert_file or None,
-            key=settings.tls_private_key_file or None,
-        )
+        return await open_server(self._sources(), settings, Reviews(self._client))
 
     def _sources(self) -> Sources:
         live = (PING, Check("event-loop", self._loop_fault), Check("leaderElection", self._late))
@@ -254,6 +250,7 @@ class Daemon:
             nodes=lambda limit: inspection.nodes(self.core, limit),
             decisions=lambda limit: inspection.decisions(self.core, limit),
             explain=self._explain,
+            equivalence=self._equivalence,
         )
 
     # Checks and looks
@@ -278,6 +275,12 @@ class Daemon:
             return inspection.explain(self.core, self.pods(), key)
         except inspection.UnknownPod as unknown:
             raise NotFound(f"unknown pod: {unknown}") from unknown
+
+    def _equivalence(self, name: int | None, node: str | None, limit: int) -> Any:
+        try:
+            return inspection.equivalence(self.core, name, node, limit)
+        except inspection.NothingKept as nothing:
+            raise NotFound(str(nothing)) from nothing
 
     async def check_cache(self) -> list[str]:
         """Compare the columns with the API server, now and a little later; returns what persists.

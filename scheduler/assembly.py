@@ -13,12 +13,16 @@ from functools import partial
 
 from scheduler.config.loading import Configuration
 from scheduler.config.plugins import Available, resolve_plugins
+from scheduler.config.schema import Equivalence as EquivalenceConfig
 from scheduler.config.schema import Profile
+from scheduler.equivalence import window
+from scheduler.equivalence.cache import Equivalence
+from scheduler.framework.calls import PluginFault
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, Plugin
 from scheduler.framework.outlet import Outlet
 from scheduler.framework.registry import Registry, points_of
-from scheduler.framework.runtime import Framework, PluginFault
+from scheduler.framework.runtime import Framework
 from scheduler.framework.waiting import WaitingPod
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, error
@@ -55,6 +59,7 @@ class Core:
     bindings: Bindings
     loop: SchedulingLoop
     background: Background
+    equivalence: Equivalence | None
 
     def kinds(self) -> list[str]:
         """The kinds to watch: nodes and pods, and what some plugin looks up or listens to."""
@@ -89,9 +94,12 @@ def assemble(
     for profile in config.scheduler.profiles:
         name = profile.scheduler_name
         handle = Handle(
+            profile=name,
             state=state,
             outlet=outlet,
             activate=lambda keys: queue.activate(keys),  # noqa: PLW0108  there is no queue yet
+            tell=lambda event: queue.on_event(event),  # noqa: PLW0108  there is no queue yet
+            clock=clock,
             spawn=background.spawn,
             filter=partial(_filter, frameworks, name),
             judges_row_by_row=partial(_judges_row_by_row, frameworks, name),
@@ -100,6 +108,9 @@ def assemble(
         )
         frameworks[name] = _framework(profile, registry, handle, metrics, without)
     queue = _queue(config, frameworks, metrics, clock)
+    equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)
+    if equivalence is not None:
+        metrics.readings.follow(partial(window.readings, equivalence))
     failures = Failures(queue, outlet, metrics, decisions, clock)
     bindings = Bindings(queue, outlet, failures, metrics, decisions, clock=clock)
     loop = SchedulingLoop(
@@ -109,12 +120,46 @@ def assemble(
         bindings,
         failures,
         metrics,
+        equivalence=equivalence,
         tie_break_seed=config.equipoise.tie_break_seed,
         clock=clock,
     )
     ingest = Ingest(state, queue, frameworks, metrics)
     return Core(
-        config, metrics, decisions, state, frameworks, queue, ingest, bindings, loop, background
+        config=config,
+        metrics=metrics,
+        decisions=decisions,
+        state=state,
+        frameworks=frameworks,
+        queue=queue,
+        ingest=ingest,
+        bindings=bindings,
+        loop=loop,
+        background=background,
+        equivalence=equivalence,
+    )
+
+
+def _equivalence(
+    config: EquivalenceConfig, frameworks: Mapping[str, Framework], state: ClusterState
+) -> Equivalence | None:
+    if not config.enabled:
+        return None
+    declared = {name: framework.declarations() for name, framework in frameworks.items()}
+    silent = {
+        each.plugin
+        for points in declared.values()
+        for plugins in points.values()
+        for each in plugins
+        if each.reads is None
+    }
+    for plugin in sorted(silent):
+        log.warning("Plugin does not say what it reads and is asked for every pod", plugin=plugin)
+    return Equivalence(
+        state,
+        declared,
+        by_controller=config.key == "ControllerRef",
+        budget=config.budget_mebibytes * 2**20,
     )
 
 

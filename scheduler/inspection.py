@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from scheduler.assembly import Core
+from scheduler.equivalence import window
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.pipeline import explanation
@@ -16,6 +17,10 @@ from scheduler.state.scratch import scratch
 
 class UnknownPod(LookupError):
     """Nobody has heard of this pod."""
+
+
+class NothingKept(LookupError):
+    """There is no such class or node, or nothing is kept at all."""
 
 
 def queue(core: Core, limit: int) -> dict[str, Any]:
@@ -33,6 +38,23 @@ def nodes(core: Core, limit: int) -> dict[str, Any]:
 def decisions(core: Core, limit: int) -> dict[str, Any]:
     """The latest decisions, newest first."""
     return {"decisions": msgspec.to_builtins(core.decisions.latest(limit))}
+
+
+def equivalence(core: Core, name: int | None, node: str | None, limit: int) -> dict[str, Any]:
+    """The classes of equal pods; or one of them, and what is kept for it on all nodes or on one."""
+    kept = core.equivalence
+    if kept is None:
+        raise NothingKept("equivalence.enabled is false: nothing is kept")
+    if name is None:
+        return window.overview(kept, limit)
+    if node is not None and core.state.row(node) is None:
+        raise NothingKept(f"unknown node: {node}")
+    try:
+        if node is None:
+            return window.one_class(kept, name, limit)
+        return window.one_node(kept, name, node)
+    except window.UnknownClass as unknown:
+        raise NothingKept(str(unknown)) from unknown
 
 
 def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -45,7 +46,9 @@ class ClusterOutlet:
         self._writer = writer
         self._recorders = recorders
         self._reports: dict[str, _Report] = {}
+        self._overfull = False
         self._writing: set[str] = set()
+        self._said: OrderedDict[str, tuple[str, str]] = OrderedDict()
         self._work = asyncio.Event()
 
     async def run(self) -> None:
@@ -111,14 +114,22 @@ class ClusterOutlet:
         recorder.record(regarding, type_, reason, action, note)
 
     def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
-        """Queue the condition, unless the pod says so already and nothing else is on its way."""
+        """Queue the condition, unless the pod says so already and nothing else is on its way.
+
+        What we said last may be written and not yet seen by the watch, so it counts as well.
+        """
+        word = (reason, message)
         current = pod.pod.condition("PodScheduled")
-        said = current and (current.status, current.reason, current.message)
+        seen = current and (current.status, current.reason, current.message)
         unsaid = pod.uid in self._reports or pod.uid in self._writing
-        if said == ("False", reason, message) and not unsaid:
+        if seen == ("False", *word) and not unsaid and self._said.get(pod.uid, word) == word:
             return
         if report := self._report(pod):
-            report.condition = (reason, message)
+            report.condition = word
+            self._said[pod.uid] = word
+            self._said.move_to_end(pod.uid)
+            if len(self._said) > MAX_REPORTS:
+                self._said.popitem(last=False)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Queue the promise, whatever the pod says: an earlier word may be on its way there."""
@@ -129,7 +140,9 @@ class ClusterOutlet:
         report = self._reports.get(pod.uid)
         if report is None:
             if len(self._reports) >= MAX_REPORTS:
-                log.warning("Too many status updates wait to be written", dropped=pod.key)
+                if not self._overfull:
+                    log.warning("Too many status updates wait to be written", dropped=pod.key)
+                self._overfull = True
                 return None
             report = self._reports[pod.uid] = _Report(pod)
         report.pod = pod
@@ -140,6 +153,7 @@ class ClusterOutlet:
         while True:
             uid = next((uid for uid in self._reports if uid not in self._writing), None)
             if uid is None:
+                self._overfull = False
                 self._work.clear()
                 await self._work.wait()
                 continue

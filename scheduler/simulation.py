@@ -14,10 +14,13 @@ import msgspec
 
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import Configuration, from_dicts
+from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
+from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
+from scheduler.numa.plugin import NAME as NODE_RESOURCE_TOPOLOGY
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline import explanation
 
@@ -74,9 +77,11 @@ def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> di
 
     Returns ``fit`` (names), ``nodes`` (per node: fit, plugin, code, reasons), ``scores`` (per
     feasible node: total and each plugin's weighted part) and ``message`` (the filter part of the
-    FailedScheduling text, empty if a node fits).
+    FailedScheduling text, empty if a node fits). Without a configuration it is the default profile,
+    with NUMA alignment if some node's cells are among the objects.
     """
-    core = _core(config, _Recorder())
+    objects = list(objects)
+    core = _core(config, objects, _Recorder())
     _load(core, objects)
     info = PodInfo(_own(core, _decode(pod, Pod, "Pod")))
     framework = core.frameworks.get(info.pod.spec.scheduler_name)
@@ -94,7 +99,8 @@ def place(objects: Iterable[Object], config: Config = None) -> list[tuple[str, s
 
 async def _place(objects: Iterable[Object], config: Config) -> list[Placed]:
     recorder = _Recorder()
-    core = _core(config, recorder)
+    objects = list(objects)
+    core = _core(config, objects, recorder)
     waiting = _load(core, objects)
     # In the order of their first attempt; those that are never tried (gated) come last.
     order: dict[str, None] = {}
@@ -111,16 +117,30 @@ def _message(recorder: _Recorder, key: str) -> str:
     return "" if key in recorder.bound else recorder.messages.get(key, "")
 
 
-def _core(config: Config, recorder: _Recorder) -> Core:
+def _core(config: Config, objects: Iterable[Object], recorder: _Recorder) -> Core:
     # It evicts nobody, so there is nothing to do for pods that fit nowhere; and nobody is there to
     # bind volumes, so those that a pod would get are simply taken.
     without = ("postFilter", "preBind")
-    return assemble(_configuration(config), recorder, Metrics(), without=without)
+    return assemble(_configuration(config, objects), recorder, Metrics(), without=without)
 
 
-def _configuration(config: Config) -> Configuration:
+def _configuration(config: Config, objects: Iterable[Object]) -> Configuration:
     documents = [config] if isinstance(config, Mapping) else list(config or ())
+    if config is None and any(_about_cells(item) for raw in objects for item in _flatten(raw)):
+        documents = [_WITH_CELLS]
     return from_dicts(documents, available(), environ={})
+
+
+def _about_cells(item: Object) -> bool:
+    return item.get("kind") == NodeResourceTopology.__name__
+
+
+_WITH_CELLS: Object = {
+    "apiVersion": KUBE_API_VERSION,
+    "kind": KUBE_KIND,
+    "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": NODE_RESOURCE_TOPOLOGY}]}}}],
+}
+"""The default profile for objects among which there are NUMA cells: who lists them means them."""
 
 
 def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:

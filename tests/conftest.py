@@ -1,9 +1,10 @@
-"""What all tests share: how hard Hypothesis tries."""
+"""What all tests share: how hard Hypothesis tries, and whose asserts pytest rewrites."""
 
 from __future__ import annotations
 
 import os
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # Examples take as long as the machine lets them: deadlines would only measure the neighbours.
@@ -12,3 +13,6 @@ settings.register_profile(
 )
 settings.register_profile("thorough", settings.get_profile("default"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+
+# Before any test is collected: a module that was imported already cannot be rewritten.
+pytest.register_assert_rewrite("tests.apicontract")

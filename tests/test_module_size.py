@@ -9,7 +9,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 CEILING = 400
 MODULES = sorted(
-    path for top in ("scheduler", "tests", "e2e") for path in (ROOT / top).rglob("*.py")
+    path for top in ("scheduler", "tests", "e2e", "shipping") for path in (ROOT / top).rglob("*.py")
 )
 
 

@@ -1,105 +1,128 @@
-"""``make bench``: Equipoise beside kube-scheduler on a real etcd and kube-apiserver."""
+"""``make bench``: Equipoise beside kube-scheduler and the limit, on a real API server."""
 
-import asyncio
+import math
 import signal
-import tempfile
-from dataclasses import dataclass
-from pathlib import Path
+import time
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from types import FrameType
 
 import click
 
-from e2e.bench.arena import prepare
-from e2e.bench.contestants import CONTESTANTS, EQUIPOISE, KUBE_SCHEDULER, Launcher
+from e2e.bench.ledger import code_version, open_ledger
 from e2e.bench.machine import Machine
-from e2e.bench.measuring import BenchError, Course
-from e2e.bench.report import Report, Round
-from e2e.bench.workloads import WORKLOADS, Workload, capacity
-from e2e.harness.client import api_client
-from e2e.harness.cluster import ControlPlane
+from e2e.bench.plan import Case, NoRoom, Wishes, make_plan
+from e2e.bench.report import Report
+from e2e.bench.running import hold
+from e2e.bench.workloads import ALIASES, LARGE, SMALL, WORKLOADS
 from e2e.harness.processes import StartError
 
-# Nobody reports nodes ready here, and no controller makes service accounts.
-ADMISSION = "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount"
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What to run."""
-
-    nodes: int
-    pods: int
-    rounds: int
-    workloads: tuple[Workload, ...]
-    fairness: bool
+SIZES = (SMALL, LARGE)
+RESUME = "The same command goes on from here, as long as the code stays as it is."
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--nodes", default=500, show_default=True, type=click.IntRange(min=3))
-@click.option("--pods", default=1_000, show_default=True, type=click.IntRange(min=2))
-@click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
 @click.option(
     "--workload",
     "names",
     multiple=True,
-    default=["basic"],
-    show_default=True,
-    type=click.Choice(list(WORKLOADS)),
-    help="What to schedule; may be given more than once.",
+    metavar="NAME",
+    type=click.Choice([*WORKLOADS, *ALIASES]),
+    help=f"What to schedule; may be repeated. All by default: {', '.join(ALIASES)}.",
 )
 @click.option(
-    "--apf/--no-apf", default=True, show_default=True, help="API Priority and Fairness, for both."
+    "--nodes",
+    multiple=True,
+    default=SIZES,
+    show_default=True,
+    type=click.IntRange(min=3),
+    help="How many nodes; may be repeated.",
+)
+@click.option("--pods", "measured", type=click.IntRange(min=2), help="How many pods to time.")
+@click.option("--unfit", type=click.IntRange(min=1), help="How many pods flood the queue.")
+@click.option("--rounds", type=click.IntRange(min=1), help="How often each contestant has a turn.")
+@click.option("--full", is_flag=True, help="Upstream's counts and three rounds of everything.")
+@click.option(
+    "--minutes",
+    type=click.FloatRange(min=0),
+    help="Begin no turn after this; 0: no limit. Default: 55, and no limit with --full.",
+)
+@click.option("--fresh", is_flag=True, help="Forget what was measured before.")
+@click.option(
+    "--docs/--no-docs", default=None, help="Write docs/benchmarks.md; default: after a whole run."
+)
+@click.option(
+    "--apf/--no-apf", default=True, show_default=True, help="API Priority and Fairness, for all."
 )
 @click.option("-o", "output", type=click.Choice(["text", "json"]), default="text")
 def main(
-    nodes: int, pods: int, rounds: int, names: tuple[str, ...], apf: bool, output: str
+    names: Sequence[str],
+    nodes: Sequence[int],
+    measured: int | None,
+    unfit: int | None,
+    rounds: int | None,
+    full: bool,
+    minutes: float | None,
+    fresh: bool,
+    docs: bool | None,
+    apf: bool,
+    output: str,
 ) -> None:
-    """Measure Equipoise and kube-scheduler in turn, on one cluster, with the same pods."""
-    if pods > capacity(nodes):
-        raise click.UsageError(f"{nodes} nodes take at most {capacity(nodes)} pods")
-    plan = Plan(nodes, pods, rounds, tuple(WORKLOADS[name] for name in names), apf)
-    # Whoever asks us to end gets the same clean ending as Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    """Measure Equipoise, kube-scheduler and the limit in turn, on one cluster, with equal pods.
+
+    What is finished is written down: an interrupted run is resumed by the same command.
+    """
+    wishes = Wishes(full, measured, unfit, rounds)
+    chosen = [ALIASES.get(name, name) for name in names] or list(WORKLOADS)
     try:
-        report = _bench(plan)
-    except (BenchError, StartError, FileNotFoundError) as error:
-        raise click.ClickException(str(error)) from error
+        cases = make_plan(chosen, nodes, wishes)
+    except NoRoom as error:
+        raise click.UsageError(str(error)) from error
+    report, in_time = _bench(cases, apf, fresh, _deadline(minutes, full))
     click.echo(report.as_json() if output == "json" else report.as_text())
+    changed = code_version() != report.code
+    if changed:
+        click.echo("the code was changed meanwhile: these figures are of no one version", err=True)
+    whole = set(chosen) == set(WORKLOADS) and set(nodes) == set(SIZES) and wishes == Wishes(full)
+    if docs or (docs is None and in_time and whole and not changed):
+        report.write_into()
+    if report.failures:
+        raise click.ClickException(f"{len(report.failures)} workloads failed. {RESUME}")
 
 
-def _bench(plan: Plan) -> Report:
-    flags = [ADMISSION, f"--enable-priority-and-fairness={str(plan.fairness).lower()}"]
-    with tempfile.TemporaryDirectory(prefix="equipoise-bench-") as directory:
-        _tell("starting etcd and kube-apiserver")
-        with ControlPlane(Path(directory), bare=True, apiserver_flags=flags) as plane:
-            workloads = asyncio.run(_rounds(plan, plane))
-    return Report(Machine.this(), plan.nodes, plan.pods, plan.fairness, workloads)
+def _bench(
+    cases: Sequence[Case], fairness: bool, fresh: bool, deadline: float
+) -> tuple[Report, bool]:
+    """Hold what is outstanding and report all that is known; and whether time sufficed."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    machine, code = Machine.this(), code_version()
+    run = datetime.now(UTC).isoformat()
+    ledger = open_ledger(run, cores=machine.cores, fairness=fairness, fresh=fresh)
+    try:
+        held = hold(cases, ledger, fairness=fairness, deadline=deadline)
+    except (StartError, FileNotFoundError) as error:
+        raise click.ClickException(f"{error}\n{RESUME}") from error
+    except KeyboardInterrupt as interrupt:
+        raise click.ClickException(f"interrupted. {RESUME}") from interrupt
+    turns = [turn for case in cases for turn in case.turns()]
+    if not held.in_time:
+        left = sum(ledger.get(turn) is None for turn in turns)
+        click.echo(f"time is up, {left} of {len(turns)} turns are left. {RESUME}", err=True)
+    results = [result for case in cases if (result := case.result(ledger))]
+    report = Report(machine, code, fairness, ledger.runs(turns), results, held.failures)
+    return report, held.in_time
 
 
-async def _rounds(plan: Plan, plane: ControlPlane) -> dict[str, list[Round]]:
-    async with api_client(plane.url, plane.admin_context) as api:
-        _tell(f"creating {plan.nodes} nodes")
-        arena = await prepare(api, plan.nodes)
-        course = Course(arena, Launcher(plane), plane.certificates.trust())
-        return {
-            workload.name: [
-                await _round(course, workload, plan.pods, number) for number in range(plan.rounds)
-            ]
-            for workload in plan.workloads
-        }
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    """Whoever asks us to end gets the same clean ending as Ctrl-C, however often he asks."""
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 
-async def _round(course: Course, workload: Workload, pods: int, number: int) -> Round:
-    """One run of each. Who begins changes from round to round, so that drift favours nobody."""
-    results = {}
-    for contestant in CONTESTANTS if number % 2 == 0 else reversed(CONTESTANTS):
-        name = f"{workload.name}-{number + 1}-{contestant.name}"
-        result = results[contestant.name] = await course.run(contestant, workload, pods, name)
-        _tell(f"{name}: {result.pods_per_second:.0f} pods/s")
-    return Round(results[KUBE_SCHEDULER.name], results[EQUIPOISE.name])
-
-
-def _tell(progress: str) -> None:
-    click.echo(progress, err=True)
+def _deadline(minutes: float | None, full: bool) -> float:
+    """When no further turn may begin."""
+    limit = (0 if full else 55) if minutes is None else minutes
+    return time.monotonic() + limit * 60 if limit else math.inf
 
 
 if __name__ == "__main__":

@@ -1,155 +1,220 @@
-"""What is scheduled: nodes and pods as in Kubernetes' own scheduler_perf, and what must hold.
+"""What is scheduled: the workloads of scheduler_perf under their own names, in two sizes.
 
-Pods belong to groups of at most half as many pods as there are nodes. Constraints speak of a pod's
-own group, so each workload can be placed whatever the numbers are.
+A size says how many nodes there are, how many pods are on them already, and how many are timed.
+Those of ``sizes`` are upstream's ``500Nodes`` and ``5000Nodes``, those of ``full`` the ones that it
+measures for comparison; docs/benchmarks.md names the exceptions.
 """
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from typing import NamedTuple
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from e2e.harness.objects import Json, node, pod
+from e2e.bench import checks, templates
+from e2e.bench.checks import Fault, Placement
+from e2e.bench.templates import INIT, MEASURED, NODE_MILLI_CPU, UNFIT, Template, node_name
+from e2e.harness.objects import Json
 
-ZONES = 3
-PODS_PER_NODE = 40
-MAX_SKEW = 5
-GROUP = "group"
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
-
-
-class Placement(NamedTuple):
-    """Where a pod of a group ended."""
-
-    node: str
-    zone: str
-    group: str
+SMALL, LARGE = 500, 5_000
+FLOOD = 10_000
+ONE_ZONE = ("zone1",)
+THREE_ZONES = ("moon-1", "moon-2", "moon-3")
 
 
-Constraint = Callable[[Json], Json]
-"""From the selector of a pod's own group to the fields of its spec that constrain it."""
-Fault = Callable[[Iterable[Placement]], str | None]
-"""What is wrong with a finished placement, if anything."""
+@dataclass(frozen=True)
+class Size:
+    """How much of everything; ``init`` and ``unfit`` count pods of each kind."""
+
+    nodes: int
+    init: int
+    measured: int
+    rounds: int
+    unfit: int = 0
+
+    def scaled(self, nodes: int) -> "Size":
+        """The same in proportion, for another number of nodes."""
+
+        def scale(count: int) -> int:
+            return -(-count * nodes // self.nodes)
+
+        return replace(
+            self,
+            nodes=nodes,
+            init=scale(self.init),
+            measured=max(2, scale(self.measured)),
+            unfit=scale(self.unfit),
+        )
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Pods of one kind. Placements that break the constraint, or a node's limits, are faults."""
+    """Nodes, pods that are there already, pods to be timed, and what must hold of them."""
 
     name: str
-    constraint: Constraint
-    broken: Fault
+    alias: str
+    sizes: tuple[Size, Size]
+    full: tuple[Size, Size]
+    measured: Template = templates.DEFAULT
+    init: tuple[Template, ...] = (templates.DEFAULT,)
+    zones: tuple[str, ...] = ()
+    broken: Fault = checks.anything
+    exclusive: bool = False
+    """Whether pods of one colour need a node each, so that many pods need several colours."""
+    churn: Template | None = None
+    """Pods of this kind keep coming while the others are timed."""
 
-    def pods(self, count: int, nodes: int, scheduler: str) -> list[Json]:
-        """So many pods for one scheduler, whose groups suit so many nodes."""
-        groups = -(-count // max(1, nodes // 2))
-        return [self._pod(number, f"group-{number % groups}", scheduler) for number in range(count)]
+    @property
+    def volumes(self) -> bool:
+        """Whether pods have volumes, and nodes a driver for them."""
+        return self.measured.volume
 
-    def fault(self, placements: list[Placement]) -> str | None:
-        """What no scheduler may do but this one did, in words; None if all is well."""
-        return _overcommitted(placements) or self.broken(placements)
+    def size(self, nodes: int, *, full: bool = False) -> Size:
+        """The size for so many nodes: a listed one, or the smallest in proportion."""
+        listed = self.full if full else self.sizes
+        return next((each for each in listed if each.nodes == nodes), listed[0].scaled(nodes))
 
-    def _pod(self, number: int, group: str, scheduler: str) -> Json:
-        selector = {"matchLabels": {GROUP: group}}
-        # 40 of them fill a node of 4 CPUs.
-        made = pod(
-            f"pod-{number}",
-            "100m",
-            "500Mi",
-            schedulerName=scheduler,
-            **self.constraint(selector),
-        )
-        made["metadata"]["labels"] = {GROUP: group}
-        return made
+    def capacity(self, size: Size) -> int:
+        """How many pods can be timed at most."""
+        taken = sum(template.milli_cpu for template in self.init) * -(-size.init // size.nodes)
+        return size.nodes * max(0, (NODE_MILLI_CPU - taken) // self.measured.milli_cpu)
 
+    def init_pods(self, size: Size) -> Iterator[Json]:
+        """Pods that are on nodes from the beginning, spread evenly."""
+        for kind, template in enumerate(self.init):
+            for number in range(size.init):
+                node = node_name(number % size.nodes)
+                yield template.pod(INIT, f"init-{kind}-{number}", "nobody", node=node)
 
-def nodes(count: int) -> list[Json]:
-    """Ready nodes of 4 CPUs, spread evenly over the zones."""
-    return [_node(number) for number in range(count)]
+    def measured_pods(self, size: Size, scheduler: str) -> list[Json]:
+        """The pods to be timed."""
+        shades = self._shades(size)
+        return [
+            self.measured.pod(MEASURED, f"pod-{number}", scheduler, shade=number % shades)
+            for number in range(size.measured)
+        ]
 
+    def unfit_pods(self, size: Size, scheduler: str) -> list[Json]:
+        """Pods that fit nowhere and go first."""
+        kind = templates.HIGH_PRIORITY_LARGE
+        return [kind.pod(UNFIT, f"pod-{number}", scheduler) for number in range(size.unfit)]
 
-def capacity(nodes: int) -> int:
-    """How many pods any workload can place for certain: as many as one zone holds."""
-    return nodes // ZONES * PODS_PER_NODE
-
-
-def _node(number: int) -> Json:
-    made = node(f"node-{number:05}")
-    made["metadata"]["labels"][ZONE] = f"zone-{number % ZONES}"
-    made["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-    return made
-
-
-def _overcommitted(placements: Iterable[Placement]) -> str | None:
-    name, most = Counter(each.node for each in placements).most_common(1)[0]
-    return f"{most} pods on {name}" if most > PODS_PER_NODE else None
-
-
-def _crowded(placements: Iterable[Placement]) -> str | None:
-    counts = Counter((each.node, each.group) for each in placements)
-    (name, group), most = counts.most_common(1)[0]
-    return f"{most} pods of {group} on {name}" if most > 1 else None
-
-
-def _skewed(placements: Iterable[Placement]) -> str | None:
-    zones = {f"zone-{number}" for number in range(ZONES)}
-    counts = Counter((each.group, each.zone) for each in placements)
-    for group in {group for group, _ in counts}:
-        in_zone = [counts[group, zone] for zone in zones]
-        if max(in_zone) - min(in_zone) > MAX_SKEW:
-            return f"{group} is spread unevenly: {sorted(in_zone)}"
-    return None
-
-
-def _scattered(placements: Iterable[Placement]) -> str | None:
-    zones = defaultdict(set)
-    for each in placements:
-        zones[each.group].add(each.zone)
-    torn = [group for group, seen in zones.items() if len(seen) > 1]
-    return f"{torn[0]} is in zones {sorted(zones[torn[0]])}" if torn else None
-
-
-def _term(selector: Json, key: str) -> Json:
-    return {"labelSelector": selector, "topologyKey": key}
-
-
-def _required(kind: str, key: str) -> Constraint:
-    rule = "requiredDuringSchedulingIgnoredDuringExecution"
-    return lambda selector: {"affinity": {kind: {rule: [_term(selector, key)]}}}
-
-
-def _preferred(kind: str, key: str) -> Constraint:
-    rule = "preferredDuringSchedulingIgnoredDuringExecution"
-
-    def affinity(selector: Json) -> Json:
+    def assignments(self, size: Size) -> dict[str, str]:
+        """A placement of the timed pods that keeps all rules, node by pod name."""
+        shades = self._shades(size)
         return {
-            "affinity": {kind: {rule: [{"weight": 1, "podAffinityTerm": _term(selector, key)}]}}
+            f"pod-{number}": node_name((size.init + number // shades) % size.nodes)
+            for number in range(size.measured)
         }
 
-    return affinity
+    def fault(self, placements: list[Placement], size: Size) -> str | None:
+        """What no scheduler may do but this one did, in words; None if all is well."""
+        bound = sum(each.namespace == MEASURED for each in placements)
+        # What keeps coming may push out pods that were bound before.
+        if bound < size.measured and self.churn is None:
+            return f"{size.measured - bound} pods were lost"
+        return checks.overcommitted(placements) or self.broken(placements)
+
+    def _shades(self, size: Size) -> int:
+        return -(-size.measured // max(1, size.nodes - size.init)) if self.exclusive else 1
 
 
-def _spread(selector: Json) -> Json:
-    constraint = {
-        "labelSelector": selector,
-        "topologyKey": ZONE,
-        "maxSkew": MAX_SKEW,
-        "whenUnsatisfiable": "DoNotSchedule",
-    }
-    return {"topologySpreadConstraints": [constraint]}
+def _sizes(small: tuple[int, int], large: tuple[int, int], rounds: int) -> tuple[Size, Size]:
+    return Size(SMALL, *small, rounds=3), Size(LARGE, *large, rounds=rounds)
 
 
-def _anything(_: object) -> None:
-    return None
+_ALL = (
+    Workload(
+        "SchedulingBasic",
+        "basic",
+        sizes=_sizes((500, 1_000), (1_000, 2_000), rounds=3),
+        full=_sizes((500, 1_000), (1_000, 10_000), rounds=3),
+    ),
+    Workload(
+        "SchedulingPodAntiAffinity",
+        "anti-affinity",
+        sizes=_sizes((100, 1_000), (1_000, 1_000), rounds=3),
+        full=_sizes((100, 400), (1_000, 2_000), rounds=3),
+        measured=templates.ANTI_AFFINITY,
+        init=(templates.ANTI_AFFINITY,),
+        broken=checks.crowded,
+        exclusive=True,
+    ),
+    Workload(
+        "SchedulingPodAffinity",
+        "affinity",
+        sizes=_sizes((500, 1_000), (5_000, 1_000), rounds=2),
+        full=_sizes((500, 1_000), (5_000, 5_000), rounds=3),
+        measured=templates.AFFINITY,
+        init=(templates.AFFINITY,),
+        zones=ONE_ZONE,
+        broken=checks.scattered,
+    ),
+    Workload(
+        "SchedulingPreferredPodAffinity",
+        "preferred-affinity",
+        sizes=_sizes((500, 1_000), (5_000, 1_000), rounds=3),
+        full=_sizes((500, 1_000), (5_000, 5_000), rounds=3),
+        measured=templates.PREFERRED_AFFINITY,
+        init=(templates.PREFERRED_AFFINITY,),
+    ),
+    Workload(
+        "TopologySpreading",
+        "spread",
+        sizes=_sizes((1_000, 1_000), (5_000, 1_000), rounds=3),
+        full=_sizes((1_000, 1_000), (5_000, 5_000), rounds=3),
+        measured=templates.SPREADING,
+        zones=THREE_ZONES,
+        broken=checks.skewed(*THREE_ZONES),
+    ),
+    Workload(
+        "SchedulingNodeAffinity",
+        "node-affinity",
+        sizes=_sizes((500, 1_000), (5_000, 1_000), rounds=2),
+        full=_sizes((500, 1_000), (5_000, 10_000), rounds=3),
+        measured=templates.NODE_AFFINITY,
+        init=(templates.NODE_AFFINITY,),
+        zones=ONE_ZONE,
+        broken=checks.outside("zone1", "zone2"),
+    ),
+    Workload(
+        "Unschedulable",
+        "flood",
+        sizes=(Size(SMALL, 10, 1_000, 1, unfit=2_000), Size(LARGE, 100, 1_000, 1, unfit=FLOOD)),
+        full=(
+            Size(SMALL, 10, 1_000, 3, unfit=FLOOD),
+            Size(LARGE, 100, 10_000, 3, unfit=FLOOD),
+        ),
+    ),
+    Workload(
+        "MixedSchedulingBasePod",
+        "mixed",
+        sizes=_sizes((200, 1_000), (2_000, 1_000), rounds=2),
+        full=_sizes((200, 1_000), (2_000, 5_000), rounds=3),
+        init=(
+            templates.DEFAULT,
+            templates.AFFINITY,
+            templates.ANTI_AFFINITY,
+            templates.PREFERRED_AFFINITY,
+            templates.PREFERRED_ANTI_AFFINITY,
+        ),
+        zones=ONE_ZONE,
+    ),
+    Workload(
+        "PreemptionAsync",
+        "preemption",
+        sizes=_sizes((2_000, 1_000), (20_000, 1_000), rounds=2),
+        full=_sizes((2_000, 500), (20_000, 5_000), rounds=3),
+        init=(templates.LOW_PRIORITY,),
+        churn=templates.HIGH_PRIORITY,
+    ),
+    Workload(
+        "SchedulingCSIPVs",
+        "csi",
+        sizes=_sizes((500, 1_000), (5_000, 1_000), rounds=2),
+        full=_sizes((500, 1_000), (5_000, 5_000), rounds=3),
+        measured=templates.WITH_VOLUME,
+        init=(templates.WITH_VOLUME,),
+        broken=checks.too_many_volumes,
+    ),
+)
 
-
-WORKLOADS = {
-    workload.name: workload
-    for workload in (
-        Workload("basic", lambda _: {}, _anything),
-        Workload("anti-affinity", _required("podAntiAffinity", HOST), _crowded),
-        Workload("affinity", _required("podAffinity", ZONE), _scattered),
-        Workload("preferred-affinity", _preferred("podAffinity", HOST), _anything),
-        Workload("spread", _spread, _skewed),
-    )
-}
+WORKLOADS = {workload.name: workload for workload in _ALL}
+ALIASES = {workload.alias: workload.name for workload in _ALL}

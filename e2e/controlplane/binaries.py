@@ -47,6 +47,8 @@ KUBERNETES = Module("kubernetes", "k8s.io/kubernetes")
 ETCD = Module("etcd", "go.etcd.io/etcd/server/v3")
 KWOK = Module("kwok", "sigs.k8s.io/kwok")
 HELM = Module("helm", "helm.sh/helm/v3")
+PROMETHEUS_OPERATOR = Module("definitions", "github.com/prometheus-operator/prometheus-operator")
+VERTICAL_AUTOSCALER = Module("definitions", "k8s.io/autoscaler/vertical-pod-autoscaler")
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,12 @@ _BY_NAME = {binary.name: binary for binary in BINARIES}
 def kwok_stages() -> Path:
     """The directory of stage files without which kwok's nodes and pods would do nothing."""
     return cache_dir() / f"kwok-stages-{KWOK.version}"
+
+
+def definitions() -> Path:
+    """The directory of others' custom resource definitions, for objects that our chart makes."""
+    versions = f"{PROMETHEUS_OPERATOR.version}-{VERTICAL_AUTOSCALER.version}"
+    return cache_dir() / f"definitions-{versions}"
 
 
 def locate(name: str) -> Path:

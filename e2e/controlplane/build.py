@@ -1,8 +1,8 @@
 """``make controlplane``: build what is missing of the control plane, once for all checkouts.
 
-Everything comes from the Go module proxy, at the versions and with the checksums of ``modules/``. A
-finished program gets its final name in one rename, so whatever is in the cache is complete; a lock
-keeps two builds from doing the same work twice.
+What is built comes from the Go module proxy, at the versions and with the checksums of
+``modules/``; Prometheus comes from Debian. A finished program gets its final name in one rename, so
+whatever is in the cache is complete; a lock keeps two builds from doing the same work twice.
 """
 
 import fcntl
@@ -11,15 +11,34 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from e2e.controlplane.binaries import BINARIES, KWOK, Binary, Module, cache_dir, kwok_stages
+from e2e.controlplane.binaries import (
+    BINARIES,
+    KWOK,
+    PROMETHEUS_OPERATOR,
+    VERTICAL_AUTOSCALER,
+    Binary,
+    Module,
+    cache_dir,
+    definitions,
+    kwok_stages,
+)
+from e2e.controlplane.debian import PROMETHEUS, FetchError
 from e2e.controlplane.toolchain import find_go, go_environment
 
 FETCH_ATTEMPTS = 3
 STAGE_SETS = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
+STAGES = {KWOK: [f"kustomize/stage/{each}/*-*.yaml" for each in STAGE_SETS]}
+MONITORING = ("podmonitors", "prometheusrules", "servicemonitors")
+DEFINITIONS = {
+    PROMETHEUS_OPERATOR: [
+        f"example/prometheus-operator-crd/monitoring.coreos.com_{each}.yaml" for each in MONITORING
+    ],
+    VERTICAL_AUTOSCALER: ["deploy/vpa-v1-crd-gen.yaml"],
+}
 
 
 class BuildError(Exception):
@@ -33,7 +52,8 @@ def missing() -> list[Binary]:
 
 def build_all() -> None:
     """Make the cache complete: some file lookups when it is, about 15 minutes from nothing."""
-    if not missing() and kwok_stages().exists():
+    wanted_files = {kwok_stages(): STAGES, definitions(): DEFINITIONS}
+    if not missing() and all(map(Path.exists, wanted_files)) and not PROMETHEUS.missing:
         return
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
@@ -44,8 +64,12 @@ def build_all() -> None:
             label = f"[{number}/{len(wanted)}] {binary.name} {binary.module.version}"
             go.fetch(binary, f"{label}: downloading")
             go.build(binary, f"{label}: compiling")
-        if not kwok_stages().exists():
-            _copy_stages(go.source_of(KWOK), kwok_stages())
+        if PROMETHEUS.missing:
+            print("Prometheus: taking Debian's package")
+            PROMETHEUS.fetch()
+        for target, files in wanted_files.items():
+            if not target.exists():
+                _copy(go, files, target)
     print(f"The control plane is ready in {cache}")
 
 
@@ -75,10 +99,9 @@ class Go:
 
     def source_of(self, module: Module) -> Path:
         """The unpacked source of the upstream module, in Go's own module cache."""
-        query = ["mod", "download", "-json", module.upstream]
-        return Path(
-            json.loads(self._run(module, query, f"{module.name} {module.version}: stages"))["Dir"]
-        )
+        query = ["mod", "download", "-json", f"{module.upstream}@{module.version}"]
+        label = f"{module.upstream} {module.version}: downloading"
+        return Path(json.loads(self._run(module, query, label))["Dir"])
 
     def _run(self, module: Module, arguments: Sequence[str], label: str) -> str:
         with tempfile.TemporaryFile("w+") as output, tempfile.TemporaryFile("w+") as errors:
@@ -120,13 +143,19 @@ def _await_with_progress(process: subprocess.Popen[bytes], label: str) -> None:
             return
 
 
-def _copy_stages(kwok_source: Path, target: Path) -> None:
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".stages-") as scratch:
-        fresh = Path(scratch) / "stages"
+def _copy(go: Go, files: Mapping[Module, Sequence[str]], target: Path) -> None:
+    """Keep the files of upstream modules that match the patterns, in one directory."""
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".files-") as scratch:
+        fresh = Path(scratch) / "files"
         fresh.mkdir()
-        for stage_set in STAGE_SETS:
-            for stage in (kwok_source / "kustomize" / "stage" / stage_set).glob("*-*.yaml"):
-                (fresh / stage.name).write_bytes(stage.read_bytes())
+        for module, patterns in files.items():
+            source = go.source_of(module)
+            for pattern in patterns:
+                found = list(source.glob(pattern))
+                if not found:
+                    raise BuildError(f"{module.upstream} {module.version} has no {pattern}")
+                for file in found:
+                    (fresh / file.name).write_bytes(file.read_bytes())
         fresh.rename(target)
 
 
@@ -145,7 +174,7 @@ def main() -> int:
     """Exit 0 with everything built, 1 with the reason on standard error."""
     try:
         build_all()
-    except (BuildError, OSError, subprocess.CalledProcessError) as error:
+    except (BuildError, FetchError, OSError, subprocess.CalledProcessError) as error:
         print(f"make controlplane: {error}", file=sys.stderr)
         return 1
     return 0

@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from ssl import SSLContext
+from ssl import CERT_NONE, SSLContext, create_default_context
 from typing import TypeVar
 
 START_ATTEMPTS = 3
@@ -128,6 +128,14 @@ class Process:
         except BaseException:
             self.stop()
             raise
+
+
+def unverified() -> SSLContext:
+    """A client's side of TLS that trusts any certificate, as probes do."""
+    context = create_default_context()
+    context.check_hostname = False
+    context.verify_mode = CERT_NONE
+    return context
 
 
 def answers_ok(url: str, context: SSLContext | None = None) -> bool:

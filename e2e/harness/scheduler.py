@@ -1,5 +1,6 @@
 """The scheduler under test as a process, and the service account it runs under."""
 
+import asyncio
 import sys
 from pathlib import Path
 from types import TracebackType
@@ -8,15 +9,15 @@ from typing import Self
 from e2e.harness.client import ApiClient
 from e2e.harness.cluster import ControlPlane
 from e2e.harness.kubeconfig import token_user
-from e2e.harness.manifests import path_of, read_manifest
-from e2e.harness.processes import Process, answers_ok, start_on_free_ports
+from e2e.harness.manifests import path_of
+from e2e.harness.processes import Process, answers_ok, start_on_free_ports, unverified
+from e2e.harness.rights import account_and_roles
 
 NAMESPACE = "equipoise-system"
 SERVICE_ACCOUNT = "equipoise"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/equipoise"
 TOKEN_SECONDS = 4 * 3600
 READY_SECONDS = 60.0
-PROJECT = Path(__file__).parents[2]
 
 
 async def service_account_kubeconfig(
@@ -25,8 +26,8 @@ async def service_account_kubeconfig(
     name: str = SERVICE_ACCOUNT,
     namespace: str = NAMESPACE,
 ) -> Path:
-    """Apply ``deploy/rbac.yaml`` and write a kubeconfig with a token of the service account."""
-    for obj in await read_manifest(PROJECT / "deploy" / "rbac.yaml"):
+    """Apply the chart's roles and write a kubeconfig with a token of the service account."""
+    for obj in await asyncio.to_thread(account_and_roles):
         await api.apply(path_of(obj), obj)
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
     answer = await api.create(path, {"spec": {"expirationSeconds": TOKEN_SECONDS}})
@@ -37,12 +38,13 @@ class SchedulerProcess:
     """One replica of ``equipoise run``; a context manager that is ready when the block begins.
 
     Its log goes to one file and, at the end, the tail of it to standard output, which pytest shows
-    for a test that failed.
+    for a test that failed. With `tls`, its configuration has it serve over TLS.
     """
 
-    def __init__(self, kubeconfig: Path, log: Path, *arguments: str) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *arguments: str, tls: bool = False) -> None:
         self._kubeconfig = kubeconfig
         self._log = log
+        self._tls = tls
         self._arguments = arguments
         self._process: Process | None = None
         self.url = ""
@@ -68,9 +70,10 @@ class SchedulerProcess:
         return self._process
 
     def _start(self, port: int) -> Process:
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{port}"
         process = Process(self._command(port), self._log)
-        process.wait_ready(lambda: answers_ok(f"{self.url}/readyz"), READY_SECONDS)
+        anybody = unverified() if self._tls else None
+        process.wait_ready(lambda: answers_ok(f"{self.url}/readyz", anybody), READY_SECONDS)
         return process
 
     def _command(self, port: int) -> list[str | Path]:

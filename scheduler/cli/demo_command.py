@@ -37,12 +37,12 @@ def _configuration(file: Path | None, port: int) -> Any:
     from scheduler.assembly import available
     from scheduler.config.loading import from_dicts, load
     from scheduler.config.problems import ConfigError
-    from scheduler.demo.settings import for_demo
+    from scheduler.demo.settings import DOCUMENT, for_demo
     from scheduler.observe.logs import setup
 
     setup("console", level=40)
     try:
-        loaded = load(file, available()) if file else from_dicts([], available())
+        loaded = load(file, available()) if file else from_dicts([DOCUMENT], available())
     except OSError as fault:
         fail(f"{file}: {fault.strerror}", USAGE)
     except ConfigError as fault:
@@ -54,16 +54,20 @@ async def _once(config: Any, nodes: int) -> None:
     from rich.console import Console
 
     from scheduler.demo.session import running
-    from scheduler.demo.summary import summary_line, summary_table
+    from scheduler.demo.summary import cells_line, summary_line, summary_table
 
     async with running(config, nodes) as demo:
         await demo.create_nodes()
         await demo.create_pods()
         seconds = await demo.settle()
+        speed = summary_line(demo, seconds)
+        await demo.create_pinned_pods()
+        await demo.settle_cells()
         console = Console()
         console.print(summary_table(demo))
         console.print()
-        console.print(summary_line(demo, seconds), highlight=False)
+        console.print(speed, highlight=False)
+        console.print(cells_line(demo), highlight=False)
 
 
 async def _live(config: Any, nodes: int) -> None:
@@ -86,6 +90,7 @@ async def _live(config: Any, nodes: int) -> None:
             async def play() -> None:
                 await demo.create_nodes()
                 await demo.create_pods()
+                await demo.create_pinned_pods()
                 await demo.churn(_CHURN_SECONDS)
 
             async with asyncio.TaskGroup() as tasks:

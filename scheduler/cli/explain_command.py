@@ -13,7 +13,7 @@ from scheduler.cli.exits import UNSCHEDULABLE, USAGE, fail
 from scheduler.cli.explain_table import show_explanation
 from scheduler.cli.offline import cluster, config_option, configuration, files_option
 from scheduler.cli.output import JSON, TABLE, WIDE, YAML, emit, for_programs, output_option
-from scheduler.cli.remote import ask, server_option
+from scheduler.cli.remote import Remote, ask, server_option
 
 _POD_PREFIXES = ("pod", "pods", "po")
 
@@ -34,7 +34,7 @@ def explain(
     namespace: str | None,
     files: tuple[str, ...],
     config_file: Path | None,
-    server: str,
+    server: Remote,
     nodes: tuple[str, ...],
     each: bool,
     output: str,

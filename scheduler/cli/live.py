@@ -27,7 +27,7 @@ from scheduler.cli.output import (
     say,
     show,
 )
-from scheduler.cli.remote import Refused, Unreachable, ask, fetch, server_option
+from scheduler.cli.remote import Refused, Remote, Unreachable, ask, fetch, server_option
 from scheduler.cli.tables import Cell, Column, Table
 from scheduler.cli.units import amount, cpu, duration, memory, span
 
@@ -58,14 +58,14 @@ def limit_option(default: int, what: str) -> Callable[[Command], Command]:
 @server_option()
 @limit_option(100, "pods")
 @output_option(TABLE, WIDE, JSON, YAML)
-def queue(server: str, limit: int, output: str) -> None:
+def queue(server: Remote, limit: int, output: str) -> None:
     """List the pods that wait, tier by tier, and why."""
     answer = ask(server, "/api/v1/queue", limit=limit)
     if for_programs(output):
         emit(answer, output)
         return
     pods, wide = answer["pods"], output == WIDE
-    extra = [Column("RETRY IN", right=True), Column("PROFILE")] if wide else []
+    extra = [Column("RETRY IN", right=True), Column("BEHIND"), Column("PROFILE")] if wide else []
     table = Table(
         [
             Column("POD"),
@@ -83,7 +83,7 @@ def queue(server: str, limit: int, output: str) -> None:
             Cell(pod["tier"], _TIER_STYLES.get(pod["tier"], WARN)),
             span(pod["waitingSeconds"]),
             pod["attempts"],
-            *([_retry(pod), pod["profile"]] if wide else []),
+            *([_retry(pod), pod["behind"], pod["profile"]] if wide else []),
             ", ".join(pod["plugins"]),
             pod["message"],
         )
@@ -100,7 +100,7 @@ def queue(server: str, limit: int, output: str) -> None:
 @server_option()
 @limit_option(500, "nodes")
 @output_option(TABLE, WIDE, JSON, YAML)
-def nodes(server: str, limit: int, output: str) -> None:
+def nodes(server: Remote, limit: int, output: str) -> None:
     """List the nodes: what is requested of what they offer, and what keeps pods away."""
     answer = ask(server, "/api/v1/nodes", limit=limit)
     if for_programs(output):
@@ -138,7 +138,7 @@ def nodes(server: str, limit: int, output: str) -> None:
 @limit_option(50, "decisions")
 @click.option("--follow", "following", is_flag=True, help="Go on with new ones until Ctrl-C.")
 @output_option(TABLE, WIDE, JSON, YAML)
-def decisions(server: str, limit: int, following: bool, output: str) -> None:
+def decisions(server: Remote, limit: int, following: bool, output: str) -> None:
     """List the latest decisions, the newest at the end.
 
     With --follow, JSON comes as one line per decision.
@@ -183,7 +183,7 @@ def decisions_table(entries: Sequence[Decision], wide: bool, widths: Sequence[in
     return table
 
 
-def _follow(server: str, first: Sequence[Decision], output: str) -> None:
+def _follow(server: Remote, first: Sequence[Decision], output: str) -> None:
     """Print what comes until Ctrl-C; a scheduler that goes away is waited for."""
     printer = _DecisionPrinter(output)
     try:
@@ -204,7 +204,7 @@ def _pause() -> None:
 class _PatientSource:
     """Asks for the latest decisions; says once when nobody answers, and then has none."""
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: Remote) -> None:
         self._server = server
         self._lost = False
 

@@ -8,6 +8,7 @@ from scheduler import __version__
 from scheduler.cli.config_commands import config
 from scheduler.cli.demo_command import demo
 from scheduler.cli.explain_command import explain
+from scheduler.cli.fingerprint_command import fingerprint
 from scheduler.cli.live import decisions, nodes, queue
 from scheduler.cli.offline import simulate
 from scheduler.cli.run_command import run
@@ -29,5 +30,5 @@ def version() -> None:
     click.echo(f"equipoise {__version__}")
 
 
-for command in (run, demo, simulate, explain, queue, nodes, decisions, config):
+for command in (run, demo, simulate, explain, queue, nodes, decisions, fingerprint, config):
     cli.add_command(command)

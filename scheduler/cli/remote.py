@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 from http.client import HTTPException
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
 from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import ProxyHandler, build_opener
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 import click
 
@@ -19,6 +22,17 @@ TIMEOUT_SECONDS = 10.0
 LARGEST_ANSWER = 256 << 20
 
 Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A scheduler's address, and how to be let in there."""
+
+    url: str
+    token: str = ""
+    authority: str = ""
+    """A file with the certificates to trust; else those that the system trusts."""
+    verified: bool = True
 
 
 class Unreachable(Exception):
@@ -42,9 +56,8 @@ def _server_url(_context: click.Context, _parameter: click.Parameter, given: str
     return url
 
 
-def server_option() -> Callable[[Command], Command]:
-    """The ``--server`` option, which the environment may set."""
-    return click.option(
+_OPTIONS = (
+    click.option(
         "--server",
         default=DEFAULT_SERVER,
         envvar="EQUIPOISE_SERVER",
@@ -53,10 +66,52 @@ def server_option() -> Callable[[Command], Command]:
         callback=_server_url,
         metavar="URL",
         help="Where the scheduler serves.",
-    )
+    ),
+    click.option(
+        "--token",
+        default="",
+        envvar="EQUIPOISE_TOKEN",
+        show_envvar=True,
+        help="A bearer token of the cluster, if it serves to known callers only.",
+    ),
+    click.option(
+        "--certificate-authority",
+        default="",
+        envvar="EQUIPOISE_CERTIFICATE_AUTHORITY",
+        show_envvar=True,
+        metavar="FILE",
+        help="Who signed its certificate; default: whom the system trusts.",
+    ),
+    click.option(
+        "--insecure-skip-tls-verify", is_flag=True, help="Trust any certificate, as self-signed."
+    ),
+)
 
 
-def ask(server: str, path: str, **query: object) -> Any:
+def server_option() -> Callable[[Command], Command]:
+    """The options that name a scheduler; the command gets them as one `Remote`, `server`."""
+
+    def decorate(command: Command) -> Command:
+        @functools.wraps(command)
+        def with_remote(
+            *args: Any,
+            server: str,
+            token: str,
+            certificate_authority: str,
+            insecure_skip_tls_verify: bool,
+            **others: Any,
+        ) -> Any:
+            remote = Remote(server, token, certificate_authority, not insecure_skip_tls_verify)
+            return command(*args, server=remote, **others)
+
+        for option in reversed(_OPTIONS):
+            with_remote = option(with_remote)
+        return with_remote  # type: ignore[return-value]  # the options changed the signature
+
+    return decorate
+
+
+def ask(server: Remote, path: str, **query: object) -> Any:
     """The JSON answer to a GET; ends the command with 4 if nobody answers, 1 if the answer is no.
 
     Waits up to ten seconds for each part of the answer.
@@ -69,21 +124,24 @@ def ask(server: str, path: str, **query: object) -> Any:
         fail(str(fault), ERROR)
 
 
-def fetch(server: str, path: str, **query: object) -> Any:
+def fetch(server: Remote, path: str, **query: object) -> Any:
     """Like `ask`, but raises `Unreachable` or `Refused`."""
-    url = f"{server}{path}"
+    url = f"{server.url}{path}"
     if query:
         url += f"?{urlencode(query, quote_via=quote, safe='/')}"
     # A scheduler is next door, most often behind a port-forward: a proxy would only be in the way.
-    opener = build_opener(ProxyHandler({}))
+    tls = [HTTPSHandler(context=_trust(server))] if url.startswith("https:") else []
+    opener = build_opener(ProxyHandler({}), *tls)
+    headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
     try:
-        with opener.open(url, timeout=TIMEOUT_SECONDS) as response:
+        with opener.open(Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as response:
             body = response.read(LARGEST_ANSWER)
             if response.length:
                 raise Unreachable(f"no answer from {url}: it was cut off after {len(body)} bytes")
     except HTTPError as fault:
         with fault:
-            raise Refused(_explained(fault)) from None
+            hint = "\nName who you are with --token." if fault.code in (401, 403) else ""
+            raise Refused(_explained(fault) + hint) from None
     except URLError as fault:
         raise Unreachable(f"no answer from {url}: {_cause(fault.reason)}") from None
     except (OSError, HTTPException) as fault:
@@ -92,6 +150,17 @@ def fetch(server: str, path: str, **query: object) -> Any:
         return json.loads(body)
     except ValueError:
         raise Refused(f"{url} does not answer in JSON: is it a scheduler of ours?") from None
+
+
+def _trust(server: Remote) -> ssl.SSLContext:
+    try:
+        context = ssl.create_default_context(cafile=server.authority or None)
+    except OSError as fault:
+        raise Unreachable(f"{server.authority}: {_cause(fault)}") from None
+    if not server.verified:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
 
 
 def _explained(fault: HTTPError) -> str:

@@ -30,8 +30,14 @@ _LEADER_FLAGS = {
 @click.option("--master", help="Address of the API server; overrides the kubeconfig.")
 @click.option("--bind-address", help="Address to serve health and metrics on.")
 @click.option("--secure-port", type=int, help="Port to serve health and metrics on; 0: none.")
-@click.option("--tls-cert-file", help="Certificate to serve with; plain HTTP without.")
+@click.option("--tls-cert-file", help="Certificate to serve with; else one is made if needed.")
 @click.option("--tls-private-key-file", help="Private key of the certificate.")
+@click.option("--client-ca-file", help="Accept client certificates signed by this authority.")
+@click.option(
+    "--authorization-always-allow-paths",
+    metavar="PATHS",
+    help="Comma-separated paths that are served to everybody.  [default: /healthz,/livez,/readyz]",
+)
 @click.option("--leader-elect", type=bool, help="Whether to elect a leader among replicas.")
 @click.option("--leader-elect-lease-duration", help="How long others wait for a silent leader.")
 @click.option("--leader-elect-renew-deadline", help="How long a leader tries to renew.")
@@ -107,6 +113,8 @@ def _overlaid(documents: list[dict[str, Any]], flags: dict[str, Any]) -> list[di
         "port": flags["secure_port"],
         "tlsCertFile": flags["tls_cert_file"],
         "tlsPrivateKeyFile": flags["tls_private_key_file"],
+        "clientCAFile": flags["client_ca_file"],
+        "alwaysAllowPaths": _listed(flags["authorization_always_allow_paths"]),
     }
     own = {
         "server": {key: value for key, value in server.items() if value is not None},
@@ -116,6 +124,10 @@ def _overlaid(documents: list[dict[str, Any]], flags: dict[str, Any]) -> list[di
     _lay_over(result, KUBE_KIND, KUBE_API_VERSION, {"leaderElection": election})
     _lay_over(result, OWN_KIND, OWN_API_VERSION, own)
     return result
+
+
+def _listed(given: str | None) -> list[str] | None:
+    return None if given is None else [part.strip() for part in given.split(",") if part.strip()]
 
 
 def _lay_over(

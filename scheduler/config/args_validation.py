@@ -11,9 +11,12 @@ from scheduler.config.plugin_args import (
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
+    NodeResourceTopologyMatchArgs,
     PodTopologySpreadArgs,
     ScoringStrategy,
     ServiceAffinityArgs,
+    TopologyCacheArgs,
+    TopologyScoringStrategy,
     TopologySpreadConstraint,
     UtilizationShapePoint,
     VolumeBindingArgs,
@@ -25,6 +28,7 @@ from scheduler.model.selectors import node_term_faults
 
 _MAX_SHAPE_SCORE = 10
 _STRATEGIES = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+_TOPOLOGY_STRATEGIES = ("LeastAllocated", "MostAllocated", "BalancedAllocation", "LeastNUMANodes")
 _AFFINITY_FIELDS = (
     "requiredDuringSchedulingIgnoredDuringExecution",
     "preferredDuringSchedulingIgnoredDuringExecution",
@@ -170,6 +174,32 @@ def _service_affinity(path: str, args: ServiceAffinityArgs) -> Iterator[Problem]
             yield Problem(where, f"{show(label)} is listed twice")
 
 
+def _topology_match(path: str, args: NodeResourceTopologyMatchArgs) -> Iterator[Problem]:
+    strategy = args.scoring_strategy or TopologyScoringStrategy("LeastAllocated")
+    yield from _choice(f"{path}.scoringStrategy.type", strategy.type, _TOPOLOGY_STRATEGIES)
+    for i, resource in enumerate(strategy.resources):
+        where = f"{path}.scoringStrategy.resources[{i}].weight"
+        yield from _range(where, resource.weight, 0, 100)
+    cache = args.cache or TopologyCacheArgs()
+    for name, value, choices in (
+        ("foreignPodsDetect", cache.foreign_pods_detect, ("None", "All", "OnlyExclusiveResources")),
+        ("resyncMethod", cache.resync_method, ("Autodetect", "All", "OnlyExclusiveResources")),
+        ("informerMode", cache.informer_mode, ("Shared", "Dedicated")),
+        ("resyncScope", cache.resync_scope, ("All", "OnlyResources")),
+    ):
+        if value:
+            yield from _choice(f"{path}.cache.{name}", value, choices)
+    if args.cache_resync_period_seconds < 0:
+        message = f"must not be negative, not {args.cache_resync_period_seconds}"
+        yield Problem(f"{path}.cacheResyncPeriodSeconds", message)
+    if args.preemption_mode != "Disabled":
+        yield Problem(f"{path}.preemptionMode", "must be Disabled: no pods are evicted for cells")
+    yield from _choice(f"{path}.missingTopology", args.missing_topology, ("Pass", "Reject"))
+    if args.compare_after_rejections < 1:
+        message = f"must be at least 1, not {args.compare_after_rejections}"
+        yield Problem(f"{path}.compareAfterRejections", message)
+
+
 def _choice(path: str, value: str, choices: tuple[str, ...]) -> Iterator[Problem]:
     if not value:
         yield Problem(path, f"is required, one of {', '.join(choices)}")
@@ -195,6 +225,7 @@ _CHECKS: dict[type, Callable[[str, Any], Iterator[Problem]]] = {
     DynamicResourcesArgs: _dynamic_resources,
     InterPodAffinityArgs: _inter_pod_affinity,
     NodeAffinityArgs: _node_affinity,
+    NodeResourceTopologyMatchArgs: _topology_match,
     NodeResourcesBalancedAllocationArgs: _balanced_allocation,
     NodeResourcesFitArgs: _node_resources_fit,
     PodTopologySpreadArgs: _pod_topology_spread,

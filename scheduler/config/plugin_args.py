@@ -112,11 +112,47 @@ class ServiceAffinityArgs(Section, frozen=True):
     labels: tuple[str, ...] = ()
 
 
+class TopologyScoringStrategy(Section, frozen=True):
+    """LeastAllocated, MostAllocated, BalancedAllocation or LeastNUMANodes, and weights."""
+
+    type: str = ""
+    resources: tuple[ResourceSpec, ...] = ()
+
+
+class TopologyCacheArgs(Section, frozen=True):
+    """Details of the reserve cache; "" stands for the default."""
+
+    foreign_pods_detect: str = ""
+    resync_method: str = ""
+    informer_mode: str = ""
+    resync_scope: str = ""
+
+
+class NodeResourceTopologyMatchArgs(Section, frozen=True):
+    """NUMA alignment: how to score, and whether to keep books of what was sent to nodes.
+
+    The names are those of scheduler-plugins; the last two settings are ours.
+    """
+
+    scoring_strategy: TopologyScoringStrategy | None = None
+    cache_resync_period_seconds: int = 0
+    """More than 0 turns the reserve cache on; it needs no period, since it follows the watch."""
+    discard_reserved_nodes: bool = False
+    """Leave nodes alone while a pod is being bound there; instead of the reserve cache."""
+    cache: TopologyCacheArgs | None = None
+    preemption_mode: str = "Disabled"
+    missing_topology: str = "Pass"
+    """What becomes of nodes that have told nothing about their cells: Pass or Reject."""
+    compare_after_rejections: int = 1
+    """How often in a row an unsettled node is filtered out before it is looked at again."""
+
+
 ARGS_TYPES: dict[str, type[Section]] = {
     "DefaultPreemption": DefaultPreemptionArgs,
     "DynamicResources": DynamicResourcesArgs,
     "InterPodAffinity": InterPodAffinityArgs,
     "NodeAffinity": NodeAffinityArgs,
+    "NodeResourceTopologyMatch": NodeResourceTopologyMatchArgs,
     "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
     "NodeResourcesFit": NodeResourcesFitArgs,
     "PodTopologySpread": PodTopologySpreadArgs,

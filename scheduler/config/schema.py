@@ -172,12 +172,18 @@ class KubeSchedulerConfiguration(Section, frozen=True):
 
 
 class Server(Section, frozen=True):
-    """Where health, metrics and debugging are served; port 0 serves nothing."""
+    """Where health, metrics and debugging are served, and to whom; port 0 serves nothing."""
 
     bind_address: str = "127.0.0.1"
     port: int = 10259
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
+    client_ca_file: str = msgspec.field(default="", name="clientCAFile")
+    """Who signs client certificates; their subject is a user and its groups."""
+    protection: Literal["auto", "always"] = "auto"
+    """`auto` is open plain HTTP on loopback, else TLS to callers the API server lets in."""
+    always_allow_paths: tuple[str, ...] = ("/healthz", "/livez", "/readyz")
+    """Open to all; a trailing `*` stands for anything."""
 
 
 class Logging(Section, frozen=True):
@@ -190,7 +196,7 @@ class Logging(Section, frozen=True):
 class Binding(Section, frozen=True):
     """How many pods may be on their way to a node at once, and how long one API call may take."""
 
-    concurrency: int = 64
+    concurrency: int = 24
     timeout_seconds: float = 30.0
 
 
@@ -200,6 +206,16 @@ class Events(Section, frozen=True):
     queue_size: int = 4096
 
 
+class Equivalence(Section, frozen=True):
+    """How verdicts are kept for classes of equal pods."""
+
+    enabled: bool = True
+    key: Literal["Content", "ControllerRef"] = "Content"
+    """By what a pod is; or by its controller as well, and pods without one are not classed."""
+    budget_mebibytes: int = 64
+    """How much memory kept verdicts may take; those not used for longest go first."""
+
+
 class EquipoiseConfiguration(Section, frozen=True):
     """What only Equipoise has."""
 
@@ -207,4 +223,5 @@ class EquipoiseConfiguration(Section, frozen=True):
     logging: Logging = Logging()
     binding: Binding = Binding()
     events: Events = Events()
+    equivalence: Equivalence = Equivalence()
     tie_break_seed: int = 0

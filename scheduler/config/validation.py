@@ -190,10 +190,15 @@ def _own(config: EquipoiseConfiguration) -> Iterator[Problem]:
     if bool(server.tls_cert_file) != bool(server.tls_private_key_file):
         missing = "tlsPrivateKeyFile" if server.tls_cert_file else "tlsCertFile"
         yield Problem(f"server.{missing}", "certificate and private key go together")
+    for i, path in enumerate(server.always_allow_paths):
+        if not path.startswith("/") or "*" in path[:-1]:
+            message = f'must begin with "/" and may have a "*" at its end only, not "{path}"'
+            yield Problem(f"server.alwaysAllowPaths[{i}]", message)
     positive = {
         "binding.concurrency": config.binding.concurrency,
         "binding.timeoutSeconds": config.binding.timeout_seconds,
         "events.queueSize": config.events.queue_size,
+        "equivalence.budgetMebibytes": config.equivalence.budget_mebibytes,
     }
     for path, value in positive.items():
         if not value > 0:

@@ -15,6 +15,8 @@ from scheduler.demo.session import Demo
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
 _DECISIONS = 12
+_CELL_NODES = 6
+_BAR = 16
 
 
 def screen(demo: Demo) -> RenderableType:
@@ -23,6 +25,7 @@ def screen(demo: Demo) -> RenderableType:
     return Group(
         _headline(demo),
         Panel(_pools(core), title="Nodes", title_align="left", border_style="dim"),
+        Panel(_cells(demo), title="NUMA cells", title_align="left", border_style="dim"),
         Panel(_queue(core), title="Queue", title_align="left", border_style="dim"),
         Panel(_decisions(core), title="Latest decisions", title_align="left", border_style="dim"),
     )
@@ -64,6 +67,25 @@ def _pools(core: Core) -> Table:
 
 def _block(share: float) -> str:
     return _BLOCKS[min(len(_BLOCKS) - 1, round(share * (len(_BLOCKS) - 1)))]
+
+
+def _cells(demo: Demo) -> Table:
+    """A line per node with cells: the CPUs that pods have of their own, as its kubelet sees it."""
+    table = Table(box=None, expand=True, header_style="dim")
+    table.add_column("NODE")
+    table.add_column("CPUS TAKEN OF EACH CELL", ratio=1, no_wrap=True, overflow="ellipsis")
+    table.add_column(f"REFUSED {demo.numa.refused}", justify="right")
+    for name, kubelet in list(demo.numa.kubelets.items())[:_CELL_NODES]:
+        line = Text()
+        free = kubelet.free()
+        for cell in kubelet.machine.cells:
+            whole = len(kubelet.machine.cpus_of(cell))
+            taken = whole - free[cell.id]["cpu"]
+            filled = round(_BAR * taken / max(whole, 1))
+            line.append("█" * filled, style="cyan").append("░" * (_BAR - filled), style="dim")
+            line.append(f" {taken:2d}/{whole:2d}   ")
+        table.add_row(name, line, "")
+    return table
 
 
 def _queue(core: Core) -> RenderableType:

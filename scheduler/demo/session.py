@@ -21,19 +21,34 @@ from scheduler.model.pods import Pod
 from scheduler.observe.metrics import Metrics
 from scheduler.sandbox.apiserver import ApiServer
 from scheduler.sandbox.kubelets import Kubelets
-from scheduler.sandbox.workload import APPS, NAMESPACE, nodes, pod, pods, surroundings
+from scheduler.sandbox.numa.kubelet import NumaKubelet
+from scheduler.sandbox.numa.tasks import NumaNodes
+from scheduler.sandbox.workload import (
+    APPS,
+    NAMESPACE,
+    machines,
+    nodes,
+    pod,
+    pods,
+    surroundings,
+)
 
 _CONCURRENCY = 32
 _POLL_SECONDS = 0.02
+_PUBLISH_SECONDS = 0.5
+"""How often agents on nodes with cells say what is left of them; ten seconds are more usual."""
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
 class Demo:
     """A small world; ``start`` it, feed it, look at it."""
 
-    def __init__(self, api: ApiServer, daemon: Daemon, client: KubeClient, scale: int) -> None:
+    def __init__(
+        self, api: ApiServer, daemon: Daemon, client: KubeClient, numa: NumaNodes, scale: int
+    ) -> None:
         self.api = api
         self.daemon = daemon
+        self.numa = numa
         self._client = client
         self._scale = scale
         self._slots = asyncio.Semaphore(_CONCURRENCY)
@@ -52,13 +67,15 @@ class Demo:
         await _until(lambda: self.daemon.core.state.node_count >= len(wanted))
 
     async def create_pods(self) -> None:
-        """Create all pods at once, in mixed order, and wait until the scheduler knows them."""
+        """Create ordinary pods at once, in mixed order; wait until the scheduler knows them."""
         self._began = time.perf_counter()
         wanted = pods(self.scheduler_name, self._scale)
         random.Random(1).shuffle(wanted)
-        await self._create(_PODS, wanted)
-        self.created += len(wanted)
-        await _until(lambda: len(self.pods()) >= self.created)
+        await self._add(wanted)
+
+    async def create_pinned_pods(self) -> None:
+        """Create the pods with CPUs of their own."""
+        await self._add(pods(self.scheduler_name, self._scale, pinned=True))
 
     async def settle(self) -> float:
         """Return when every pod is bound or known not to fit: seconds since the first was made."""
@@ -71,6 +88,22 @@ class Demo:
 
         await _until(settled)
         return time.perf_counter() - self._began
+
+    async def settle_cells(self) -> None:
+        """Return when news of cells lets no more pods in.
+
+        Until an agent has seen a pod, every cell that may hold it counts as taken.
+        """
+        while True:
+            bound = sum(self.bound_by_app().values())
+            await asyncio.sleep(2 * _PUBLISH_SECONDS)
+            await self.settle()
+            if sum(self.bound_by_app().values()) == bound:
+                break
+        # Who still waits was told of pods on their way; by now the reason is another.
+        queue = self.daemon.core.queue
+        queue.activate([entry.pod for entry in queue.snapshot() if entry.tier == "unschedulable"])
+        await self.settle()
 
     async def churn(self, seconds: float) -> None:
         """Replace a few pods now and then, as rollouts and crashes do; endless."""
@@ -94,6 +127,11 @@ class Demo:
         """How many pods of each app have a node."""
         return Counter(p.metadata.labels["app"] for p in self.pods() if p.spec.node_name)
 
+    async def _add(self, wanted: list[dict[str, Any]]) -> None:
+        await self._create(_PODS, wanted)
+        self.created += len(wanted)
+        await _until(lambda: len(self.pods()) >= self.created)
+
     async def _create(self, path: str, manifests: list[dict[str, Any]]) -> None:
         async def one(manifest: dict[str, Any]) -> None:
             async with self._slots:
@@ -115,7 +153,10 @@ async def _until(condition: Callable[[], bool]) -> None:
 async def running(config: Configuration, scale: int) -> AsyncIterator[Demo]:
     """A demo with its servers up and its namespace made; everything is stopped at the end."""
     metrics = Metrics(__version__)
-    async with ApiServer() as api, Kubelets(api.registry, start_seconds=0.5):
+    api = ApiServer()
+    kubelets = [NumaKubelet(name, machine) for name, machine in machines(scale).items()]
+    numa = NumaNodes(api.registry, kubelets, publish_seconds=_PUBLISH_SECONDS)
+    async with api, numa, Kubelets(api.registry, admission=numa, start_seconds=0.5):
         client = await KubeClient.connect(metrics=metrics, master=api.url)
         try:
             for path, manifest in surroundings():
@@ -123,7 +164,7 @@ async def running(config: Configuration, scale: int) -> AsyncIterator[Demo]:
             daemon = Daemon(config, client, metrics)
             async with _alive(daemon):
                 await daemon.until_synced()
-                yield Demo(api, daemon, client, scale)
+                yield Demo(api, daemon, client, numa, scale)
         finally:
             await client.close()
 

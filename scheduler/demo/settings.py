@@ -4,10 +4,25 @@ from __future__ import annotations
 
 import dataclasses
 import socket
+from typing import Any
 
 from msgspec.structs import replace
 
 from scheduler.config.loading import Configuration
+
+_CELLS = "NodeResourceTopologyMatch"
+
+DOCUMENT: dict[str, Any] = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "plugins": {"multiPoint": {"enabled": [{"name": _CELLS}]}},
+            "pluginConfig": [{"name": _CELLS, "args": {"cacheResyncPeriodSeconds": 5}}],
+        }
+    ],
+}
+"""The default profile, and in addition a look at NUMA cells: some nodes of the demo have them."""
 
 
 def for_demo(config: Configuration, port: int) -> Configuration:

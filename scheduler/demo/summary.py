@@ -47,3 +47,14 @@ def summary_line(demo: Demo, seconds: float) -> str:
         f"{bound} of {total} pods bound on {demo.daemon.core.state.node_count} nodes "
         f"in {seconds:.2f} s ({rate:.0f} pods/s), {total - bound} pending"
     )
+
+
+def cells_line(demo: Demo) -> str:
+    """How the nodes with NUMA cells fared."""
+    kubelets = demo.numa.kubelets.values()
+    pinned = sum(listed.exclusive for kubelet in kubelets for listed in kubelet.listed())
+    cells = sum(len(kubelet.machine.cells) for kubelet in kubelets)
+    return (
+        f"Then {pinned} pods more got CPUs of their own in {cells} NUMA cells, "
+        f"{demo.numa.refused} refused with TopologyAffinityError"
+    )

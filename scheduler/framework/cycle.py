@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -31,11 +32,13 @@ class Slot(Generic[T]):
 class Cycle:
     """One attempt: the pod, the state it is judged against, and the plugins' slots."""
 
-    __slots__ = ("_slots", "pod", "skipped", "state")
+    __slots__ = ("_slots", "kind", "pod", "skipped", "state")
 
     def __init__(self, pod: PodInfo, state: ClusterState) -> None:
         self.pod = pod
         self.state = state
+        self.kind: Hashable | None = None
+        """The same for pods that all filters answer alike; None if that cannot be told."""
         self.skipped: dict[str, set[str]] = {"filter": set(), "score": set()}
         """Plugins that said Skip: by the point that is left out for them."""
         self._slots: dict[Slot[Any], Any] = {}
@@ -48,13 +51,17 @@ class Cycle:
         """The value that was put; KeyError if none was, which is a bug of the plugin."""
         return cast("T", self._slots[slot])
 
+    def find(self, slot: Slot[T]) -> T | None:
+        """The value that was put, if any was."""
+        return cast("T | None", self._slots.get(slot))
+
     def drop_brief(self) -> None:
         """A node was chosen and reserved: let go of all that does not last."""
         self._slots = {slot: value for slot, value in self._slots.items() if slot.lasting}
 
     def reject(self, failed: Mask, status: Status) -> Codes:
         """Codes that give ``status`` to the rows that failed, and pass the others."""
-        return np.where(failed, np.int32(self.state.statuses.code(status)), np.int32(0))
+        return np.multiply(failed, self.state.statuses.code(status), dtype=np.int32)
 
 
 class Diagnosis(msgspec.Struct):
@@ -69,3 +76,5 @@ class Diagnosis(msgspec.Struct):
     """The node to promise to the pod; "" takes a promise back, None leaves it as it is."""
     unschedulable_plugins: set[str] = set()
     pending_plugins: set[str] = set()
+    message: str = ""
+    """All this in words, once somebody has asked for them."""

@@ -32,9 +32,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.outlet import Outlet
 from scheduler.framework.waiting import WaitingPod
+from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
@@ -112,9 +114,36 @@ class FilterPlugin(Protocol):
         at is a few array operations. Must not change anything. Reads the state as it is now: it is
         called again in the same attempt, with pods added or removed to see what would be.
 
+        Arrays of length one cost more than they hold, so a plugin may also have a method
+        ``filter_one(cycle, row) -> int``, which must answer the same for a single row.
+
         A plugin whose verdict on a row depends on nothing but the node and the pods on that row may
         say so by an attribute ``row_by_row = True``. If all say so, many rows are changed and
         judged together, otherwise one at a time.
+        """
+        ...
+
+
+@runtime_checkable
+class EquivalentFilter(Protocol):
+    """Says what its filter depends on, so that verdicts are shared by pods and kept.
+
+    A plugin that does not is asked anew for every pod: slower, never wrong. The promise covers
+    ``pre_filter`` and ``filter``: for pods with equal keys they answer alike, until an aspect in
+    ``filter_reads`` changes. ``pre_filter`` is still called for each pod (its slots may be needed
+    later); when it says Skip, ``filter`` may be asked all the same, and must let all rows pass.
+    """
+
+    @property
+    def filter_reads(self) -> Reads:
+        """The aspects of the cluster that verdicts depend on."""
+        ...
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """What is read of the pod, as a hashable value; None if there is nothing to check.
+
+        May look at namespace, labels, controller and spec, and at the cluster as far as
+        ``filter_reads.keys`` says; never at the name, except for ephemeral volumes.
         """
         ...
 
@@ -135,6 +164,9 @@ class PostFilterPlugin(Protocol):
         """Called in order, as long as the answer is Unschedulable: such reasons are joined.
 
         Any other answer is the last word, and its reasons are the pod's message.
+
+        A plugin whose answer is the same for all pods of a class that have no promise may say so by
+        an attribute ``answers_for_class = True``: it is not asked again while nothing changes.
         """
         ...
 
@@ -153,11 +185,33 @@ class ScorePlugin(Protocol):
     """Rates feasible nodes."""
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
-        """A raw score per row, higher is better."""
+        """A raw score per row, higher is better.
+
+        As for filters, there may be a method ``score_one(cycle, row) -> int``.
+        """
         ...
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
         """Raw scores brought into 0..100, before the plugin's weight is applied."""
+        ...
+
+
+@runtime_checkable
+class EquivalentScore(Protocol):
+    """Says what its scores depend on, as ``EquivalentFilter`` does for verdicts.
+
+    Kept raw scores are asked for without ``pre_score``, and must not depend on which other rows are
+    feasible; ``normalize`` may. A plugin whose raw scores are final says so by an attribute
+    ``absolute = True``, and ``normalize`` is then left out.
+    """
+
+    @property
+    def score_reads(self) -> Reads:
+        """The aspects of the cluster that scores depend on."""
+        ...
+
+    def score_key(self, pod: PodInfo) -> Key:
+        """What is read of the pod; None if there is nothing to score."""
         ...
 
 
@@ -260,10 +314,16 @@ POINTS: Mapping[str, Point] = {
 class Handle(msgspec.Struct, frozen=True):
     """What a plugin may hold on to."""
 
+    profile: str
+    """The name of the profile it belongs to."""
     state: ClusterState
     outlet: Outlet
     activate: Callable[[Collection[str]], None]
     """Have waiting pods (``namespace/name``) tried again at once, without back-off."""
+    tell: Callable[[Event], None]
+    """Tell the queue what happened in a plugin's own books, to wake pods that it may have cured."""
+    clock: Callable[[], float]
+    """Seconds that never go back, for measuring."""
     spawn: Callable[[Coroutine[Any, Any, None]], None]
     """Run a coroutine in the background; it must handle its own errors. Stopped with the daemon."""
     filter: Callable[[Cycle, Rows], Codes]

@@ -7,54 +7,32 @@ are written once. Order is the configured order; undo runs in reverse.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
+from scheduler.equivalence.classes import FILTER, SCORE
+from scheduler.equivalence.reads import Declaration
 from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.declaring import declared_filter, declared_score
 from scheduler.framework.interface import (
-    MAX_SCORE,
-    POINTS,
     EnqueueExtensions,
     Observer,
     Plugin,
-    Point,
     PostFilterResult,
     PreFilterResult,
 )
+from scheduler.framework.single import SinglePlugins
 from scheduler.framework.waiting import WaitingPod
 from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
-from scheduler.observe.metrics import Children, Metrics
+from scheduler.observe.metrics import Metrics
 from scheduler.queueing.hints import ANY_KIND, HintRegistration
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.columns import Codes, Rows, Scores
-
-# The points whose calls ``scheduler_plugin_evaluation_total`` counts.
-_EVALUATED = frozenset(("preFilter", "filter", "preScore", "score"))
-
-
-class PluginFault(Exception):
-    """A plugin raised, or returned something it must not: a bug in it, not a verdict."""
-
-    def __init__(self, plugin: str, point: str, fault: object) -> None:
-        super().__init__(f"plugin {plugin!r} failed at {point}: {fault}")
-        self.plugin = plugin
-        self.point = point
-
-
-class Entry(msgspec.Struct, frozen=True):
-    """A plugin at one point: what to call, and what its scores count."""
-
-    name: str
-    call: Callable[..., Any]
-    weight: int
-    count: Callable[[], None] | None
-    """Counts a call, at the points where calls are counted."""
 
 
 class PreFilterOutcome(msgspec.Struct, frozen=True):
@@ -70,6 +48,9 @@ class PreFilterOutcome(msgspec.Struct, frozen=True):
     """The plugins that named nodes: each of them may be why the others are left out."""
 
 
+_NOTHING_KNOWN = PreFilterOutcome()
+
+
 class ScoredRows(msgspec.Struct, frozen=True):
     """Totals per row, and each plugin's weighted part of them."""
 
@@ -77,7 +58,7 @@ class ScoredRows(msgspec.Struct, frozen=True):
     plugins: dict[str, Scores]
 
 
-class Framework:
+class Framework(SinglePlugins):
     """One profile: the plugins it enables, at the points it enables them."""
 
     def __init__(
@@ -87,23 +68,23 @@ class Framework:
         enabled: Mapping[str, Sequence[tuple[str, int]]],
         metrics: Metrics,
     ) -> None:
-        self.profile = profile
-        self.plugins = plugins
+        super().__init__(profile, plugins, enabled, metrics)
         self.waiting: dict[str, WaitingPod] = {}
-        self._metrics = metrics
-        self._durations = Children(metrics.extension_point_duration)
-        self._entries = {
-            point.key: tuple(
-                self._entry(point, name, weight) for name, weight in enabled.get(point.key, ())
-            )
-            for point in POINTS.values()
-        }
 
-    def _entry(self, point: Point, name: str, weight: int) -> Entry:
-        count = None
-        if point.key in _EVALUATED:
-            count = self._metrics.plugin_evaluations.labels(name, point.label, self.profile).inc
-        return Entry(name, getattr(self.plugins[name], point.method), weight or 1, count)
+    def declarations(self) -> dict[str, list[Declaration]]:
+        """What the plugins say they read when they filter and score, in the order they run."""
+        judges = [entry.name for entry in self._entries["filter"]]
+        preparers = [entry.name for entry in self._entries["preFilter"]]
+        return {
+            FILTER: [
+                declared_filter(self.plugins[name], judges=name in judges)
+                for name in dict.fromkeys(judges + preparers)
+            ],
+            SCORE: [
+                declared_score(self.plugins[entry.name], entry.weight)
+                for entry in self._entries["score"]
+            ],
+        }
 
     def observed_kinds(self) -> set[str]:
         """Kinds besides pods and nodes that some plugin looks up or listens to."""
@@ -143,11 +124,14 @@ class Framework:
 
     def run_pre_filter(self, cycle: Cycle) -> PreFilterOutcome:
         """The verdict on the pod as a whole, and the only nodes worth looking at."""
+        entries = [e for e in self._entries["preFilter"] if e.name not in cycle.skipped["filter"]]
+        if not entries:
+            return _NOTHING_KNOWN
         rejection: Status | None = None
         names: frozenset[str] | None = None
         narrowing: list[str] = []
-        with self._timed("preFilter") as outcome:
-            for entry in self._entries["preFilter"]:
+        with self.timed("preFilter") as outcome:
+            for entry in entries:
                 result: PreFilterResult = self._call("preFilter", entry, cycle)
                 code = result.status.code
                 if code is Code.SKIP:
@@ -177,13 +161,11 @@ class Framework:
         """A verdict per row: of the first plugin that rejects it, or 0."""
         codes: Codes = np.zeros(len(rows), np.int32)
         passing, remaining = np.arange(len(rows)), rows
-        with self._timed("filter") as outcome:
+        with self.timed("filter") as outcome:
             for entry in self._entries["filter"]:
                 if entry.name in cycle.skipped["filter"]:
                     continue
-                verdicts: Codes = self._call("filter", entry, cycle, remaining)
-                if len(verdicts) != len(passing):
-                    raise self._fault(entry.name, "filter", "wrong number of verdicts")
+                verdicts = self._filter(entry, cycle, remaining)
                 if verdicts.any():
                     codes[passing] = verdicts
                     passing = passing[verdicts == 0]
@@ -207,7 +189,7 @@ class Framework:
             return None
         reasons: list[str] = []
         nominated: str | None = None
-        with self._timed("postFilter") as outcome:
+        with self.timed("postFilter") as outcome:
             for entry in self._entries["postFilter"]:
                 result: PostFilterResult = self._call("postFilter", entry, cycle, diagnosis)
                 outcome.append(result.status.code)
@@ -218,45 +200,42 @@ class Framework:
                     nominated = result.nominated_node
         return PostFilterResult(unschedulable(*reasons), nominated)
 
+    @property
+    def answers_for_class(self) -> bool:
+        """Whether post-filter plugins say the same for all pods of a class."""
+        return all(
+            getattr(self.plugins[entry.name], "answers_for_class", False) is True
+            for entry in self._entries["postFilter"]
+        )
+
     def run_scores(self, cycle: Cycle, rows: Rows) -> ScoredRows:
         """Weighted scores of feasible rows, normalised over these rows."""
         self._run_pre_score(cycle, rows)
         parts: dict[str, Scores] = {}
         totals: Scores = np.zeros(len(rows), np.int64)
-        with self._timed("score"):
+        with self.timed("score"):
             for entry in self._entries["score"]:
                 if entry.name in cycle.skipped["score"]:
                     continue
-                raw: Scores = self._call("score", entry, cycle, rows)
-                scores = self._normalize(entry, cycle, raw)
-                if len(scores) != len(rows):
-                    raise self._fault(entry.name, "score", "wrong number of scores")
+                scores = self.normalize(entry.name, cycle, self._score(entry, cycle, rows))
                 parts[entry.name] = scores * entry.weight
                 totals += parts[entry.name]
         return ScoredRows(totals, parts)
 
     def _run_pre_score(self, cycle: Cycle, rows: Rows) -> None:
-        with self._timed("preScore"):
+        with self.timed("preScore"):
             for entry in self._entries["preScore"]:
+                if entry.name in cycle.skipped["score"]:
+                    continue
                 status: Status = self._call("preScore", entry, cycle, rows)
                 if status.code is Code.SKIP:
                     cycle.skipped["score"].add(entry.name)
                 elif not status.ok:
                     raise self._fault(entry.name, "preScore", status.message)
 
-    def _normalize(self, entry: Entry, cycle: Cycle, raw: Scores) -> Scores:
-        try:
-            # Typed by the ScorePlugin protocol; the registry only lets such plugins score.
-            scores: Scores = self.plugins[entry.name].normalize(cycle, raw)  # type: ignore[attr-defined]  # see above
-        except Exception as fault:
-            raise self._fault(entry.name, "score", fault) from fault
-        if len(scores) and (scores.min() < 0 or scores.max() > MAX_SCORE):
-            raise self._fault(entry.name, "score", f"a score is outside 0..{MAX_SCORE}")
-        return scores
-
     def run_reserve(self, cycle: Cycle, node: str) -> Status:
         """Book the pod everywhere; the first refusal is returned, and nothing is undone here."""
-        with self._timed("reserve") as outcome:
+        with self.timed("reserve") as outcome:
             for entry in self._entries["reserve"]:
                 status: Status = self._call("reserve", entry, cycle, node)
                 if not status.ok:
@@ -277,8 +256,10 @@ class Framework:
 
     def run_permit(self, cycle: Cycle, node: str) -> Status:
         """Success, a rejection, or Wait: the pod is then in ``waiting``."""
+        if not self._entries["permit"]:
+            return SUCCESS
         timeouts: dict[str, float] = {}
-        with self._timed("permit") as outcome:
+        with self.timed("permit") as outcome:
             for entry in self._entries["permit"]:
                 status, timeout = self._call("permit", entry, cycle, node)
                 if status.code is Code.WAIT:
@@ -310,7 +291,7 @@ class Framework:
 
     async def run_pre_bind(self, cycle: Cycle, node: str) -> Status:
         """The first refusal, else Success."""
-        with self._timed("preBind") as outcome:
+        with self.timed("preBind") as outcome:
             for entry in self._entries["preBind"]:
                 status: Status = await self._acall("preBind", entry, cycle, node)
                 if not status.ok and status.code is not Code.SKIP:
@@ -320,7 +301,7 @@ class Framework:
 
     async def run_bind(self, cycle: Cycle, node: str) -> Status:
         """The verdict of the first plugin that acts."""
-        with self._timed("bind") as outcome:
+        with self.timed("bind") as outcome:
             for entry in self._entries["bind"]:
                 status: Status = await self._acall("bind", entry, cycle, node)
                 if status.code is not Code.SKIP:
@@ -330,46 +311,11 @@ class Framework:
 
     def run_post_bind(self, cycle: Cycle, node: str) -> None:
         """Tell all plugins that the pod is bound."""
-        with self._timed("postBind"):
+        if not self._entries["postBind"]:
+            return
+        with self.timed("postBind"):
             for entry in self._entries["postBind"]:
                 self._call("postBind", entry, cycle, node)
-
-    # Calls
-
-    def _call(self, point: str, entry: Entry, *args: Any) -> Any:
-        if entry.count is not None:
-            entry.count()
-        try:
-            return entry.call(*args)
-        except Exception as fault:
-            raise self._fault(entry.name, point, fault) from fault
-
-    async def _acall(self, point: str, entry: Entry, *args: Any) -> Any:
-        try:
-            return await entry.call(*args)
-        except Exception as fault:
-            raise self._fault(entry.name, point, fault) from fault
-
-    def _fault(self, plugin: str, point: str, fault: Exception | str) -> PluginFault:
-        label = POINTS[point].label
-        self._metrics.plugin_errors.labels(plugin, label).inc()
-        text = fault if isinstance(fault, str) else f"{type(fault).__name__}: {fault}"
-        return PluginFault(plugin, label, text)
-
-    @contextmanager
-    def _timed(self, point: str) -> Iterator[list[Code]]:
-        """Observes how long a point took, under the last code put into the list it yields."""
-        outcome: list[Code] = []
-        started = time.perf_counter()
-        try:
-            yield outcome
-        except Exception:
-            outcome.append(Code.ERROR)
-            raise
-        finally:
-            status = outcome[-1].value if outcome else Code.SUCCESS.value
-            elapsed = time.perf_counter() - started
-            self._durations[POINTS[point].label, status, self.profile].observe(elapsed)
 
 
 def _nothing_left(plugins: Sequence[str]) -> Status:

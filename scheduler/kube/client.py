@@ -1,17 +1,22 @@
-"""HTTP to one API server: authenticated requests and streams, errors as `scheduler.kube.errors`."""
+"""HTTP to one API server: authenticated requests and streams, errors as `scheduler.kube.errors`.
+
+Requests go over connections of our own, because their number makes their price; streams, and all
+traffic through a proxy, over aiohttp's.
+"""
 
 import asyncio
 import os
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
 
 from scheduler import __version__
+from scheduler.kube.connections import CONNECT_TIMEOUT_SECONDS, ConnectionPool, Endpoint
 from scheduler.kube.credentials import SERVICE_ACCOUNT, Access, Credentials, find_source
 from scheduler.kube.errors import (
     Ambiguous,
@@ -22,36 +27,35 @@ from scheduler.kube.errors import (
     Unreachable,
     error_from,
 )
+from scheduler.kube.http1 import Answer
 from scheduler.kube.pacing import RateLimit
-from scheduler.observe.metrics import Metrics
+from scheduler.kube.scopes import Deadlines
+from scheduler.observe.metrics import Children, Metrics
 
 JSON = "application/json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 REQUEST_TIMEOUT_SECONDS = 30.0
-CONNECT_TIMEOUT_SECONDS = 10.0
-# Room for all watches, all binding slots and the event workers at once.
-MAX_CONNECTIONS = 256
-# Go's HTTP server closes idle connections after 90 s; being first avoids lost requests.
-KEEPALIVE_SECONDS = 75.0
+# What stands for the status code in metrics when there was none.
+FAILED = "<error>"
+# Room for all watches.
+MAX_STREAMS = 256
 # How many bytes of a watch may wait for us: one batch of changes is decoded from at most twice
 # this without giving the loop back, which takes a few milliseconds.
 STREAM_BUFFER_BYTES = 128 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class _Call:
+class _Call(msgspec.Struct, frozen=True, gc=False):
     method: str
     path: str
     params: Mapping[str, str] | None = None
     data: bytes | None = None
     content_type: str = JSON
-    idle_timeout: float | None = None
 
 
 class KubeClient:
-    """One authenticated connection pool. Made by `connect`; used from one event loop."""
+    """One authenticated way to the API server. Made by `connect`; used from one event loop."""
 
     def __init__(
         self,
@@ -63,16 +67,18 @@ class KubeClient:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._credentials = credentials
-        self._requests = metrics.rest_client_requests
-        self._duration = metrics.rest_client_request_duration
+        self._requests = Children(metrics.rest_client_requests)
+        self._duration = Children(metrics.rest_client_request_duration)
         self._rate_limit = rate_limit
         self._clock = clock
+        # Compression costs both sides more CPU than it saves on a cluster's own network.
+        self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
+        self._connections = ConnectionPool()
+        self._deadlines = Deadlines()
+        self._endpoint: tuple[Access, Endpoint] | None = None
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=MAX_CONNECTIONS, keepalive_timeout=KEEPALIVE_SECONDS
-            ),
-            # Compression costs both sides more CPU than it saves on a cluster's own network.
-            headers={"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"},
+            connector=aiohttp.TCPConnector(limit=MAX_STREAMS),
+            headers=self._headers,
             read_bufsize=STREAM_BUFFER_BYTES,
         )
 
@@ -131,13 +137,18 @@ class KubeClient:
         Credentials are renewed and the request repeated once on 401; nothing else is retried.
         """
         data = None if body is None else msgspec.json.encode(body)
+        call = _Call(method, path, params, data, content_type)
         try:
-            async with asyncio.timeout(timeout):
-                response = await self._open(_Call(method, path, params, data, content_type))
-                async with response:
-                    return await ByteStream(response).read_all()
+            with self._deadlines.scope(timeout):
+                access = await self._admitted()
+                answer = await self._ask(access, call)
+                if answer.status == 401:
+                    answer = await self._ask(await self._credentials.renew(access), call)
         except TimeoutError as error:
             raise Ambiguous(f"{method} {path}: no answer within {timeout:g} s") from error
+        if answer.status < 300:
+            return answer.body
+        raise error_from(answer.status, answer.body, answer.retry_after)
 
     @asynccontextmanager
     async def stream(
@@ -147,35 +158,63 @@ class KubeClient:
 
         Reading raises Ambiguous when it is cut, Silent after `idle_timeout` seconds of nothing.
         """
-        response = await self._open(_Call("GET", path, params, idle_timeout=idle_timeout))
+        call = _Call("GET", path, params)
+        access = await self._admitted()
+        response = await self._open(access, call, idle_timeout)
+        if response.status == 401:
+            response.close()
+            renewed = await self._credentials.renew(access)
+            response = await self._open(renewed, call, idle_timeout)
         try:
-            yield ByteStream(response)
+            stream = ByteStream(response)
+            if response.status >= 300:
+                retry_after = response.headers.get("Retry-After")
+                raise error_from(response.status, await stream.read_all(), retry_after)
+            yield stream
         finally:
             response.close()
 
     async def close(self) -> None:
         """Close all connections; later requests raise Unreachable."""
         self._credentials.close()
+        self._connections.close()
         await self._session.close()
 
-    async def _open(self, call: _Call) -> aiohttp.ClientResponse:
+    async def _admitted(self) -> Access:
+        """Wait for the rate limit, then say how to reach the server."""
         if self._rate_limit is not None and (delay := self._rate_limit.reserve()) > 0:
             await asyncio.sleep(delay)
-        access = await self._credentials.current()
-        try:
-            return await self._send(access, call)
-        except Unauthorized:
-            return await self._send(await self._credentials.renew(access), call)
+        return await self._credentials.current()
 
-    async def _send(self, access: Access, call: _Call) -> aiohttp.ClientResponse:
+    async def _ask(self, access: Access, call: _Call) -> Answer:
+        """One exchange, whatever the answer is."""
+        if access.proxy is not None:
+            response = await self._open(access, call)
+            async with response:
+                body = await ByteStream(response).read_all()
+            return Answer(response.status, body, True, response.headers.get("Retry-After"))
+        endpoint = self._endpoint_of(access)
+        target = call.path if not call.params else f"{call.path}?{urlencode(call.params)}"
+        message = endpoint.message(call.method, target, call.content_type, call.data)
+        began, code = self._clock(), FAILED
+        try:
+            harmless = call.method == "GET"
+            answer = await self._connections.exchange(endpoint, message, harmless=harmless)
+            code = str(answer.status)
+        finally:
+            self._count(access, call.method, code, began)
+        return answer
+
+    async def _open(
+        self, access: Access, call: _Call, idle_timeout: float | None = None
+    ) -> aiohttp.ClientResponse:
+        """Send through the library; the body of the answer is still to be read."""
         if self._session.closed:
             raise Unreachable("the client is closed")
         headers = {"Authorization": access.authorization} if access.authorization else {}
         if call.data is not None:
             headers["Content-Type"] = call.content_type
-        host = access.server.partition("://")[2]
-        began = self._clock()
-        code = "<error>"
+        began, code = self._clock(), FAILED
         try:
             with _typed_errors(access.server):
                 response = await self._session.request(
@@ -185,7 +224,7 @@ class KubeClient:
                     data=call.data,
                     headers=headers,
                     timeout=aiohttp.ClientTimeout(
-                        total=None, connect=CONNECT_TIMEOUT_SECONDS, sock_read=call.idle_timeout
+                        total=None, connect=CONNECT_TIMEOUT_SECONDS, sock_read=idle_timeout
                     ),
                     ssl=access.tls,
                     server_hostname=access.server_hostname,
@@ -195,13 +234,18 @@ class KubeClient:
                 )
             code = str(response.status)
         finally:
-            self._requests.labels(code, call.method, host).inc()
-            self._duration.labels(call.method, host).observe(self._clock() - began)
-        if response.status < 300:
-            return response
-        async with response:
-            body = await ByteStream(response).read_all()
-        raise error_from(response.status, body, response.headers.get("Retry-After"))
+            self._count(access, call.method, code, began)
+        return response
+
+    def _count(self, access: Access, method: str, code: str, began: float) -> None:
+        host = access.server.partition("://")[2]
+        self._requests[code, method, host].inc()
+        self._duration[method, host].observe(self._clock() - began)
+
+    def _endpoint_of(self, access: Access) -> Endpoint:
+        if self._endpoint is None or self._endpoint[0] is not access:
+            self._endpoint = access, Endpoint.of(access, self._headers)
+        return self._endpoint[1]
 
 
 class ByteStream:

@@ -1,8 +1,8 @@
 """Where the API server is and who we are, renewed as tokens and certificates rotate.
 
 kubernetes_asyncio reads kubeconfig files (contexts, merging, exec plugins, OIDC) and the in-cluster
-service account; nothing else in the project knows that package. Its import costs half a second, so
-it happens when a cluster is looked for and not before.
+service account; nothing else in the project knows that package. See `scheduler.kube.library` for
+what it costs.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from scheduler.kube.errors import ClusterUnreachable, Unreachable
+from scheduler.kube.library import library
 from scheduler.kube.timestamps import utc_now
 from scheduler.observe.logs import get_logger
 
@@ -66,13 +67,10 @@ class KubeconfigSource:
 
     async def load(self) -> tuple[Any, float | None]:
         """Read the files again from scratch: exec plugins cache for themselves when they want."""
-        from kubernetes_asyncio.client import Configuration
-        from kubernetes_asyncio.config import load_kube_config
-
         if not any(os.path.exists(p) for p in self._path.split(os.pathsep) if p):  # noqa: ASYNC240  because a stat of a local file takes microseconds
             raise FileNotFoundError("no such file")
-        configuration = Configuration()
-        loader = await load_kube_config(
+        configuration = library().Configuration()
+        loader = await library().load_kube_config(
             config_file=self._path,
             context=self._context,
             client_configuration=configuration,
@@ -102,11 +100,8 @@ class InClusterSource:
 
     async def load(self) -> tuple[Any, float | None]:
         """Read host, token and CA again."""
-        from kubernetes_asyncio.client import Configuration
-        from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
-
-        configuration = Configuration()
-        InClusterConfigLoader(
+        configuration = library().Configuration()
+        library().InClusterConfigLoader(
             token_filename=str(self._directory / "token"),
             cert_filename=str(self._directory / "ca.crt"),
             try_refresh_token=False,
@@ -123,9 +118,7 @@ class MasterSource:
 
     async def load(self) -> tuple[Any, float | None]:
         """An empty configuration; the address is filled in by `Credentials`."""
-        from kubernetes_asyncio.client import Configuration
-
-        return Configuration(), None
+        return library().Configuration(), None
 
 
 def find_source(

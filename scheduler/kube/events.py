@@ -1,7 +1,8 @@
 """Kubernetes events (events.k8s.io/v1), off the scheduling path.
 
-Recording puts an entry into a bounded queue that few workers drain, so events never delay bindings;
-what does not fit is dropped and counted. Equal events within six minutes of each other are one
+Recording puts an entry into a bounded queue. Workers drain it with what bindings leave of the API
+server's attention; only when the queue fills up do events go before their turn, and what does not
+fit is dropped and counted. Equal events within six minutes of each other are one
 event with a series: it is written when it begins, when it is first repeated, every half hour
 while it goes on, and when it has ended.
 """
@@ -9,25 +10,25 @@ while it goes on, and when it has ended.
 import asyncio
 import random
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from typing import Never
 
 import msgspec
 
-from scheduler.kube.client import MERGE_PATCH
+from scheduler.kube.client import JSON, MERGE_PATCH
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound
 from scheduler.kube.pacing import Backoff
 from scheduler.kube.timestamps import micro_time, utc_now
-from scheduler.kube.writes import ApiWriter
+from scheduler.kube.writes import PATIENT_MOST, ApiWriter
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 
 log = get_logger(__name__)
 
 CAPACITY = 1000
-WORKERS = 2
+WORKERS = PATIENT_MOST
 ATTEMPTS = 4
 SERIES_SECONDS = 360.0
 REFRESH_SECONDS = 1800.0
@@ -71,6 +72,9 @@ class _Series(msgspec.Struct):
     written: int = 0
     written_at: float = 0.0
     queued: bool = False
+    """It waits for a worker, or one is writing it: never two at once."""
+    again: bool = False
+    """There is more to write since."""
 
 
 class EventRecorder:
@@ -165,6 +169,7 @@ class EventRecorder:
 
     def _enqueue(self, series: _Series) -> None:
         if series.queued:
+            series.again = True
             return
         try:
             self._queue.put_nowait(series)
@@ -174,6 +179,7 @@ class EventRecorder:
 
     def _drop(self, series: _Series, why: str) -> None:
         self._dropped.inc()
+        series.again = False
         log.debug("Event dropped", object=series.key.regarding.name, reason=why)
         # Without a first version on the server, a repetition has to begin anew.
         if not series.written and self._series.get(series.key) is series:
@@ -182,7 +188,7 @@ class EventRecorder:
     async def _work(self) -> Never:
         while True:
             series = await self._queue.get()
-            series.queued = False
+            series.again = False
             try:
                 await self._write(series)
             except Exception as fault:
@@ -190,6 +196,9 @@ class EventRecorder:
                 log.error("Event could not be sent", exc=fault)
                 self._drop(series, str(fault))
             finally:
+                series.queued = False
+                if series.again:
+                    self._finish(series)
                 self._queue.task_done()
 
     async def _sweep_forever(self) -> Never:
@@ -219,13 +228,19 @@ class EventRecorder:
         if series.written:
             try:
                 body = {"series": _series_body(series)}
-                await self._writer.send("PATCH", f"{path}/{series.name}", body, MERGE_PATCH)
+                await self._send("PATCH", f"{path}/{series.name}", body, MERGE_PATCH)
                 return
             except NotFound:
                 pass  # the server keeps events for an hour or so: make it again
         # Names are ours alone, so "already exists" is an earlier try whose answer was lost.
         with suppress(Conflict):
-            await self._writer.send("POST", path, self._body(series, namespace))
+            await self._send("POST", path, self._body(series, namespace))
+
+    async def _send(
+        self, method: str, path: str, body: Mapping[str, object], content_type: str = JSON
+    ) -> None:
+        filling_up = self._queue.qsize() * 2 > self._queue.maxsize
+        await self._writer.send(method, path, body, content_type, patient=not filling_up)
 
     def _body(self, series: _Series, namespace: str) -> dict[str, object]:
         key = series.key
@@ -260,6 +275,8 @@ def _series_body(series: _Series) -> dict[str, object]:
 
 def truncate(note: str) -> str:
     """The note, cut to what the API server accepts; never in the middle of a character."""
+    if len(note) <= NOTE_BYTES and note.isascii():
+        return note
     encoded = note.encode(errors="replace")
     if len(encoded) <= NOTE_BYTES:
         return encoded.decode()

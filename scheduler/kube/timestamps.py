@@ -10,4 +10,5 @@ def utc_now() -> datetime:
 
 def micro_time(moment: datetime) -> str:
     """``2026-01-31T12:00:00.000000Z``: always six digits, which the API server insists on."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    naive = moment.astimezone(UTC).replace(tzinfo=None)
+    return naive.isoformat(timespec="microseconds") + "Z"

@@ -8,8 +8,7 @@ import asyncio
 import enum
 import random
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -25,8 +24,13 @@ from scheduler.kube.errors import (
     WritesStopped,
 )
 from scheduler.kube.pacing import Backoff
+from scheduler.kube.scopes import Scope
+from scheduler.kube.slots import Slots
 
 WRITE_TIMEOUT_SECONDS = 10.0
+# How many patient writes go on beside any number of bindings, and when there are none.
+PATIENT_LEAST = 2
+PATIENT_MOST = 16
 
 
 class Binding(enum.Enum):
@@ -83,7 +87,7 @@ class ApiWriter:
         self,
         client: KubeClient,
         *,
-        concurrency: int = 64,
+        concurrency: int = 24,
         attempts: int = 12,
         deadline: float = 60.0,
         timeout: float = WRITE_TIMEOUT_SECONDS,
@@ -92,7 +96,7 @@ class ApiWriter:
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client
-        self._slots = asyncio.Semaphore(concurrency)
+        self._slots = Slots(concurrency, least=PATIENT_LEAST, most=PATIENT_MOST)
         self._attempts = attempts
         self._deadline = deadline
         self._timeout = timeout
@@ -100,21 +104,24 @@ class ApiWriter:
         self._rng = rng
         self._sleep = sleep
         self._stopped = False
-        self._in_flight: set[asyncio.Timeout] = set()
+        self._in_flight: set[Scope] = set()
 
     def stop(self) -> None:
         """Stop writing, for good: calls in flight are cancelled, they and later ones raise."""
         if self._stopped:
             return
         self._stopped = True
-        now = asyncio.get_running_loop().time()
         for scope in self._in_flight:
-            scope.reschedule(now)
+            scope.end(WritesStopped("writes were stopped in the middle of one"))
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome:
         """Bind the pod with this uid to `node`; raises nothing but WritesStopped."""
-        async with self._permitted(), self._slots:
-            return await self._bind(namespace, name, uid, node)
+        with self._permitted():
+            await self._slots.take()
+            try:
+                return await self._bind(namespace, name, uid, node)
+            finally:
+                self._slots.release()
 
     async def patch_pod_status(
         self,
@@ -131,30 +138,62 @@ class ApiWriter:
         node. The same patch twice does no harm, so lost answers are simply retried. Raises
         KubeError.
         """
-        path = pod_path(namespace, name)
-        async with self._permitted(), self._slots:
-            budget = self._budget()
-            while True:
-                guards = {"uid": uid, "resourceVersion": waiting_at}
-                metadata = {field: value for field, value in guards.items() if value}
-                body = {**patch, "metadata": metadata} if metadata else patch
-                try:
-                    await self._request("PATCH", f"{path}/status", body, STRATEGIC_MERGE_PATCH)
-                    return
-                except KubeError as error:
-                    trouble = error
-                if isinstance(trouble, Conflict) and waiting_at and budget.spend():
-                    pod = await self._read(path)
-                    if pod.spec.node_name:
-                        return
-                    waiting_at = pod.metadata.resource_version
-                elif not await budget.allows_retry(trouble):
-                    raise trouble
+        with self._permitted():
+            await self._slots.take()
+            try:
+                await self._patch_pod_status(namespace, name, patch, uid, waiting_at)
+            finally:
+                self._slots.release()
 
-    async def send(self, method: str, path: str, body: object, content_type: str = JSON) -> None:
-        """One request, tried once, outside the slots of bindings. Raises KubeError."""
-        async with self._permitted():
-            await self._request(method, path, body, content_type)
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: object,
+        content_type: str = JSON,
+        *,
+        patient: bool = False,
+    ) -> None:
+        """One request, tried once, that needs no slot; raises KubeError.
+
+        A `patient` one waits for a slot that bindings leave free.
+        """
+        with self._permitted():
+            if not patient:
+                await self._request(method, path, body, content_type)
+                return
+            await self._slots.take(patient=True)
+            try:
+                await self._request(method, path, body, content_type)
+            finally:
+                self._slots.release(patient=True)
+
+    async def _patch_pod_status(
+        self,
+        namespace: str,
+        name: str,
+        patch: Mapping[str, object],
+        uid: str,
+        waiting_at: str,
+    ) -> None:
+        path = pod_path(namespace, name)
+        budget = self._budget()
+        while True:
+            guards = {"uid": uid, "resourceVersion": waiting_at}
+            metadata = {field: value for field, value in guards.items() if value}
+            body = {**patch, "metadata": metadata} if metadata else patch
+            try:
+                await self._request("PATCH", f"{path}/status", body, STRATEGIC_MERGE_PATCH)
+                return
+            except KubeError as error:
+                trouble = error
+            if isinstance(trouble, Conflict) and waiting_at and budget.spend():
+                pod = await self._read(path)
+                if pod.spec.node_name:
+                    return
+                waiting_at = pod.metadata.resource_version
+            elif not await budget.allows_retry(trouble):
+                raise trouble
 
     async def _bind(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome:
         path = pod_path(namespace, name)
@@ -229,20 +268,11 @@ class ApiWriter:
             self._sleep,
         )
 
-    @asynccontextmanager
-    async def _permitted(self) -> AsyncIterator[None]:
-        """Let the block run until `stop`, which ends it wherever it waits."""
+    def _permitted(self) -> Scope:
+        """A block that runs until `stop`, which ends it wherever it waits."""
         if self._stopped:
             raise WritesStopped("writes have been stopped")
-        try:
-            async with asyncio.timeout(None) as scope:
-                self._in_flight.add(scope)
-                try:
-                    yield
-                finally:
-                    self._in_flight.discard(scope)
-        except TimeoutError as error:
-            raise WritesStopped("writes were stopped in the middle of one") from error
+        return Scope(self._in_flight)
 
 
 @dataclass(slots=True)

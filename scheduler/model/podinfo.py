@@ -14,6 +14,7 @@ from scheduler.model.affinity import (
     affinity_terms,
     spread_constraints,
 )
+from scheduler.model.pinning import Pinning, pinning_of
 from scheduler.model.pods import Container, Pod
 from scheduler.model.resources import (
     DEFAULT_REQUESTS,
@@ -59,6 +60,7 @@ class PodInfo:
         self.priority = pod.spec.priority
         self.node_name = pod.spec.node_name
         self._faults: list[str] = []
+        self._shared: dict[str, object] = {}
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key!r}, node={self.node_name!r})"
@@ -72,29 +74,42 @@ class PodInfo:
     def renewed(self, pod: Pod) -> PodInfo:
         """A new version of the pod; most updates only bind it or touch status.
 
-        What was derived is shared, except for what the kubelet's word on sizes may change.
+        What was derived is shared, except for what the kubelet's word on sizes may change, and
+        labels: the API server itself labels a pod with its zone when it is bound.
         """
         node_name = pod.spec.node_name
-        same = (
-            pod.metadata.uid == self.pod.metadata.uid
-            and pod.metadata.labels == self.pod.metadata.labels
-            and pod.spec == msgspec.structs.replace(self.pod.spec, node_name=node_name)
+        same = pod.metadata.uid == self.pod.metadata.uid and pod.spec == msgspec.structs.replace(
+            self.pod.spec, node_name=node_name
         )
         if not same:
             return PodInfo(pod)
         renewed = self.bound_to(node_name)
         renewed.pod = pod
+        if pod.metadata.labels != self.pod.metadata.labels:
+            for derived in ("affinity", "spread"):
+                renewed.__dict__.pop(derived, None)
         if sizes_reported(pod) != sizes_reported(self.pod):
             for derived in ("requests", "nonzero"):
                 renewed.__dict__.pop(derived, None)
         return renewed
 
-    def counts_like(self, other: PodInfo) -> bool:
-        """Whether both take and mean the same on a node: only what nobody counts differs."""
+    def derive(self) -> None:
+        """Derive everything now, for others to adopt."""
+        for name in _DERIVED:
+            getattr(self, name)
+        self._shared = {name: self.__dict__[name] for name in _DERIVED}
+
+    def adopt(self, twin: PodInfo) -> None:
+        """Share what a twin has derived, which differs in nothing but its name.
+
+        Sizes that a kubelet reported are a pod's own: neither of them may have any.
+        """
+        self.__dict__.update(twin._shared)
+
+    def takes_like(self, other: PodInfo) -> bool:
+        """Whether both take and ask the same of the same node; their labels may differ."""
         return (
             self.node_name == other.node_name
-            and self.pod.deleting == other.pod.deleting
-            and self.pod.metadata.labels == other.pod.metadata.labels
             and self.requests == other.requests
             and self.nonzero == other.nonzero
             and self.host_ports == other.host_ports
@@ -133,6 +148,11 @@ class PodInfo:
         except AmountError as fault:
             self._fault(fault)
             return {}
+
+    @cached_property
+    def pinning(self) -> Pinning:
+        """What a kubelet takes from single NUMA cells for this pod."""
+        return pinning_of(self.pod)
 
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
@@ -216,6 +236,9 @@ class PodInfo:
 
     def _fault(self, fault: Exception) -> None:
         self._faults.append(str(fault))
+
+
+_DERIVED = {name for name, value in vars(PodInfo).items() if isinstance(value, cached_property)}
 
 
 def with_tag(image: str) -> str:

@@ -25,7 +25,7 @@ class Code(enum.Enum):
     """Not yet: the event that is waited for puts the pod straight back, without back-off."""
 
 
-class Status(msgspec.Struct, frozen=True):
+class Status(msgspec.Struct, frozen=True, cache_hash=True):
     """A verdict: code, the reasons shown to people, and the plugin that gave it."""
 
     code: Code = Code.SUCCESS

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from prometheus_client import Histogram
+from scheduler.observe.instruments import Histogram
 
 GENERATIONS = 3
 MAX_UNFLUSHED_PAUSES = 4096

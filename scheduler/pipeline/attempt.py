@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scheduler.equivalence.classes import PodClass, template_of
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runtime import Framework
 from scheduler.pipeline.placement import Placement
@@ -17,8 +18,21 @@ class Attempt(msgspec.Struct):
     framework: Framework
     cycle: Cycle
     started: float
+    pod_class: PodClass | None = None
+    """The class of the pod, if it is in one."""
     placement: Placement | None = None
     """Set once a node is chosen."""
+
+    @property
+    def cohort(self) -> bytes | None:
+        """What pods share that are rejected alike, now and later; None if that cannot be told.
+
+        The class will not do: two pods of one class may part when the cluster changes, for example
+        when somebody comes who keeps away from the labels of one of them.
+        """
+        if self.pod_class is None or not self.pod_class.known:
+            return None
+        return template_of(self.cycle.pod) if self.framework.answers_for_class else None
 
     @property
     def node(self) -> str:

@@ -11,8 +11,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+from scheduler.framework.calls import PluginFault
 from scheduler.framework.outlet import Outlet
-from scheduler.framework.runtime import PluginFault
 from scheduler.model.status import Status, error
 from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
@@ -91,6 +91,7 @@ class Bindings:
 
     def start(self, attempt: Attempt) -> None:
         """Bind in the background."""
+        self._queue.placed(attempt.cycle.pod.uid)
         task = asyncio.create_task(self._run(attempt), name=f"bind {attempt.cycle.pod.key}")
         self._tasks.add(task)
         task.add_done_callback(self._ended)

@@ -2,9 +2,12 @@
 
 This file is the way of a pod; each verb is a function of a sibling module::
 
-    queue.pop ─► place ─► reserve ─► permit ─► bindings.start
-                   │         └────────┴─ refused: give_back ─► failures.refused
-                   └─ no node: post-filter ─► failures.unplaceable
+    queue.pop ─► class ─► place ─► reserve ─► permit ─► bindings.start
+                             │         └────────┴─ refused: give_back ─► failures.refused
+                             └─ no node: post-filter ─► failures.unplaceable
+
+A run of pods of one class is not a thing of its own: each of them finds what is kept for the class,
+and only the row that the one before it took has to be looked at again.
 
 An attempt is synchronous from pop to permit: nobody else changes the state meanwhile, so there are
 no locks and no snapshots. Between attempts the loop is given back every few milliseconds.
@@ -16,13 +19,16 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping
 
+from scheduler.equivalence.cache import Equivalence
+from scheduler.framework.calls import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.runtime import Framework, PluginFault
+from scheduler.framework.runtime import Framework
 from scheduler.model.status import Code, Status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
+from scheduler.pipeline.by_class import ByClass
 from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.own_verdicts import OWN_VERDICTS
 from scheduler.pipeline.placement import CycleError, Placement, place
@@ -48,6 +54,7 @@ class SchedulingLoop:
         failures: Failures,
         metrics: Metrics,
         *,
+        equivalence: Equivalence | None = None,
         tie_break_seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -57,6 +64,7 @@ class SchedulingLoop:
         self._bindings = bindings
         self._failures = failures
         self._metrics = metrics
+        self._classes = ByClass(equivalence, tie_break_seed) if equivalence else None
         self._seed = tie_break_seed
         self._clock = clock
         self._stopped = False
@@ -92,6 +100,8 @@ class SchedulingLoop:
             self._queue.done(queued.info.uid)
             return queued
         framework = self._frameworks[queued.profile]
+        if self._state.statuses.overfull:
+            self._give_codes_anew()
         cycle = Cycle(queued.info, self._state)
         attempt = Attempt(queued, framework, cycle, self._clock())
         try:
@@ -104,10 +114,9 @@ class SchedulingLoop:
         return queued
 
     def _schedule(self, attempt: Attempt) -> None:
-        chosen = place(attempt.framework, attempt.cycle, self._seed)
+        chosen = self._place(attempt)
         self._metrics.scheduling_algorithm_duration.observe(self._clock() - attempt.started)
         if isinstance(chosen, Diagnosis):
-            self._make_room(attempt, chosen)
             self._failures.unplaceable(attempt, chosen)
             return
         status = self._take(attempt, chosen)
@@ -117,6 +126,27 @@ class SchedulingLoop:
         else:
             give_back(attempt, self._queue)
             self._failures.refused(attempt, status)
+
+    def _place(self, attempt: Attempt) -> Placement | Diagnosis:
+        """A node for the pod; or why there is none, after plugins have tried to make room."""
+        framework, cycle = attempt.framework, attempt.cycle
+        pod_class = attempt.pod_class = self._classes.class_of(cycle) if self._classes else None
+        if self._classes is None or pod_class is None:
+            chosen = place(framework, cycle, self._seed)
+            if isinstance(chosen, Diagnosis):
+                self._make_room(attempt, chosen)
+            return chosen
+        if pod_class.known:
+            cycle.kind = pod_class
+        known = self._classes.known_verdict(pod_class, cycle)
+        if known is not None:
+            return known
+        chosen = self._classes.place(framework, cycle, pod_class)
+        if isinstance(chosen, Diagnosis):
+            self._make_room(attempt, chosen)
+            if not chosen.nominated_node and framework.answers_for_class:
+                self._classes.remember(pod_class, cycle, chosen)
+        return chosen
 
     def _take(self, attempt: Attempt, placement: Placement) -> Status:
         attempt.placement = placement
@@ -137,6 +167,11 @@ class SchedulingLoop:
         if attempt.placement is not None:
             give_back(attempt, self._queue)
         self._failures.failed(attempt, message)
+
+    def _give_codes_anew(self) -> None:
+        if self._classes is not None:
+            self._classes.clear()
+        self._state.statuses.restart()
 
     def _obsolete(self, queued: QueuedPod) -> bool:
         """Whether there is nothing to do: the pod is going away, or holds a node already."""

@@ -10,7 +10,7 @@ from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
-from scheduler.pipeline.placement import fit_error, judge, pick, promised_row
+from scheduler.pipeline.placement import best_of, fit_error, judge, promised_row
 from scheduler.state.cache import ClusterState
 
 
@@ -39,7 +39,7 @@ def explain(
     scored = framework.run_scores(cycle, feasible)
     promised = promised_row(cycle)
     if promised is None or promised not in feasible:
-        promised = int(feasible[pick(cycle, feasible, scored, seed)])
+        promised = int(feasible[best_of(cycle, feasible, scored.totals, seed)])
     answer["node"] = state.name(promised)
     answer["scores"] = {
         state.name(int(row)): {

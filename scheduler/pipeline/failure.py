@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 
 from scheduler.framework.cycle import Diagnosis
 from scheduler.framework.outlet import Outlet
@@ -14,6 +14,7 @@ from scheduler.observe.metrics import Children, Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.nomination import withdraw
 from scheduler.pipeline.placement import fit_error
+from scheduler.pipeline.repeats import Repeats
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 
 log = get_logger(__name__)
@@ -23,7 +24,11 @@ SCHEDULER_ERROR = "SchedulerError"
 
 
 class Failures:
-    """Ends attempts that did not lead to a binding."""
+    """Ends attempts that did not lead to a binding.
+
+    A pod's owner is told once a minute at most that nothing has changed, and so is the log of a
+    fault that many pods run into.
+    """
 
     def __init__(
         self,
@@ -37,14 +42,17 @@ class Failures:
         self._outlet = outlet
         self._decisions = decisions
         self._clock = clock
+        self._told = Repeats(clock)
+        self._logged = Repeats(clock)
         self._attempts = Children(metrics.schedule_attempts)
         self._durations = Children(metrics.scheduling_attempt_duration)
 
     def unplaceable(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
         """No node fits: wait for an event that the rejecting plugins listen to."""
-        message = fit_error(attempt.cycle, diagnosis)
+        message = diagnosis.message = diagnosis.message or fit_error(attempt.cycle, diagnosis)
         plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins
-        self._queue.requeue_rejected(attempt.queued, plugins, pending, message)
+        cohort = _cohort(attempt, diagnosis)
+        self._queue.requeue_rejected(attempt.queued, plugins, pending, message, cohort)
         self._promise(attempt, diagnosis.nominated_node)
         self._report(attempt, UNSCHEDULABLE, message, (*plugins, *pending), len(diagnosis.rows))
 
@@ -61,7 +69,8 @@ class Failures:
 
     def failed(self, attempt: Attempt, message: str) -> None:
         """A fault, not a verdict: try again after a back-off."""
-        log.error("Scheduling a pod failed", pod=attempt.cycle.pod.key, error=message)
+        tell = log.error if self._logged.news(message) else log.debug
+        tell("Scheduling a pod failed", pod=attempt.cycle.pod.key, error=message)
         self._queue.requeue_error(attempt.queued, message)
         self._promise(attempt, "")
         self._report(attempt, SCHEDULER_ERROR, message, ())
@@ -104,5 +113,17 @@ class Failures:
         )
         if attempt.queued.tier is None:
             return  # deleted or bound by others meanwhile: to call it unscheduled would be wrong
-        self._outlet.record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
-        self._outlet.set_condition(pod, reason, message)
+        if self._told.news(pod.uid, reason, message):
+            self._outlet.record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+            self._outlet.set_condition(pod, reason, message)
+
+
+def _cohort(attempt: Attempt, diagnosis: Diagnosis) -> Hashable | None:
+    """What the verdict depends on; None if it may not be that of equal pods.
+
+    A node that is promised to one pod is kept from its equals.
+    """
+    node = diagnosis.nominated_node
+    if node is None:
+        node = attempt.cycle.state.nominations.node_of(attempt.cycle.pod.uid)
+    return None if node else attempt.cohort

@@ -85,6 +85,7 @@ class Ingest:
     def _pod(self, old: Pod | None, new: Pod | None) -> Event | None:
         if old == new:
             return None
+        self._state.residents.follow_finished(old, new)
         was = self._info(old)
         now = _renewed(was, new)
         if now is not None and _placed(now):

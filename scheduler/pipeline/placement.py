@@ -7,15 +7,15 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import numpy as np
 import xxhash
-from numpy.typing import NDArray
 
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.runtime import Framework, PreFilterOutcome, ScoredRows
+from scheduler.framework.runtime import Framework, PreFilterOutcome
 from scheduler.model.status import Code, Status
 from scheduler.pipeline.own_verdicts import NODES, no_nodes, unreadable
-from scheduler.state.columns import Codes, Rows
+from scheduler.state.columns import Codes, Rows, Scores
 from scheduler.state.scratch import scratch
 
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _NO_CODES: Codes = np.zeros(0, np.int32)
 
@@ -35,23 +35,29 @@ class CycleError(Exception):
 
 
 def place(framework: Framework, cycle: Cycle, seed: int) -> Placement | Diagnosis:
-    """The best node, or why there is none. All nodes are looked at, whatever their number.
+    """The best node, or why there is none. All nodes are looked at, whatever their number."""
+    prepared = prepare(framework, cycle)
+    if isinstance(prepared, Diagnosis):
+        return rejected(prepared, cycle)
+    return finish(framework, cycle, prepared, seed)
+
+
+def finish(
+    framework: Framework, cycle: Cycle, prepared: PreFilterOutcome, seed: int
+) -> Placement | Diagnosis:
+    """Judge nodes, score those that fit and pick one.
 
     A node that was promised to the pod is taken without comparison, if the pod fits there now.
     """
-    cycle.state.statuses.trim()
-    prepared = _prepare(framework, cycle)
-    if isinstance(prepared, Diagnosis):
-        return _rejected(prepared, cycle)
     promised = promised_row(cycle)
     if promised is not None and not filter_rows(framework, cycle, np.array([promised])).any():
         return Placement(node=cycle.state.name(promised), score=None, feasible=1, evaluated=1)
     diagnosis = _judge_nodes(framework, cycle, prepared)
     feasible = diagnosis.rows[diagnosis.codes == 0]
     if not len(feasible):
-        return _rejected(diagnosis, cycle)
+        return rejected(diagnosis, cycle)
     scored = framework.run_scores(cycle, feasible)
-    best = pick(cycle, feasible, scored, seed)
+    best = best_of(cycle, feasible, scored.totals, seed)
     return Placement(
         node=cycle.state.name(int(feasible[best])),
         score=int(scored.totals[best]),
@@ -62,7 +68,7 @@ def place(framework: Framework, cycle: Cycle, seed: int) -> Placement | Diagnosi
 
 def judge(framework: Framework, cycle: Cycle) -> Diagnosis:
     """A verdict for every node. Rows with code 0 fit."""
-    prepared = _prepare(framework, cycle)
+    prepared = prepare(framework, cycle)
     if isinstance(prepared, Diagnosis):
         return prepared
     return _judge_nodes(framework, cycle, prepared)
@@ -73,7 +79,7 @@ def promised_row(cycle: Cycle) -> int | None:
     return cycle.state.row(cycle.state.nominations.node_of(cycle.pod.uid))
 
 
-def _prepare(framework: Framework, cycle: Cycle) -> PreFilterOutcome | Diagnosis:
+def prepare(framework: Framework, cycle: Cycle) -> PreFilterOutcome | Diagnosis:
     """What is known before nodes are looked at, or why none needs to be."""
     if cycle.pod.faults:
         return _rejected_whole(unreadable(cycle.pod.faults))
@@ -106,63 +112,65 @@ def filter_rows(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
     both cases must pass.
     """
     codes = framework.run_filters(cycle, rows)
-    promised = _promised(cycle, rows)
-    if not promised:
-        return codes
-    together = framework.judges_row_by_row(cycle)
-    for group in [promised] if together else [[position] for position in promised]:
-        with scratch(cycle.state) as changes:
-            for position in group:
-                node = cycle.state.name(int(rows[position]))
-                for pod in cycle.state.nominations.ahead_of(cycle.pod, node):
-                    changes.add(pod, node)
-            crowded = framework.run_filters(cycle, rows[group])
-        codes[group] = np.where(crowded, crowded, codes[group])
+    promised = np.flatnonzero(np.isin(rows, promised_to_others(cycle)))
+    if len(promised):
+        verdicts = crowded(framework, cycle, rows[promised])
+        codes[promised] = np.where(verdicts, verdicts, codes[promised])
     return codes
 
 
-def _promised(cycle: Cycle, rows: Rows) -> list[int]:
-    """The positions of rows on which pods were promised a place that this pod must respect."""
+def crowded(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
+    """A verdict per row on which others were promised a place: as if they had come."""
+    codes: Codes = np.zeros(len(rows), np.int32)
+    everything = np.arange(len(rows))
+    together = len(rows) > 0 and framework.judges_row_by_row(cycle)
+    for group in [everything] if together else everything[:, np.newaxis]:
+        with scratch(cycle.state) as changes:
+            for row in rows[group].tolist():
+                node = cycle.state.name(row)
+                for pod in cycle.state.nominations.ahead_of(cycle.pod, node):
+                    changes.add(pod, node)
+            codes[group] = framework.run_filters(cycle, rows[group])
+    return codes
+
+
+def promised_to_others(cycle: Cycle) -> Rows:
+    """The rows on which pods were promised a place that this pod must respect."""
     state = cycle.state
-    nodes = state.nominations.nodes()
-    positions = np.arange(len(rows))
-    if len(nodes) < len(rows):
-        known = [row for node in nodes if (row := state.row(node)) is not None]
-        positions = np.flatnonzero(np.isin(rows, known))
-    return [
-        position
-        for position in positions.tolist()
-        if state.nominations.ahead_of(cycle.pod, state.name(int(rows[position])))
+    rows = [
+        row
+        for node in state.nominations.nodes()
+        if (row := state.row(node)) is not None and state.nominations.ahead_of(cycle.pod, node)
     ]
+    return np.array(sorted(rows), np.intp)
 
 
-def pick(cycle: Cycle, rows: Rows, scored: ScoredRows, seed: int) -> int:
+def best_of(cycle: Cycle, rows: Rows, totals: Scores, seed: int) -> int:
     """The position of the highest total; equals are ranked by a hash of node, pod and seed.
 
     So the choice depends on nothing but names: not on history, row numbers or replica, and
     different pods break the same tie differently.
     """
-    best = np.flatnonzero(scored.totals == scored.totals.max())
-    if len(best) == 1:
-        return int(best[0])
+    best = np.flatnonzero(totals == totals.max())
+    return int(best[among_equals(cycle, rows[best], seed)])
+
+
+def among_equals(cycle: Cycle, rows: Rows, seed: int) -> int:
+    """The position of one of these rows, chosen by a hash of node, pod and seed."""
+    if len(rows) == 1:
+        return 0
     pod_hash = xxhash.xxh64_intdigest(cycle.pod.key.encode(), seed)
-    ranks = _mix(cycle.state.columns.name_hash[rows[best]], pod_hash)
-    return int(best[ranks.argmin()])
-
-
-def _mix(hashes: NDArray[np.uint64], salt: int) -> NDArray[np.uint64]:
-    """One round of a 64-bit finaliser: every bit of both inputs moves every bit of the result."""
-    mixed = hashes ^ np.uint64(salt)
-    mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xFF51AFD7ED558CCD)
-    mixed = (mixed ^ (mixed >> np.uint64(33))) * np.uint64(0xC4CEB9FE1A85EC53)
-    return mixed ^ (mixed >> np.uint64(33))
+    # Both are good hashes already. One multiplication lets every bit of both move the upper bits,
+    # which decide the order.
+    mixed = (cycle.state.columns.name_hash[rows] ^ np.uint64(pod_hash)) * _ODD
+    return int(mixed.argmin())
 
 
 def _rejected_whole(status: Status, narrowing: Iterable[str] = ()) -> Diagnosis:
     return Diagnosis(_NO_ROWS, _NO_CODES, pre_filter=status, unschedulable_plugins=set(narrowing))
 
 
-def _rejected(diagnosis: Diagnosis, cycle: Cycle) -> Diagnosis:
+def rejected(diagnosis: Diagnosis, cycle: Cycle) -> Diagnosis:
     """The diagnosis with the plugins noted that must be cured before another attempt."""
     statuses = (
         [diagnosis.pre_filter]

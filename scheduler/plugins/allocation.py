@@ -20,6 +20,14 @@ from scheduler.state.columns import Mask, Rows, Scores
 Amount = NDArray[np.int64]
 
 
+class ShareScore(Protocol):
+    """A scoring strategy for one resource of one row, where that is all there is to it."""
+
+    def __call__(self, requested: int, capacity: int) -> int:
+        """The score of the resource; capacity is positive."""
+        ...
+
+
 class ResourceScore(Protocol):
     """A scoring strategy: from (resource, row) amounts to a score per row."""
 
@@ -30,12 +38,17 @@ class ResourceScore(Protocol):
         ...
 
 
+_BASIC = {CPU: 0, MEMORY: 1}
+
+
 class AllocationScorer:
     """Gathers what a strategy needs for its resources, and asks it."""
 
     def __init__(self, resources: Sequence[ResourceSpec], strategy: ResourceScore) -> None:
         self._resources = resources
         self._strategy = strategy
+        self._kinds = [(s.name, is_scalar(s.name), _BASIC.get(s.name)) for s in resources]
+        """Name, whether it is scalar, and its place among the amounts that have defaults."""
         self._weights = np.array([[spec.weight] for spec in resources], np.int64)
 
     def score(self, cycle: Cycle, rows: Rows, requests: Amounts, *, nonzero: bool) -> Scores:
@@ -47,6 +60,27 @@ class AllocationScorer:
         asked = np.array([[requests.get(spec.name, 0)] for spec in self._resources], np.int64)
         return self._strategy(taken + asked, capacity, self._weights, capacity > 0)
 
+    def score_one(
+        self, cycle: Cycle, row: int, requests: Amounts, share: ShareScore, *, nonzero: bool
+    ) -> int:
+        """The same for one row, by a strategy that takes the mean of its resources' scores."""
+        columns = cycle.state.columns
+        total = weight = 0
+        for spec, (name, scalar, basic) in zip(self._resources, self._kinds, strict=True):
+            index = columns.resources.find(name)
+            asked = requests.get(name, 0)
+            if index is None or (scalar and not asked):
+                continue
+            capacity = columns.allocatable.item(index, row)
+            if capacity:
+                if nonzero and basic is not None:
+                    taken = columns.nonzero.item(basic, row)
+                else:
+                    taken = columns.requested.item(index, row)
+                total += spec.weight * share(taken + asked, capacity)
+                weight += spec.weight
+        return total // max(weight, 1)
+
     def gather(
         self, cycle: Cycle, rows: Rows, requests: Amounts, *, nonzero: bool
     ) -> tuple[Amount, Amount]:
@@ -57,15 +91,17 @@ class AllocationScorer:
         columns = cycle.state.columns
         shape = (len(self._resources), len(rows))
         taken, capacity = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for i, spec in enumerate(self._resources):
-            index = columns.resources.find(spec.name)
-            if index is None or (is_scalar(spec.name) and not requests.get(spec.name)):
+        for i, (name, scalar, basic) in enumerate(self._kinds):
+            index = columns.resources.find(name)
+            if index is None or (scalar and not requests.get(name)):
                 continue
-            capacity[i] = columns.allocatable[index].take(rows)
-            if nonzero and spec.name in (CPU, MEMORY):
-                taken[i] = columns.nonzero[0 if spec.name == CPU else 1].take(rows)
-            else:
-                taken[i] = columns.requested[index].take(rows)
+            columns.allocatable[index].take(rows, out=capacity[i], mode="clip")
+            source = (
+                columns.nonzero[basic]
+                if nonzero and basic is not None
+                else columns.requested[index]
+            )
+            source.take(rows, out=taken[i], mode="clip")
         return taken, capacity
 
 
@@ -79,6 +115,16 @@ def most_allocated(requested: Amount, capacity: Amount, weights: Amount, counted
     """The share that is taken, averaged by weight: packs pods."""
     used = np.minimum(requested, capacity)
     return _weighted_mean(_share(used, capacity), weights, counted)
+
+
+def least_allocated_share(requested: int, capacity: int) -> int:
+    """`least_allocated` for one resource of one row."""
+    return max(capacity - requested, 0) * MAX_SCORE // capacity
+
+
+def most_allocated_share(requested: int, capacity: int) -> int:
+    """`most_allocated` for one resource of one row."""
+    return min(requested, capacity) * MAX_SCORE // capacity
 
 
 def requested_to_capacity_ratio(strategy: ScoringStrategy) -> ResourceScore:

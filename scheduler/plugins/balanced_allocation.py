@@ -6,11 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.config.plugin_args import CPU_AND_MEMORY, NodeResourcesBalancedAllocationArgs
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import MAX_SCORE, Handle
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.status import SKIP, SUCCESS, Status
 from scheduler.plugins.allocation import AllocationScorer, Amount, least_allocated
 from scheduler.plugins.names import BALANCED_ALLOCATION
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Mask, Rows, Scores
 
 
@@ -18,15 +22,23 @@ class NodeResourcesBalancedAllocation:
     """Scores what the pod does to the balance, so an already uneven node is not held against it."""
 
     name = BALANCED_ALLOCATION
+    absolute = True
+    score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}))
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:
         self._resources = (args and args.resources) or CPU_AND_MEMORY
+        names = tuple(spec.name for spec in self._resources)
+        self._pair = names if set(names) == {CPU, MEMORY} else None
         self._gatherer = AllocationScorer(self._resources, least_allocated)
 
+    def score_key(self, pod: PodInfo) -> Key:
+        """What it asks for; a pod that asks for none of the resources changes no balance."""
+        asked = tuple(pod.requests.get(spec.name, 0) for spec in self._resources)
+        return asked if any(asked) else None
+
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
-        """A pod that asks for none of the resources changes no balance."""
-        asks = any(cycle.pod.requests.get(spec.name) for spec in self._resources)
-        return SUCCESS if asks else SKIP
+        """Skip pods that change no balance."""
+        return SKIP if self.score_key(cycle.pod) is None else SUCCESS
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """50 for the worst change of balance, 75 for none, 100 for the best."""
@@ -39,6 +51,23 @@ class NodeResourcesBalancedAllocation:
         half = MAX_SCORE // 2
         return half + (half + change) // 2
 
+    def score_one(self, cycle: Cycle, row: int) -> int:
+        """The same for one row, if it is about two resources that every node has."""
+        columns, requests = cycle.state.columns, cycle.pod.requests
+        if self._pair is None:
+            return int(self.score(cycle, np.array([row]))[0])
+        before, after = [], []
+        for name in self._pair:
+            index = columns.resources.intern(name)
+            capacity = columns.allocatable.item(index, row)
+            if not capacity:
+                return int(self.score(cycle, np.array([row]))[0])
+            taken = columns.requested.item(index, row)
+            before.append(min(taken / capacity, 1.0))
+            after.append(min((taken + requests.get(name, 0)) / capacity, 1.0))
+        half = MAX_SCORE // 2
+        return half + (half + _evenness_of_two(*after) - _evenness_of_two(*before)) // 2
+
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
         """Scores lie within 50..100 already."""
         return scores
@@ -49,6 +78,11 @@ def _evenness(taken: Amount, whole: NDArray[np.float64], counted: Mask) -> Score
     shares = np.minimum(taken / whole, 1.0)
     deviation = _deviation(np.where(counted, shares, 0.0), counted)
     return ((1 - deviation) * MAX_SCORE).astype(np.int64)
+
+
+def _evenness_of_two(one: float, other: float) -> int:
+    """`_evenness` for two shares."""
+    return int((1 - abs((one - other) / 2)) * MAX_SCORE)
 
 
 def _deviation(shares: NDArray[np.float64], counted: Mask) -> NDArray[np.float64]:

@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
 from scheduler.model.events import Action
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, Code, Status, unresolvable, unschedulable
 from scheduler.plugins.names import DYNAMIC_RESOURCES
 from scheduler.queueing.hints import HintRegistration, own_change
@@ -31,9 +33,15 @@ class DynamicResources:
         DYNAMIC_RESOURCES,
     )
 
+    filter_reads = Reads()
+    answers_for_class = True
     NOTHING_TO_FREE = unschedulable("no new claims to deallocate")
 
     def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """Whether it has claims."""
+        return True if pod.pod.spec.resource_claims else None
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Hold pods with claims; nothing to do for others."""

@@ -6,9 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import MAX_SCORE, Handle
+from scheduler.model.podinfo import PodInfo
 from scheduler.plugins.names import IMAGE_LOCALITY
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Rows, Scores
 
 _MIB = 1024 * 1024
@@ -24,7 +27,15 @@ class ImageLocality:
 
     name = IMAGE_LOCALITY
 
+    absolute = True
+    score_reads = Reads(cluster=frozenset({Aspect.IMAGES, Aspect.NODE}))
+
     def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def score_key(self, pod: PodInfo) -> Key:
+        """The images, and how many containers share them."""
+        spec = pod.pod.spec
+        return (pod.images, len(spec.init_containers) + len(spec.containers))
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """0 below 23 MiB of local images, 100 from 1000 MiB per container on."""

@@ -13,13 +13,16 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from scheduler.config.plugin_args import InterPodAffinityArgs
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.interface import MAX_SCORE, Handle, PreFilterResult
 from scheduler.model.affinity import AffinityTerm
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugins.inter_pod_affinity_hints import AffinityHints
 from scheduler.plugins.names import INTER_POD_AFFINITY
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows, Scores
 
@@ -46,11 +49,46 @@ class InterPodAffinity:
         INTER_POD_AFFINITY,
     )
 
+    filter_reads = score_reads = Reads(
+        cluster=frozenset({Aspect.NODE, Aspect.LABELS, Aspect.PODS, Aspect.NAMESPACES}),
+        keys=frozenset({Aspect.TERMS, Aspect.NAMESPACES}),
+        kept=False,
+    )
+
     def __init__(self, args: InterPodAffinityArgs | None, handle: Handle) -> None:
         args = args or InterPodAffinityArgs()
         self._hard_weight = args.hard_pod_affinity_weight
         self._own_preferences_only = args.ignore_preferred_terms_of_existing_pods
+        self._index = handle.state.index
         self._hints = AffinityHints(handle.state)
+
+    # Equivalence
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """What it requires, and what others require of it; its labels are in the latter."""
+        own = pod.affinity
+        hostile = frozenset(
+            each.term for each in self._index.terms_about(pod) if each.role == "anti_required"
+        )
+        if not (own.required or own.anti_required or hostile):
+            return None
+        namespace = pod.pod.metadata.namespace
+        first = bool(own.required) and self._index.belongs(pod, [t.pods for t in own.required])
+        return own.required, own.anti_required, namespace, hostile, first
+
+    def score_key(self, pod: PodInfo) -> Key:
+        """What it prefers, and what others do about it."""
+        own = pod.affinity
+        if self._own_preferences_only and not (own.preferred or own.anti_preferred):
+            return None
+        others = frozenset(
+            (each.role, each.term)
+            for each in self._index.terms_about(pod)
+            if self._weight(each.role, each.term)
+        )
+        if not (own.preferred or own.anti_preferred or others):
+            return None
+        return own.preferred, own.anti_preferred, pod.pod.metadata.namespace, others
 
     # Filter
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.config.plugin_args import NodeAffinityArgs
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.framework.scoring import normalize_by_max
@@ -24,6 +25,7 @@ from scheduler.model.selectors import (
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugins.names import NODE_AFFINITY
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows, Scores
 
 _NOTHING = NodeMatcher()
@@ -44,6 +46,8 @@ class NodeAffinity:
     )
     CONFLICT = Status(Code.UNRESOLVABLE, ("pod affinity terms conflict",), NODE_AFFINITY)
 
+    filter_reads = score_reads = Reads(rows=frozenset({Aspect.LABELS}))
+
     def __init__(self, args: NodeAffinityArgs | None, handle: Handle) -> None:
         added = (args and args.added_affinity) or NodeAffinityRules()
         path = "addedAffinity"
@@ -51,10 +55,19 @@ class NodeAffinity:
         self._preferred = compile_preferences(added.preferred, path)
         self._always_scores = bool(added.preferred)
 
+    def filter_key(self, pod: PodInfo) -> Key:
+        """What the pod requires of nodes; nothing to check if neither it nor the profile does."""
+        matcher = pod.node_matcher
+        return None if matcher == _NOTHING and self._enforced == _NOTHING else matcher
+
+    def score_key(self, pod: PodInfo) -> Key:
+        """What the pod prefers."""
+        return pod.node_preferences if self._scores(pod) else None
+
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Narrow the nodes to those that every required term names, if every term names some."""
         matcher = cycle.pod.node_matcher
-        if matcher == _NOTHING and self._enforced == _NOTHING:
+        if self.filter_key(cycle.pod) is None:
             return PreFilterResult(SKIP)
         named = _named_nodes(matcher.terms)
         if named is not None and not named:
@@ -72,9 +85,12 @@ class NodeAffinity:
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
         """Nothing to score for a pod that prefers nothing; an empty term is a score of 0."""
-        affinity = cycle.pod.pod.spec.affinity
+        return SUCCESS if self._scores(cycle.pod) else SKIP
+
+    def _scores(self, pod: PodInfo) -> bool:
+        affinity = pod.pod.spec.affinity
         rules = affinity.node_affinity if affinity else None
-        return SUCCESS if (rules and rules.preferred) or self._always_scores else SKIP
+        return bool(rules and rules.preferred) or self._always_scores
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The sum of the weights of all preferred terms that the node matches."""

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
 from scheduler.model.events import Action, Event, Hint
@@ -21,6 +22,7 @@ from scheduler.model.resources import CPU, MEMORY, AmountError, amounts_of
 from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.plugins.names import NODE_CONDITIONS
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
 
 States = frozenset[tuple[str, str]]
@@ -51,9 +53,15 @@ class NodeConditions:
     name = NODE_CONDITIONS
     row_by_row = True
 
+    filter_reads = Reads(rows=frozenset({Aspect.CONDITIONS}))
+
     def __init__(self, args: Any, handle: Handle) -> None:
         self._sets = handle.state.columns.condition_sets.values
         self._statuses: dict[bool, list[Status]] = {False: [], True: []}
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """Whether it is among the first to be evicted."""
+        return is_best_effort(pod)
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes in trouble; all their troubles are named."""

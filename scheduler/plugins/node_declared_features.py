@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.events import Action, Event, Hint
@@ -16,6 +17,7 @@ from scheduler.model.pods import PodSpec
 from scheduler.model.status import SKIP, Code, Status
 from scheduler.plugins.names import NODE_DECLARED_FEATURES
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
 from scheduler.state.interning import Answers
 
@@ -31,9 +33,15 @@ class NodeDeclaredFeatures:
         Code.UNRESOLVABLE, ("node(s) didn't match Pod's required features",), NODE_DECLARED_FEATURES
     )
 
+    filter_reads = Reads(rows=frozenset({Aspect.FEATURES}))
+
     def __init__(self, args: Any, handle: Handle) -> None:
         sets = handle.state.columns.feature_sets
         self._missing: Answers[Features, tuple[str, ...]] = Answers(sets, np.bool_)
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """The features it requires."""
+        return required_features(pod) or None
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Nothing to check for a pod that every node can run."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
 from scheduler.model.events import Action, Event, Hint
@@ -16,6 +17,7 @@ from scheduler.model.status import Code, Status
 from scheduler.model.tolerations import tolerates_any
 from scheduler.plugins.names import NODE_NAME, NODE_UNSCHEDULABLE
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
 
 
@@ -28,7 +30,13 @@ class NodeName:
         Code.UNRESOLVABLE, ("node(s) didn't match the requested node name",), NODE_NAME
     )
 
+    filter_reads = Reads()
+
     def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """The name, if there is one."""
+        return pod.pod.spec.node_name or None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject every node but the named one."""
@@ -49,8 +57,13 @@ class NodeUnschedulable:
     row_by_row = True
     CORDONED = Status(Code.UNRESOLVABLE, ("node(s) were unschedulable",), NODE_UNSCHEDULABLE)
     TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+    filter_reads = Reads(rows=frozenset({Aspect.UNSCHEDULABLE}))
 
     def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """The same for all pods, except those that go anywhere."""
+        return None if self._tolerated(pod) else ()
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject cordoned nodes."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.events import Action, Event, Hint
@@ -14,6 +15,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugins.names import NODE_PORTS
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
 from scheduler.state.occupancy import ports_conflict
 
@@ -29,7 +31,13 @@ class NodePorts:
         NODE_PORTS,
     )
 
+    filter_reads = Reads(rows=frozenset({Aspect.PORTS}))
+
     def __init__(self, args: Any, handle: Handle) -> None: ...
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """The host ports it wants."""
+        return pod.host_ports or None
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Skip pods without host ports."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from scheduler.config.plugin_args import CPU_AND_MEMORY, NodeResourcesFitArgs, ScoringStrategy
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
 from scheduler.model.events import Action, Event, Hint
@@ -17,14 +18,18 @@ from scheduler.model.status import Code, Status
 from scheduler.plugins.allocation import (
     AllocationScorer,
     ResourceScore,
+    ShareScore,
     least_allocated,
+    least_allocated_share,
     most_allocated,
+    most_allocated_share,
     requested_to_capacity_ratio,
 )
 from scheduler.plugins.names import NODE_RESOURCES_FIT
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.cache import allocatable_of
-from scheduler.state.columns import Codes, Rows, Scores
+from scheduler.state.columns import Codes, Mask, Rows, Scores
 
 TOO_MANY_PODS = "Too many pods"
 
@@ -34,6 +39,8 @@ class NodeResourcesFit:
 
     name = NODE_RESOURCES_FIT
     row_by_row = True
+    absolute = True
+    filter_reads = score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}))
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         args = args or NodeResourcesFitArgs()
@@ -42,6 +49,15 @@ class NodeResourcesFit:
         self._state = handle.state
         strategy = args.scoring_strategy or ScoringStrategy("LeastAllocated", CPU_AND_MEMORY)
         self._scorer = AllocationScorer(strategy.resources, _STRATEGIES[strategy.type](strategy))
+        self._share = _SHARES.get(strategy.type)
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """What it asks for, in the order in which shortages are named."""
+        return tuple(self._wanted(pod.fit_requests).items())
+
+    def score_key(self, pod: PodInfo) -> Key:
+        """What scoring assumes it asks for."""
+        return tuple(pod.score_requests.items())
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes that lack anything; all that is lacking is named.
@@ -50,23 +66,39 @@ class NodeResourcesFit:
         """
         columns = cycle.state.columns
         wanted = self._wanted(cycle.pod.fit_requests)
-        lacking = [columns.pod_count[rows] + 1 > columns.pod_limit[rows]]
-        hopeless = np.zeros(len(rows), np.bool_)
+        lacking = [columns.pod_count.take(rows) >= columns.pod_limit.take(rows)]
+        offered = []
         for resource, amount in wanted.items():
             index = columns.resources.find(resource)
             if index is None:  # no node ever had it
+                offered.append(np.zeros(len(rows), np.int64))
                 lacking.append(np.ones(len(rows), np.bool_))
-                hopeless[:] = True
                 continue
-            allocatable = columns.allocatable[index, rows]
-            lacking.append(amount > allocatable - columns.requested[index, rows])
+            allocatable = columns.allocatable[index].take(rows)
+            offered.append(allocatable)
+            lacking.append(allocatable - columns.requested[index].take(rows) < amount)
+        if not any(short.any() for short in lacking):
+            return np.zeros(len(rows), np.int32)
+        hopeless: Mask = np.zeros(len(rows), np.bool_)
+        for amount, allocatable in zip(wanted.values(), offered, strict=True):
             hopeless |= amount > allocatable
-        return self._codes(
-            cycle,
-            [TOO_MANY_PODS, *map("Insufficient {}".format, wanted)],
-            np.array(lacking),
-            hopeless,
-        )
+        reasons = [TOO_MANY_PODS, *map("Insufficient {}".format, wanted)]
+        return self._codes(cycle, reasons, np.array(lacking), hopeless)
+
+    def filter_one(self, cycle: Cycle, row: int) -> int:
+        """The same for one row; only shortages take the long way."""
+        columns = cycle.state.columns
+        free = columns.pod_count.item(row) < columns.pod_limit.item(row)
+        for resource, amount in cycle.pod.fit_requests.items():
+            if not free:
+                break
+            index = columns.resources.find(resource)
+            if index is not None:
+                left = columns.allocatable.item(index, row) - columns.requested.item(index, row)
+                free = amount <= left
+            else:
+                free = not amount
+        return 0 if free else int(self.filter(cycle, np.array([row]))[0])
 
     @staticmethod
     def _codes(
@@ -74,8 +106,6 @@ class NodeResourcesFit:
     ) -> Codes:
         codes: Codes = np.zeros(lacking.shape[1], np.int32)
         failed = lacking.any(axis=0)
-        if not failed.any():
-            return codes
         # Nodes fail in few different ways, so each way is spelt out once.
         ways = np.vstack((lacking[:, failed], hopeless[failed]))
         distinct, which = np.unique(ways, axis=1, return_inverse=True)
@@ -106,6 +136,13 @@ class NodeResourcesFit:
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """How empty (or full) the node would be, by the configured strategy."""
         return self._scorer.score(cycle, rows, cycle.pod.score_requests, nonzero=True)
+
+    def score_one(self, cycle: Cycle, row: int) -> int:
+        """The same for one row."""
+        requests = cycle.pod.score_requests
+        if self._share is None:
+            return int(self.score(cycle, np.array([row]))[0])
+        return self._scorer.score_one(cycle, row, requests, self._share, nonzero=True)
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
         """Strategies score within 0..100 already."""
@@ -144,6 +181,11 @@ class NodeResourcesFit:
         grew = any(offered.get(resource, 0) > before.get(resource, 0) for resource in wanted)
         return Hint.QUEUE if grew else Hint.SKIP
 
+
+_SHARES: Mapping[str, ShareScore] = {
+    "LeastAllocated": least_allocated_share,
+    "MostAllocated": most_allocated_share,
+}
 
 _STRATEGIES: Mapping[str, Callable[[ScoringStrategy], ResourceScore]] = {
     "LeastAllocated": lambda strategy: least_allocated,

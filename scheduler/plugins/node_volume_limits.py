@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.csi_migration import TranslationError, migration_of
@@ -21,6 +22,7 @@ from scheduler.plugins.names import NODE_VOLUME_LIMITS
 from scheduler.plugins.volumes.hints import after_claim
 from scheduler.plugins.volumes.words import claim_not_found, not_owner
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.attachments import Attachable, claimed_volume, inline_volumes, limits_of
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows
@@ -44,7 +46,22 @@ class NodeVolumeLimits:
     )
     FULL = Status(Code.UNSCHEDULABLE, ("node(s) exceed max volume count",), NODE_VOLUME_LIMITS)
 
-    def __init__(self, args: Any, handle: Handle) -> None: ...
+    filter_reads = Reads(
+        rows=frozenset({Aspect.ATTACHED, Aspect.NODE_DRIVERS}),
+        keys=frozenset({Aspect.CLAIMS, Aspect.VOLUMES, Aspect.STORAGE_CLASSES}),
+    )
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self._objects = handle.state.objects
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """What it would attach, or why that cannot be told."""
+        if not pod.volumes.attachable:
+            return None
+        try:
+            return frozenset(_wanted(pod, self._objects)) or None
+        except (_RejectedError, TranslationError) as verdict:
+            return str(verdict)
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Skip pods that attach nothing."""

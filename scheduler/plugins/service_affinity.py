@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from scheduler.config.plugin_args import ServiceAffinityArgs
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.affinity import PodSet
@@ -23,6 +24,7 @@ from scheduler.model.status import SKIP, Code, Status
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import SERVICE_AFFINITY
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
 
 
@@ -33,10 +35,21 @@ class ServiceAffinity:
     observes = ("Service",)
     APART = Status(Code.UNSCHEDULABLE, ("node(s) didn't match service affinity",), SERVICE_AFFINITY)
 
+    filter_reads = Reads(
+        cluster=frozenset({Aspect.NODE, Aspect.LABELS, Aspect.PODS, Aspect.SERVICES}), kept=False
+    )
+
     def __init__(self, args: ServiceAffinityArgs | None, handle: Handle) -> None:
         self._labels = args.labels if args else ()
         self._state = handle.state
         self._services = DefaultSelector(handle.state.objects)
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """What it selects, and the labels by which its kin are found."""
+        if not self._labels:
+            return None
+        own = self._values(pod.pod.spec.node_selector)
+        return (tuple(own.items()), _kin(pod))
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Nothing to check without labels."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scheduler.framework.registry import Registry
+from scheduler.numa.plugin import NodeResourceTopologyMatch
 from scheduler.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -49,5 +50,6 @@ IN_TREE: Registry = {
         NodeDeclaredFeatures,
         ServiceAffinity,
         NodeConditions,
+        NodeResourceTopologyMatch,
     )
 }

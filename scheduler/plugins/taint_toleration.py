@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
 from scheduler.framework.scoring import normalize_by_max
@@ -18,6 +19,7 @@ from scheduler.model.status import Code, Status
 from scheduler.model.tolerations import disliked, repelled
 from scheduler.plugins.names import TAINT_TOLERATION
 from scheduler.queueing.hints import HintRegistration, own_change
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows, Scores
 from scheduler.state.interning import Answers
 
@@ -32,10 +34,18 @@ class TaintToleration:
     row_by_row = True
     UNTOLERATED = Status(Code.UNRESOLVABLE, ("node(s) had untolerated taint(s)",), TAINT_TOLERATION)
 
+    filter_reads = score_reads = Reads(rows=frozenset({Aspect.TAINTS}))
+
     def __init__(self, args: Any, handle: Handle) -> None:
         sets = handle.state.columns.taint_sets
         self._repelled: Answers[_Tolerations, _Taints] = Answers(sets, np.bool_)
         self._disliked: Answers[_Tolerations, _Taints] = Answers(sets, np.int64)
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """What the pod tolerates."""
+        return pod.pod.spec.tolerations
+
+    score_key = filter_key
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""

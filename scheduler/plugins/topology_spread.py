@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 
 import msgspec
 import numpy as np
 
 from scheduler.config.plugin_args import PodTopologySpreadArgs
 from scheduler.config.plugin_args import TopologySpreadConstraint as DefaultConstraint
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.interface import MAX_SCORE, Handle, PreFilterResult
 from scheduler.model.affinity import SpreadConstraint
@@ -23,12 +23,16 @@ from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.tolerations import repelled
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import TOPOLOGY_SPREAD
-from scheduler.plugins.topology_spread_domains import HOSTNAME, Domains
+from scheduler.plugins.topology_spread_domains import HOSTNAME, Domains, Ground
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Mask, Rows, Scores
 from scheduler.state.interning import Answers
 
 ZONE = "topology.kubernetes.io/zone"
+
+_GROUND_ASPECTS = (Aspect.NODE, Aspect.LABELS, Aspect.TAINTS)
+_KEPT_GROUNDS = 256
 
 _TO_BE_DERIVED = Selector(nothing=True)
 _SYSTEM_DEFAULTS = (
@@ -56,6 +60,12 @@ class PodTopologySpread:
     CROWDED = Status(Code.UNSCHEDULABLE, (_REASON,), TOPOLOGY_SPREAD)
     NO_DOMAIN = Status(Code.UNRESOLVABLE, (f"{_REASON} (missing required label)",), TOPOLOGY_SPREAD)
 
+    filter_reads = score_reads = Reads(
+        cluster=frozenset({Aspect.NODE, Aspect.LABELS, Aspect.TAINTS, Aspect.PODS}),
+        keys=frozenset({Aspect.SERVICES, Aspect.CONTROLLERS}),
+        kept=False,
+    )
+
     def __init__(self, args: PodTopologySpreadArgs | None, handle: Handle) -> None:
         args = args or PodTopologySpreadArgs()
         self._system_defaults = args.defaulting_type == "System"
@@ -69,8 +79,33 @@ class PodTopologySpread:
         taint_sets = handle.state.columns.taint_sets
         self._repelled: Answers[tuple[Toleration, ...], tuple[Taint, ...]]
         self._repelled = Answers(taint_sets, np.bool_)
+        self._grounds: dict[Hashable, Ground] = {}
+        self._grounds_at: tuple[int, ...] = ()
 
     # Constraints
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """The constraints that must hold, and what decides which nodes and pods count."""
+        return self._key(pod, hard=True)
+
+    def score_key(self, pod: PodInfo) -> Key:
+        """The constraints that should hold, and what decides which nodes and pods count."""
+        return self._key(pod, hard=False)
+
+    def _key(self, pod: PodInfo, *, hard: bool) -> Key:
+        constraints = self._constraints(pod, hard=hard)
+        if not constraints:
+            return None
+        metadata, spec = pod.pod.metadata, pod.pod.spec
+        honored = any(each.honor_taints for each in constraints)
+        return (
+            constraints,
+            metadata.namespace,
+            tuple(each.selector.matches(metadata.labels) for each in constraints),
+            bool(spec.topology_spread_constraints),
+            pod.node_matcher if any(each.honor_affinity for each in constraints) else None,
+            spec.tolerations if honored else None,
+        )
 
     def _constraints(self, pod: PodInfo, *, hard: bool) -> tuple[SpreadConstraint, ...]:
         """The pod's own constraints, or else the defaults for pods that something selects."""
@@ -85,17 +120,38 @@ class PodTopologySpread:
     def _domains(
         self, cycle: Cycle, constraints: Sequence[SpreadConstraint], *, only_labelled: bool
     ) -> tuple[Domains, ...]:
-        rows = cycle.state.rows()
-        if only_labelled:
-            rows = rows[_labelled(cycle, constraints, rows)]
+        keys = (
+            frozenset(each.topology_key for each in constraints) if only_labelled else frozenset()
+        )
         return tuple(
-            Domains(each, cycle.pod, cycle.state, partial(self._included, cycle, each, rows))
+            Domains(each, cycle.pod, cycle.state, self._ground(cycle, each, keys))
             for each in constraints
         )
 
-    def _included(self, cycle: Cycle, constraint: SpreadConstraint, rows: Rows) -> Rows:
-        """The rows that count by the constraint's policies."""
+    def _ground(self, cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Ground:
+        """The rows that count for a constraint; looked up again once nodes have changed."""
+        positions = tuple(map(cycle.state.changes.position, _GROUND_ASPECTS))
+        if positions != self._grounds_at or len(self._grounds) > _KEPT_GROUNDS:
+            self._grounds_at = positions
+            self._grounds.clear()
+        question = (
+            constraint.topology_key,
+            keys,
+            cycle.pod.node_matcher if constraint.honor_affinity else None,
+            cycle.pod.pod.spec.tolerations if constraint.honor_taints else None,
+        )
+        ground = self._grounds.get(question)
+        if ground is None:
+            column = cycle.state.columns.labels.column(constraint.topology_key)
+            counting = self._included(cycle, constraint, keys)
+            ground = self._grounds[question] = Ground(column, counting)
+        return ground
+
+    def _included(self, cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Rows:
+        """The rows that have all the labels and count by the constraint's policies."""
         columns = cycle.state.columns
+        rows = cycle.state.rows()
+        rows = rows[_labelled(cycle, keys, rows)]
         if constraint.honor_affinity:
             rows = rows[columns.labels.match(cycle.pod.node_matcher, rows)]
         if constraint.honor_taints:
@@ -117,11 +173,14 @@ class PodTopologySpread:
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes by the first constraint that the pod would break there."""
         codes: Codes = np.zeros(len(rows), np.int32)
-        for domains in cycle.get(_HARD):
-            no_domain = cycle.reject(~domains.labelled(rows), self.NO_DOMAIN)
-            crowded = cycle.reject(domains.crowded(rows), self.CROWDED)
-            verdicts = np.where(no_domain, no_domain, crowded)
-            codes = np.where(codes, codes, verdicts)
+        # The first constraint that a row breaks is the one that is named, so it is written last.
+        for domains in cycle.get(_HARD)[::-1]:
+            for failed, status in (
+                (domains.crowded(rows), self.CROWDED),
+                (~domains.labelled(rows), self.NO_DOMAIN),
+            ):
+                if failed.any():
+                    codes[failed] = cycle.state.statuses.code(status)
         return codes
 
     # Soft constraints
@@ -137,7 +196,8 @@ class PodTopologySpread:
             return SKIP
         own = bool(cycle.pod.pod.spec.topology_spread_constraints)
         strict = own or not self._system_defaults
-        ignored = ~_labelled(cycle, constraints, rows) if strict else np.zeros(len(rows), np.bool_)
+        keys = {each.topology_key for each in constraints} if strict else set()
+        ignored = ~_labelled(cycle, keys, rows)
         domains = self._domains(cycle, constraints, only_labelled=strict)
         cycle.put(_SOFT, _Scoring(domains, ignored))
         return SUCCESS
@@ -145,26 +205,31 @@ class PodTopologySpread:
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """How many pods are around already, a pod weighing more where there are more domains."""
         scoring = cycle.get(_SOFT)
-        scores: Scores = np.zeros(len(rows), np.int64)
-        taking_part = rows[~scoring.ignored]
+        taking_part = rows[~scoring.ignored] if scoring.ignored.any() else rows
         if len(taking_part) < 2:  # nothing to compare; pods of a DaemonSet all come here
-            return scores
+            return np.zeros(len(rows), np.int64)
         total = np.zeros(len(taking_part), np.float64)
         for domains in scoring.domains:
             size, pods = domains.surroundings(taking_part)
             part = pods * math.log(size + 2) + (domains.constraint.max_skew - 1)
-            total += np.where(domains.labelled(taking_part), part, 0.0)
-        scores[~scoring.ignored] = np.rint(total).astype(np.int64)
+            labelled = domains.labelled(taking_part)
+            total += part if labelled.all() else np.where(labelled, part, 0.0)
+        rounded = np.rint(total).astype(np.int64)
+        if taking_part is rows:
+            return rounded
+        scores: Scores = np.zeros(len(rows), np.int64)
+        scores[~scoring.ignored] = rounded
         return scores
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
         """Fewer is better; nodes that take no part get nothing."""
         ignored = cycle.get(_SOFT).ignored
-        taking_part = scores[~ignored]
+        taking_part = scores[~ignored] if ignored.any() else scores
         most = int(taking_part.max(initial=0))
         if not most:
             return np.where(ignored, 0, MAX_SCORE)
-        return np.where(ignored, 0, MAX_SCORE * (most + taking_part.min() - scores) // most)
+        shares = MAX_SCORE * (most + taking_part.min() - scores) // most
+        return shares if taking_part is scores else np.where(ignored, 0, shares)
 
     # Queueing
 
@@ -208,12 +273,12 @@ def _default_constraint(raw: DefaultConstraint) -> SpreadConstraint:
     )
 
 
-def _labelled(cycle: Cycle, constraints: Sequence[SpreadConstraint], rows: Rows) -> Mask:
-    """Which rows are in some domain of every constraint."""
+def _labelled(cycle: Cycle, keys: Iterable[str], rows: Rows) -> Mask:
+    """Which rows are in some domain of every key."""
     labels = cycle.state.columns.labels
     result = np.ones(len(rows), np.bool_)
-    for constraint in constraints:
-        result &= labels.column(constraint.topology_key).ids[rows] != 0
+    for key in keys:
+        result &= labels.column(key).ids.take(rows) != 0
     return result
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 
 import numpy as np
@@ -20,26 +19,34 @@ Sums = NDArray[np.float64]
 """Numbers of pods; as floats, because that is what ``bincount`` gives."""
 
 
+class Ground:
+    """The rows that count for a constraint, and their domains: all that no pod can change."""
+
+    def __init__(self, column: LabelColumn, counting: Rows) -> None:
+        self.labels: NDArray[np.int32] = column.ids
+        self.ids = _with_absent_as_empty(column)
+        self.rows = counting
+        self.of_row: NDArray[np.int32] = self.ids[counting]
+        self.number = len(column.values)
+
+    @cached_property
+    def eligible(self) -> NDArray[np.intp]:
+        """The domains of rows that count."""
+        return np.flatnonzero(np.bincount(self.of_row, minlength=1))
+
+
 class Domains:
     """One constraint of one pod: the domains of all rows, and the pods that count in each.
 
-    Which rows count is settled once, when first needed. Pods are counted each time, so that pods
-    that are put somewhere on trial are seen. A count is one pass over the rows.
+    Pods are counted each time, so that pods that are put somewhere on trial are seen. A count is
+    one pass over the rows.
     """
 
     def __init__(
-        self,
-        constraint: SpreadConstraint,
-        pod: PodInfo,
-        state: ClusterState,
-        counting: Callable[[], Rows],
+        self, constraint: SpreadConstraint, pod: PodInfo, state: ClusterState, ground: Ground
     ) -> None:
         self.constraint = constraint
-        column = state.columns.labels.column(constraint.topology_key)
-        self._labels: NDArray[np.int32] = column.ids
-        self._ids = _with_absent_as_empty(column)
-        self._number = len(column.values)
-        self._counting = counting
+        self._ground = ground
         metadata = pod.pod.metadata
         self._self_match = int(constraint.selector.matches(metadata.labels))
         pods = PodSet(frozenset((metadata.namespace,)), constraint.selector)
@@ -50,7 +57,7 @@ class Domains:
 
     def labelled(self, rows: Rows) -> Mask:
         """Which rows are in a domain at all."""
-        present: Mask = self._labels[rows] != 0
+        present: Mask = self._ground.labels.take(rows) != 0
         return present
 
     def surroundings(self, rows: Rows) -> tuple[int, Sums]:
@@ -61,42 +68,31 @@ class Domains:
         """
         if self.constraint.topology_key == HOSTNAME:
             return len(rows), self._pods_on(rows)
-        ids = self._ids[rows]
+        ids = self._ground.ids.take(rows)
         return int(np.count_nonzero(np.bincount(ids))), self._sums()[ids]
 
     def crowded(self, rows: Rows) -> Mask:
         """Where one more pod would exceed the allowed skew."""
         sums = self._sums()
-        too_few = len(self._eligible) < self.constraint.min_domains
-        emptiest = 0.0 if too_few else sums[self._eligible].min(initial=np.inf)
-        skew: Sums = sums[self._ids[rows]] + (self._self_match - emptiest)
+        too_few = len(self._ground.eligible) < self.constraint.min_domains
+        emptiest = 0.0 if too_few else sums[self._ground.eligible].min(initial=np.inf)
+        skew: Sums = sums[self._ground.ids.take(rows)] + (self._self_match - emptiest)
         return skew > self.constraint.max_skew
 
     def _sums(self) -> Sums:
         """How many pods are in each domain, on rows that count."""
         sums: Sums = np.bincount(  # type: ignore[assignment]  # floats, as the weights are
-            self._of_row, weights=self._pods_on(self._rows), minlength=self._number
+            self._ground.of_row,
+            weights=self._pods_on(self._ground.rows),
+            minlength=self._ground.number,
         )
         return sums
 
     def _pods_on(self, rows: Rows) -> Sums:
-        counts = self._pods.counts[rows]
+        counts = self._pods.counts.take(rows)
         if self._uncounted is not None:
             counts = counts - self._uncounted[rows]
         return counts.astype(np.float64)
-
-    @cached_property
-    def _rows(self) -> Rows:
-        return self._counting()
-
-    @cached_property
-    def _of_row(self) -> NDArray[np.int32]:
-        return self._ids[self._rows]
-
-    @cached_property
-    def _eligible(self) -> NDArray[np.intp]:
-        """The domains of rows that count."""
-        return np.flatnonzero(np.bincount(self._of_row, minlength=1))
 
 
 def _with_absent_as_empty(column: LabelColumn) -> NDArray[np.int32]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from scheduler.config.plugin_args import VolumeBindingArgs
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.events import Action, Event, Hint
@@ -28,6 +29,7 @@ from scheduler.plugins.volumes.hints import after_claim
 from scheduler.plugins.volumes.matching import Outlook, PodClaims, Search
 from scheduler.plugins.volumes.words import claim_not_found, not_owner
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.attachments import migrated_on
 from scheduler.state.columns import Codes, Rows
 from scheduler.state.objects import ObjectStore
@@ -60,6 +62,18 @@ class VolumeBinding:
         "CSIDriver",
         "CSIStorageCapacity",
     )
+    filter_reads = Reads(
+        rows=frozenset({Aspect.LABELS, Aspect.NODE_DRIVERS}),
+        cluster=frozenset(
+            {
+                Aspect.VOLUMES,
+                Aspect.CLAIMS,
+                Aspect.STORAGE_CLASSES,
+                Aspect.DRIVERS,
+                Aspect.STORAGE_CAPACITIES,
+            }
+        ),
+    )
     IMMEDIATE = unresolvable("pod has unbound immediate PersistentVolumeClaims")
 
     def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
@@ -68,9 +82,14 @@ class VolumeBinding:
         self._rooms = Rooms(handle.state.objects)
         self._binder = Binder(handle.state, handle.outlet, timeout)
 
+    def filter_key(self, pod: PodInfo) -> Key:
+        """Its claims; by pod, if some are its own."""
+        claims = pod.volumes.claims
+        own = any(use.ephemeral for use in claims)
+        return (claims, pod.uid if own else "") if claims else None
+
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Find the pod's claims; reject it if one has no volume and does not wait for a node."""
-        cycle.put(_RESERVED, Reservation())
         uses = dict.fromkeys(cycle.pod.volumes.claims)
         if not uses:
             return PreFilterResult(SKIP)
@@ -119,12 +138,14 @@ class VolumeBinding:
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
         """Take back what was assumed and not written."""
-        self._binder.forget(cycle.get(_RESERVED))
+        reservation = cycle.find(_RESERVED)
+        if reservation is not None:
+            self._binder.forget(reservation)
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status:
         """Write what was assumed and wait until the claims are bound."""
-        reservation = cycle.get(_RESERVED)
-        if not reservation.changes:
+        reservation = cycle.find(_RESERVED)
+        if reservation is None or not reservation.changes:
             return SUCCESS
         return await self._binder.bind(reservation, cycle.pod, node)
 

@@ -7,16 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, unresolvable
 from scheduler.model.storage import PersistentVolumeClaim
+from scheduler.model.volumes import ClaimUse
 from scheduler.plugins.names import VOLUME_RESTRICTIONS
 from scheduler.plugins.volumes.hints import after_claim
 from scheduler.plugins.volumes.words import claim_not_found
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
 from scheduler.state.volume_use import disks_conflict
 
@@ -38,7 +41,28 @@ class VolumeRestrictions:
         VOLUME_RESTRICTIONS,
     )
 
-    def __init__(self, args: Any, handle: Handle) -> None: ...
+    filter_reads = Reads(
+        rows=frozenset({Aspect.DISKS}),
+        cluster=frozenset({Aspect.CLAIM_USE}),
+        keys=frozenset({Aspect.CLAIMS}),
+    )
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self._objects = handle.state.objects
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """Its disks, and of each claim whether it is missing or for one pod only."""
+        if not pod.volumes.disks and not pod.volumes.claims:
+            return None
+        return pod.volumes.disks, tuple(self._standing(use) for use in pod.volumes.claims)
+
+    def _standing(self, use: ClaimUse) -> tuple[str, str] | None:
+        if use.ephemeral:
+            return None
+        claim = self._objects.get(PersistentVolumeClaim, use.key)
+        if claim is None:
+            return use.name, "missing"
+        return (use.key, "exclusive") if "ReadWriteOncePod" in claim.spec.access_modes else None
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Find the claims that only one pod may use; skip pods that want nothing exclusive."""

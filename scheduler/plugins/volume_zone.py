@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
@@ -20,6 +21,7 @@ from scheduler.plugins.names import VOLUME_ZONE
 from scheduler.plugins.volumes.hints import after_claim
 from scheduler.plugins.volumes.words import claim_not_found, class_not_found, volume_not_found
 from scheduler.queueing.hints import HintRegistration
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Mask, Rows
 from scheduler.state.labels import LabelColumns
 from scheduler.state.objects import ObjectStore
@@ -41,20 +43,37 @@ class VolumeZone:
     observes = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")
     ELSEWHERE = Status(Code.UNRESOLVABLE, ("node(s) had no available volume zone",), VOLUME_ZONE)
 
-    def __init__(self, args: Any, handle: Handle) -> None: ...
+    filter_reads = Reads(
+        rows=frozenset({Aspect.ZONE_LABELS}),
+        keys=frozenset({Aspect.CLAIMS, Aspect.VOLUMES, Aspect.STORAGE_CLASSES}),
+    )
+
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self._objects = handle.state.objects
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """Where its bound volumes are, or why that cannot be told."""
+        try:
+            return self._places(pod) or None
+        except _RejectedError as verdict:
+            return str(verdict)
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Find where the pod's bound volumes are; skip pods whose volumes do not say."""
-        places: list[Requirement] = []
         try:
-            for use in cycle.pod.volumes.claims:
-                if not use.ephemeral:
-                    volume = _volume(use.name, use.key, cycle.state.objects)
-                    places += places_of(volume) if volume else ()
+            places = self._places(cycle.pod)
         except _RejectedError as verdict:
             return PreFilterResult(unresolvable(str(verdict)))
-        cycle.put(_PLACES, tuple(places))
+        cycle.put(_PLACES, places)
         return PreFilterResult(SUCCESS if places else SKIP)
+
+    def _places(self, pod: PodInfo) -> tuple[Requirement, ...]:
+        places: list[Requirement] = []
+        for use in pod.volumes.claims:
+            if not use.ephemeral:
+                volume = _volume(use.name, use.key, self._objects)
+                places += places_of(volume) if volume else ()
+        return tuple(places)
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes in other places; a node without any such label is in a single-zone one."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
@@ -23,20 +23,20 @@ class KeyedHeap(Generic[T]):
     def __init__(self, order: Callable[[T], Any]) -> None:
         self._order = order
         self._arrivals = itertools.count()
-        self._entries: list[tuple[Any, int, str, T]] = []
-        self._live: dict[str, tuple[Any, int, str, T]] = {}
+        self._entries: list[tuple[Any, int, Hashable, T]] = []
+        self._live: dict[Hashable, tuple[Any, int, Hashable, T]] = {}
 
     def __len__(self) -> int:
         return len(self._live)
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: Hashable) -> bool:
         return key in self._live
 
     def __iter__(self) -> Iterator[T]:
         """All items, best first; O(n log n)."""
         return (entry[3] for entry in sorted(self._live.values(), key=lambda entry: entry[:2]))
 
-    def put(self, key: str, item: T) -> None:
+    def put(self, key: Hashable, item: T) -> None:
         """Add an item, or replace the one with this key; it keeps its turn if its order does."""
         order = self._order(item)
         before = self._live.get(key)
@@ -47,17 +47,26 @@ class KeyedHeap(Generic[T]):
         heapq.heappush(self._entries, entry)
         self._compact()
 
-    def remove(self, key: str) -> None:
+    def remove(self, key: Hashable) -> None:
         """Take the item with this key out; nothing happens if there is none."""
         if self._live.pop(key, None) is not None:
             self._compact()
 
-    def peek(self) -> T | None:
-        """The best item, which stays where it is."""
+    def peek(self, without: Hashable = None) -> T | None:
+        """The best item, which stays where it is; the one with the key ``without`` is left out."""
+        top = self._top()
+        if top is None or top[2] != without:
+            return None if top is None else top[3]
+        heapq.heappop(self._entries)
+        second = self._top()
+        heapq.heappush(self._entries, top)
+        return None if second is None else second[3]
+
+    def _top(self) -> tuple[Any, int, Hashable, T] | None:
         while self._entries:
             top = self._entries[0]
             if self._live.get(top[2]) is top:
-                return top[3]
+                return top
             heapq.heappop(self._entries)
         return None
 

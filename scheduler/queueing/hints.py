@@ -94,6 +94,21 @@ class HintTable:
             return Requeue.AFTER_BACKOFF
         return Requeue.SKIP
 
+    def replay(self, queued: QueuedPod, missed: Iterable[Event] | None) -> Requeue:
+        """What all events mean together that a pod missed in flight; None if they are not known.
+
+        A pod that nobody rejected needs none: it failed by a fault, and backs off.
+        """
+        if missed is None or not queued.rejectors:
+            return Requeue.AFTER_BACKOFF
+        best = Requeue.AT_ONCE if queued.pending_plugins else Requeue.AFTER_BACKOFF
+        verdict = Requeue.SKIP
+        for event in missed:
+            if verdict is best:
+                break
+            verdict = max(verdict, self.verdict(queued, event))
+        return verdict
+
     def _match(self, event: Event) -> dict[Listener, tuple[HintFunction | None, ...]]:
         matches = {
             listener: tuple(each.hint for each in registrations if _matches(each, event))

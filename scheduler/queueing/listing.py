@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from scheduler.queueing.cohorts import Cohort
+from scheduler.queueing.places import Places
 from scheduler.queueing.tiers import QueuedPod, Tier
 
 
@@ -16,20 +18,32 @@ class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
     waiting_seconds: float
     """Since it arrived or last failed."""
     retry_seconds: float | None
-    """Until it is tried again by itself; None if it is active, or if only an event can help."""
+    """Until it is tried again by itself; None if it is active, or if that is for others to say."""
     attempts: int
     plugins: tuple[str, ...]
     """Who rejected it."""
     message: str
+    behind: str = ""
+    """The equal pod that is tried first; this one follows when that one has found a node."""
 
 
-def entry_of(queued: QueuedPod, now: float, max_unschedulable: float) -> QueueEntry:
-    """Describe a waiting pod at a moment of the queue's clock."""
-    retry_at = None
+def entries(places: Places, now: float, max_unschedulable: float) -> list[QueueEntry]:
+    """Describe all waiting pods, tier by tier, at a moment of the queue's clock; O(n log n)."""
+    return [_entry(queued, places, now, max_unschedulable) for queued in places]
+
+
+def _entry(queued: QueuedPod, places: Places, now: float, max_unschedulable: float) -> QueueEntry:
+    verdict: QueuedPod | Cohort = queued
+    retry_at, behind = None, ""
     if queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF):
         retry_at = queued.backoff_until
     elif queued.tier is Tier.UNSCHEDULABLE:
-        retry_at = queued.timestamp + max_unschedulable
+        verdict = cohort = places.cohorts.of(queued)
+        leader = cohort.leader()
+        if leader is queued:
+            retry_at = cohort.judged_at + max_unschedulable
+        else:
+            behind = leader.key
     return QueueEntry(
         pod=queued.key,
         profile=queued.profile,
@@ -37,6 +51,7 @@ def entry_of(queued: QueuedPod, now: float, max_unschedulable: float) -> QueueEn
         waiting_seconds=now - queued.timestamp,
         retry_seconds=None if retry_at is None else max(0.0, retry_at - now),
         attempts=queued.attempts,
-        plugins=tuple(sorted(queued.rejectors)),
-        message=queued.message,
+        plugins=tuple(sorted(verdict.rejectors)),
+        message=verdict.message,
+        behind=behind,
     )

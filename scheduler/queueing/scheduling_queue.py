@@ -19,7 +19,8 @@
 BACKOFF stands for two tiers: pods that failed by a fault have one of their own and never go early.
 A pod that was added and not deleted is in exactly one tier or in flight, until `done`. Pods are
 ranked by the sort plugin, in flight they carry the events they did not see (`inflight`), and an
-event looks only at pods whose rejecting plugins registered for it (`hints`).
+event looks only at pods whose rejecting plugins registered for it (`hints`). Equal pods that are
+unschedulable are looked at as one, and one of them is tried before the others (`cohorts`).
 
 All methods are synchronous, for one thread, without locks; none may be called from a hint or a
 PreEnqueue plugin. The clock counts monotonic seconds.
@@ -29,28 +30,24 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 
-from scheduler.model.events import UNSCHEDULED_POD, Action, Event, pod_update
+from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
+from scheduler.queueing import causes
 from scheduler.queueing.backoff import Backoff
+from scheduler.queueing.cohorts import Cohort
 from scheduler.queueing.hints import Hints, HintTable, Requeue
-from scheduler.queueing.inflight import Flight, InFlight
-from scheduler.queueing.listing import QueueEntry, entry_of
-from scheduler.queueing.tiers import QueuedPod, SortKey, Tier, Tiers
+from scheduler.queueing.inflight import InFlight
+from scheduler.queueing.listing import QueueEntry, entries
+from scheduler.queueing.own_changes import own_change
+from scheduler.queueing.places import Places
+from scheduler.queueing.tiers import QueuedPod, SortKey, Tier
 
 log = get_logger(__name__)
-
-POD_ADD = Event(UNSCHEDULED_POD, Action.ADD).label
-POD_UPDATE = Event(UNSCHEDULED_POD, Action.UPDATE).label
-SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
-BACKOFF_COMPLETE = "BackoffComplete"
-POP_FROM_BACKOFF = "PopFromBackoffQ"
-FORCE_ACTIVATE = "ForceActivate"
-UNSCHEDULABLE_TIMEOUT = "UnschedulableTimeout"
 
 
 class SchedulingQueue:
@@ -58,7 +55,7 @@ class SchedulingQueue:
 
     ``sort_key`` ranks pods, smallest first; ``pre_enqueue`` is asked before a pod becomes
     eligible, returns a verdict signed by its plugin and never raises. `add`, `update`, `delete`,
-    `pop` and the requeues are O(log n); `on_event` is O(pods rejected by plugins that listen).
+    `pop` and the requeues are O(log n); `on_event` is O(cohorts rejected by plugins that listen).
     """
 
     def __init__(
@@ -77,22 +74,21 @@ class SchedulingQueue:
         self._clock = clock
         self._backoff = Backoff(initial_backoff, max_backoff)
         self._max_unschedulable = max_unschedulable
-        self._tiers = Tiers(sort_key, metrics)
+        self._places = Places(sort_key, metrics)
         self._hints = HintTable(hints, metrics, clock)
         self._in_flight = InFlight(metrics)
         self._incoming = Children(metrics.queue_incoming_pods)
-        self._unschedulable_pods = Children(metrics.unschedulable_pods)
         self._changed = asyncio.Event()
 
     def __len__(self) -> int:
         """How many pods wait; those in flight do not."""
-        return len(self._tiers)
+        return len(self._places)
 
     # Pods come, change and go.
 
     def add(self, info: PodInfo) -> None:
         """Take in a pod without a node; one that is already known is updated."""
-        self._upsert(info, POD_ADD)
+        self._upsert(info, causes.POD_ADD)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
         """Take in a new version of a pod, which may cure its own rejection.
@@ -101,7 +97,7 @@ class SchedulingQueue:
         """
         if old.uid != new.uid:
             self.delete(old)
-        self._upsert(new, POD_UPDATE)
+        self._upsert(new, causes.POD_UPDATE)
 
     def update_in_flight(self, new: PodInfo) -> None:
         """Take in a new version of a pod that is being scheduled; it counts if it comes back."""
@@ -112,10 +108,9 @@ class SchedulingQueue:
         """Forget a pod that was deleted or has got a node; in flight, it will not come back."""
         if flight := self._in_flight.get(info.uid):
             flight.deleted = True
-            return
-        queued = self._tiers.get(info.key)
-        if queued is not None and queued.info.uid == info.uid:
+        elif (queued := self._places.get(info.key)) and queued.info.uid == info.uid:
             self._leave(queued)
+        self._pass_on(info.uid)
 
     # One attempt: pop, then done or a requeue.
 
@@ -125,20 +120,25 @@ class SchedulingQueue:
         When nobody is active the next of those that back off goes early: the time is free.
         Every pod popped must be given back by `done`, `requeue_rejected` or `requeue_error`.
         """
-        queued = self._tiers.head(Tier.ACTIVE)
+        queued = self._places.head(Tier.ACTIVE)
         if queued is None:
-            queued = self._tiers.head(Tier.BACKOFF)
+            queued = self._places.head(Tier.BACKOFF)
             if queued is None:
                 return None
-            self._incoming["active", POP_FROM_BACKOFF].inc()
+            self._incoming["active", causes.POP_FROM_BACKOFF].inc()
         self._leave(queued)
         queued.attempts += 1
         self._in_flight.begin(queued.info)
         return queued
 
+    def placed(self, uid: str) -> None:
+        """A pod in flight has found a node, though it may yet come back: its equals may go on."""
+        self._pass_on(uid)
+
     def done(self, uid: str) -> None:
         """A pod in flight is settled and will not come back; idempotent."""
         self._in_flight.end(uid)
+        self._pass_on(uid)
 
     def requeue_rejected(
         self,
@@ -146,24 +146,27 @@ class SchedulingQueue:
         unschedulable_plugins: Iterable[str],
         pending_plugins: Iterable[str],
         message: str,
+        cohort: Hashable | None = None,
     ) -> None:
         """Plugins rejected the pod: park it, unless an event since the pop may have cured that.
 
+        ``cohort`` stands for all of the pod that the verdict depends on: it then counts for all
+        pods that are parked under an equal one. None, if the verdict is on this pod alone.
         Without any rejecting plugin no event could ever wake it, so that counts as an error.
         """
-        queued.unschedulable_plugins = set(unschedulable_plugins)
-        queued.pending_plugins = set(pending_plugins)
+        queued.unschedulable_plugins = frozenset(unschedulable_plugins)
+        queued.pending_plugins = frozenset(pending_plugins)
         if not queued.rejectors:
             self.requeue_error(queued, message)
             return
         queued.unschedulable_count += 1
         queued.consecutive_errors = 0
-        self._requeue(queued, message)
+        self._requeue(queued, message, cohort)
 
     def requeue_error(self, queued: QueuedPod, message: str) -> None:
         """The attempt failed by a fault: try the pod again after a back-off, whatever happens."""
-        queued.unschedulable_plugins = set()
-        queued.pending_plugins = set()
+        queued.unschedulable_plugins = frozenset()
+        queued.pending_plugins = frozenset()
         queued.consecutive_errors += 1
         self._requeue(queued, message)
 
@@ -178,10 +181,12 @@ class SchedulingQueue:
         if not listeners:
             return
         self._in_flight.record(event, exclude)
-        candidates: dict[str, QueuedPod] = {}
-        for listener in listeners:
-            candidates.update(self._tiers.rejected_by(listener))
-        for queued in candidates.values():
+        for cohort in self._places.cohorts.rejected_by(listeners):
+            queued = cohort.first(exclude)
+            if queued is not None and (up_to is None or queued.info.priority <= up_to):
+                verdict = self._hints.verdict(queued, event)
+                self._send_scout(cohort, verdict, event.label, exclude)
+        for queued in self._places.gated_by(listeners):
             concerned = up_to is None or queued.info.priority <= up_to
             if concerned and queued.info.uid != exclude:
                 self._wake(queued, event)
@@ -192,39 +197,40 @@ class SchedulingQueue:
         A pod in flight that is rejected then backs off instead of being parked.
         """
         for key in keys:
-            queued = self._tiers.get(key)
+            queued = self._places.get(key)
             if queued is None or queued.tier is Tier.ACTIVE:
                 continue
             passed = queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF) or self._admits(queued)
-            self._enter(queued, Tier.ACTIVE if passed else Tier.GATED, FORCE_ACTIVATE)
+            self._enter(queued, Tier.ACTIVE if passed else Tier.GATED, causes.FORCE_ACTIVATE)
         self._in_flight.activate(keys)
 
     def flush(self) -> None:
         """Move on the pods whose time is up: back-offs that end, and pods parked for too long."""
         now = self._clock()
         for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF):
-            while (queued := self._tiers.head(tier)) and queued.backoff_until <= now:
-                self._enter(queued, Tier.ACTIVE, BACKOFF_COMPLETE)
+            while (queued := self._places.head(tier)) and queued.backoff_until <= now:
+                self._enter(queued, Tier.ACTIVE, causes.BACKOFF_COMPLETE)
         while (
-            queued := self._tiers.head(Tier.UNSCHEDULABLE)
-        ) and queued.timestamp + self._max_unschedulable <= now:
-            queued.was_flushed = True
-            self._place(queued, Requeue.AFTER_BACKOFF, UNSCHEDULABLE_TIMEOUT)
+            cohort := self._places.cohorts.oldest()
+        ) and cohort.judged_at + self._max_unschedulable <= now:
+            scout = self._send_scout(cohort, Requeue.AFTER_BACKOFF, causes.UNSCHEDULABLE_TIMEOUT)
+            if scout is not None:
+                scout.was_flushed = True
 
     def next_deadline(self) -> float | None:
         """When `flush` next has something to do; None if only an event or a new pod can help."""
         deadlines = [
             queued.backoff_until
             for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF)
-            if (queued := self._tiers.head(tier))
+            if (queued := self._places.head(tier))
         ]
-        if queued := self._tiers.head(Tier.UNSCHEDULABLE):
-            deadlines.append(queued.timestamp + self._max_unschedulable)
+        if cohort := self._places.cohorts.oldest():
+            deadlines.append(cohort.judged_at + self._max_unschedulable)
         return min(deadlines, default=None)
 
     async def wait(self) -> None:
         """Return as soon as `pop` gives a pod or `flush` has something to do. For one waiter."""
-        while not (self._tiers.count(Tier.ACTIVE) or self._tiers.count(Tier.BACKOFF)):
+        while not (self._places.count(Tier.ACTIVE) or self._places.count(Tier.BACKOFF)):
             deadline, now = self.next_deadline(), self._clock()
             if deadline is not None and deadline <= now:
                 return
@@ -239,13 +245,12 @@ class SchedulingQueue:
 
     def counts(self) -> dict[str, int]:
         """The number of pods in each tier, and of those ``in-flight``."""
-        counts = {tier.value: self._tiers.count(tier) for tier in Tier}
+        counts = {tier.value: self._places.count(tier) for tier in Tier}
         return counts | {"in-flight": len(self._in_flight)}
 
     def snapshot(self) -> list[QueueEntry]:
         """All waiting pods, tier by tier, best first; O(n log n)."""
-        now = self._clock()
-        return [entry_of(queued, now, self._max_unschedulable) for queued in self._tiers]
+        return entries(self._places, self._clock(), self._max_unschedulable)
 
     # How pods move.
 
@@ -253,49 +258,97 @@ class SchedulingQueue:
         if flight := self._in_flight.get(info.uid):
             flight.newest = info
             return
-        queued = self._tiers.get(info.key)
+        queued = self._places.get(info.key)
         if queued is not None and queued.info.uid != info.uid:
             self._leave(queued)
+            self._pass_on(queued.info.uid)
             queued = None
         if queued is None:
             self._place(QueuedPod(info, self._clock()), Requeue.AT_ONCE, label)
-            return
-        before, queued.info = queued.info, info
-        if queued.tier in (Tier.UNSCHEDULABLE, Tier.GATED):
-            self._wake(queued, _own_change(before, info))
         else:
-            self._tiers.reorder(queued)
+            self._renew(queued, info)
 
-    def _requeue(self, queued: QueuedPod, message: str) -> None:
+    def _renew(self, queued: QueuedPod, info: PodInfo) -> None:
+        """Take in a new version of a waiting pod: it may be cured, and is no longer like others."""
+        change = own_change(queued.info, info)
+        queued.info = info
+        if change is None:
+            return
+        self._pass_on(info.uid)
+        if queued.tier is Tier.UNSCHEDULABLE:
+            self._part(queued, change)
+        elif queued.tier is Tier.GATED:
+            self._wake(queued, change)
+        else:
+            self._places.reorder(queued)
+
+    def _part(self, queued: QueuedPod, change: Event) -> None:
+        """Judge a parked pod on its own from now on; a scout that is out is out for it too."""
+        cohort = self._places.cohorts.of(queued)
+        cohort.tell(queued)
+        verdict = self._hints.verdict(queued, change)
+        if cohort.scout is not None:
+            verdict = max(verdict, cohort.urgency)
+        self._place(queued, verdict, change.label)
+
+    def _requeue(self, queued: QueuedPod, message: str, cohort: Hashable | None = None) -> None:
         flight = self._in_flight.get(queued.info.uid)
         if flight is None:
             log.error("Pod came back that was not in flight", pod=queued.key)
             return
         missed = self._in_flight.missed(flight)
         self._in_flight.end(queued.info.uid)
-        replaced = self._tiers.get(queued.key) is not None
+        replaced = self._places.get(queued.key) is not None
         if flight.deleted or replaced:
+            self._pass_on(queued.info.uid)
             return
         queued.info = flight.newest
         queued.timestamp = self._clock()
         queued.backoff_until = self._backoff.until(queued.timestamp, queued.failures)
         queued.was_flushed = False
         queued.message = message
-        self._count_rejections(queued, queued.rejectors, 1)
-        self._place(queued, self._replay(queued, flight, missed), SCHEDULE_ATTEMPT_FAILURE)
+        self._places.count_rejections(queued.profile, queued.rejectors, 1)
+        change = own_change(flight.seen, flight.newest)
+        if cohort is not None and change is None and not flight.activated:
+            self._return_to_equals(queued, cohort, flight.start, missed)
+            return
+        if missed is not None and change is not None:
+            missed.append(change)
+        verdict = self._hints.replay(queued, missed)
+        if flight.activated:
+            verdict = max(verdict, Requeue.AFTER_BACKOFF)
+        self._place(queued, verdict, causes.SCHEDULE_ATTEMPT_FAILURE)
+        self._pass_on(queued.info.uid)
 
-    def _replay(self, queued: QueuedPod, flight: Flight, missed: list[Event] | None) -> Requeue:
-        if not queued.rejectors or missed is None:
-            return Requeue.AFTER_BACKOFF
-        if flight.newest is not flight.seen:
-            missed.append(_own_change(flight.seen, flight.newest))
-        best = Requeue.AT_ONCE if queued.pending_plugins else Requeue.AFTER_BACKOFF
-        verdict = Requeue.AFTER_BACKOFF if flight.activated else Requeue.SKIP
-        for event in missed:
-            if verdict is best:
-                break
-            verdict = max(verdict, self._hints.verdict(queued, event))
-        return verdict
+    def _return_to_equals(
+        self, queued: QueuedPod, key: Hashable, start: int, missed: list[Event] | None
+    ) -> None:
+        """Park a pod among its equals; what it missed in flight may have cured all of them."""
+        self._note_move(queued, Tier.UNSCHEDULABLE, causes.SCHEDULE_ATTEMPT_FAILURE)
+        cohort = self._places.park(queued, key, start)
+        self._pass_on(queued.info.uid)  # if others had sent it: they have learnt nothing
+        verdict = self._hints.replay(queued, missed)
+        self._send_scout(cohort, verdict, causes.SCHEDULE_ATTEMPT_FAILURE)
+
+    def _send_scout(
+        self, cohort: Cohort, verdict: Requeue, label: str, exclude: str = ""
+    ) -> QueuedPod | None:
+        """Have the first of a cohort tried, if that may help; one stopped at a gate is no use."""
+        if verdict is Requeue.SKIP or cohort.scout is not None:
+            return None
+        cohort.urgency = verdict
+        while (queued := cohort.first(exclude)) is not None:
+            self._place(queued, verdict, label)
+            if queued.tier is not Tier.GATED:
+                self._places.cohorts.send(cohort, queued)
+                return queued
+        return None
+
+    def _pass_on(self, uid: str) -> None:
+        """If the pod was a scout, have the next of its cohort go instead."""
+        cohort = self._places.cohorts.settle(uid)
+        if cohort is not None:
+            self._send_scout(cohort, cohort.urgency, causes.SCOUT_SETTLED)
 
     def _wake(self, queued: QueuedPod, event: Event) -> None:
         verdict = self._hints.verdict(queued, event)
@@ -304,44 +357,43 @@ class SchedulingQueue:
 
     def _place(self, queued: QueuedPod, verdict: Requeue, label: str) -> None:
         if verdict is Requeue.SKIP:
-            tier = Tier.UNSCHEDULABLE
+            self._note_move(queued, Tier.UNSCHEDULABLE, label)
+            self._places.park(queued, None)
         elif not self._admits(queued):
-            tier = Tier.GATED
+            self._enter(queued, Tier.GATED, label)
         elif verdict is Requeue.AT_ONCE or queued.backoff_until <= self._clock():
-            tier = Tier.ACTIVE
+            self._enter(queued, Tier.ACTIVE, label)
         else:
             tier = Tier.BACKOFF if queued.rejectors else Tier.ERROR_BACKOFF
-        self._enter(queued, tier, label)
+            self._enter(queued, tier, label)
 
     def _admits(self, queued: QueuedPod) -> bool:
+        if queued.tier is Tier.UNSCHEDULABLE:
+            self._places.remove(queued)  # what the gate says is not for its equals
         status = self._pre_enqueue(queued.info)
         if status.ok:
             if queued.gating_plugin:
                 queued.gating_plugin = queued.message = ""
             return True
-        self._count_rejections(queued, {status.plugin} - queued.rejectors, 1)
-        queued.unschedulable_plugins.add(status.plugin)
+        gate = frozenset({status.plugin})
+        self._places.count_rejections(queued.profile, gate - queued.rejectors, 1)
+        queued.unschedulable_plugins |= gate
         queued.gating_plugin = status.plugin
         queued.message = status.message
         return False
 
     def _enter(self, queued: QueuedPod, tier: Tier, label: str) -> None:
+        self._note_move(queued, tier, label)
+        if tier is Tier.ACTIVE and queued.initial_attempt is None:
+            queued.initial_attempt = self._clock()
+        self._places.put(queued, tier)
+
+    def _note_move(self, queued: QueuedPod, tier: Tier, label: str) -> None:
         if queued.tier is not tier:
             self._incoming[tier.incoming_label, label].inc()
             log.debug("Pod moved in the queue", pod=queued.key, tier=tier.value, event=label)
-        if tier is Tier.ACTIVE and queued.initial_attempt is None:
-            queued.initial_attempt = self._clock()
-        self._tiers.put(queued, tier)
         self._changed.set()
 
     def _leave(self, queued: QueuedPod) -> None:
-        self._tiers.remove(queued)
-        self._count_rejections(queued, queued.rejectors, -1)
-
-    def _count_rejections(self, queued: QueuedPod, plugins: Iterable[str], change: int) -> None:
-        for plugin in plugins:
-            self._unschedulable_pods[plugin, queued.profile].inc(change)
-
-
-def _own_change(old: PodInfo, new: PodInfo) -> Event:
-    return Event(UNSCHEDULED_POD, pod_update(old, new), old, new)
+        self._places.remove(queued)
+        self._places.count_rejections(queued.profile, queued.rejectors, -1)

@@ -1,9 +1,9 @@
 """An in-memory Kubernetes API server for demonstrations and tests: HTTP in front of a `Registry`.
 
 It serves what a scheduler needs so faithfully that one set of contract tests holds for it and for
-the real server. Left out: authorization, dry runs, server-side apply, the schemas of CRDs, tables,
-OpenAPI, and all controllers but those that a cluster cannot do without (namespace deletion,
-default service accounts). New nodes are not tainted not-ready.
+the real server. Left out: authorization of its own requests, dry runs, server-side apply, the
+schemas of CRDs, tables, OpenAPI, and all controllers but those that a cluster cannot do without
+(namespace deletion, default service accounts). New nodes are not tainted not-ready.
 """
 
 import random
@@ -26,6 +26,7 @@ from scheduler.sandbox.listing import list_body
 from scheduler.sandbox.registry import Clock, Registry, utc_now
 from scheduler.sandbox.requests import Address
 from scheduler.sandbox.resources import Resource
+from scheduler.sandbox.reviews import Reviews
 from scheduler.sandbox.store import Store, Version, encode
 from scheduler.sandbox.views import encoded, encoded_item
 from scheduler.sandbox.watching import Watch
@@ -37,7 +38,8 @@ _VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3+sandbox", "platf
 class ApiServer:
     """The server; `async with ApiServer() as server` runs it on a free port.
 
-    `registry` is the cluster's content, open to code in the same process; `faults` breaks things.
+    `registry` is the cluster's content, open to code in the same process; `reviews` knows who may
+    read what elsewhere; `faults` breaks things.
     The content outlives `stop`, so `start` again on the same port is a restart.
     """
 
@@ -55,6 +57,7 @@ class ApiServer:
         self._rng = rng or random.Random()
         self.registry = Registry(Store(history), validate=validate, clock=clock, rng=self._rng)
         self.faults = Faults(self.registry.store.compact)
+        self.reviews = Reviews()
         self._authorization = f"Bearer {token}" if token else ""
         self._token = token
         self._tls = tls
@@ -136,6 +139,10 @@ class ApiServer:
         raw = await request.read() if request.body_exists else b""
         if request.path.endswith("/bindings") and request.method == "POST":
             return self._legacy_bind(request.path, raw)
+        if review := self.reviews.handler(request.path):
+            if request.method != "POST":
+                raise method_not_allowed()
+            return _json(encode(review(requests.decode_body(raw))), 201)
         address = requests.parse_path(self.registry.catalog, request.path)
         if address is None:
             return self._informational(request.path)

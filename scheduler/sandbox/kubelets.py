@@ -2,14 +2,16 @@
 
 One task plays the kubelets of all nodes. It reads the pods and nodes of a registry in its own
 process and writes through the registry's verbs, so its writes obey the same rules as those over
-HTTP. A pod on a node that does not exist stays as it is, since nobody is there to run it.
+HTTP. A pod on a node that does not exist stays as it is, since nobody is there to run it. Whether a
+node takes a pod at all is for an ``Admission`` to say.
 """
 
 import asyncio
 import heapq
 from collections.abc import Callable
+from functools import partial
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from scheduler.sandbox.errors import ApiError
 from scheduler.sandbox.patching import MERGE
@@ -29,6 +31,26 @@ _HEALTHY = (
 _STARTED = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 
 
+class Admission(Protocol):
+    """Lets pods in and is told how they fare; must never raise, whatever a pod asks for."""
+
+    def admit(self, node: str, pod: Body) -> tuple[str, str] | None:
+        """Take a pod in, or refuse it with a reason and a message."""
+        ...
+
+    def started(self, node: str, uid: str) -> None:
+        """The pod's containers run."""
+        ...
+
+    def ended(self, node: str, uid: str) -> None:
+        """The pod's containers have ended, if it ever had any."""
+        ...
+
+    def gone(self, node: str, uid: str) -> None:
+        """The pod has been deleted."""
+        ...
+
+
 class _Work(NamedTuple):
     due: float
     order: int
@@ -41,18 +63,20 @@ class Kubelets:
     """The kubelets of all nodes of a registry; `async with Kubelets(server.registry):` runs them.
 
     A pod runs `start_seconds` after it was bound. A deleted pod is gone after `stop_seconds` or its
-    grace period, whichever is shorter.
+    grace period, whichever is shorter. A pod that ``admission`` refuses fails.
     """
 
     def __init__(
         self,
         registry: Registry,
         *,
+        admission: Admission | None = None,
         start_seconds: float = 0.0,
         stop_seconds: float = 0.0,
         heartbeat_seconds: float = 10.0,
     ) -> None:
         self._registry = registry
+        self._admission = admission
         self._start_seconds = start_seconds
         self._stop_seconds = stop_seconds
         self._heartbeat_seconds = heartbeat_seconds
@@ -97,13 +121,15 @@ class Kubelets:
     def _observe(self, table: Table, position: int, see: Callable[[Version], None]) -> int:
         """Look at what has changed since a position, or at everything if that is unknown."""
         changes = table.changes(position) if position >= 0 else None
-        seen = (
-            list(table.current.values())
-            if changes is None
-            else [change.after for change in changes if change.after is not None]
-        )
-        for version in seen:
-            see(version)
+        if changes is None:
+            for version in list(table.current.values()):
+                see(version)
+            return table.end
+        for change in changes:
+            if change.after is not None:
+                see(change.after)
+            elif change.before is not None and table is self._pods:
+                self._lose_pod(change.before)
         return table.end
 
     async def _act(self) -> None:
@@ -141,6 +167,7 @@ class Kubelets:
             return
         leaving = "deletionTimestamp" in metadata
         if not leaving and status.get("phase") != "Pending":
+            self._follow(pod)
             return
         plan = (metadata["uid"], leaving)
         if self._planned.get(pod.key) == plan:
@@ -149,8 +176,41 @@ class Kubelets:
         if leaving:
             grace = float(metadata.get("deletionGracePeriodSeconds") or 0)
             self._plan(min(self._stop_seconds, grace), self._remove_pod, pod.key, plan[0])
+        elif (refusal := self._admit(pod)) is not None:
+            self._plan(0.0, partial(self._refuse_pod, refusal), pod.key, plan[0])
         else:
             self._plan(self._start_seconds, self._start_pod, pod.key, plan[0])
+
+    def _admit(self, pod: Version) -> tuple[str, str] | None:
+        if self._admission is None:
+            return None
+        return self._admission.admit(pod.body["spec"]["nodeName"], pod.body)
+
+    def _follow(self, pod: Version) -> None:
+        """Somebody else says that a pod has ended; one found running is taken for admitted."""
+        if self._admission is None:
+            return
+        node, uid = pod.body["spec"]["nodeName"], pod.body["metadata"]["uid"]
+        if pod.body["status"].get("phase") in ("Succeeded", "Failed"):
+            self._admission.ended(node, uid)
+        elif self._admission.admit(node, pod.body) is None:
+            self._admission.started(node, uid)
+
+    def _lose_pod(self, pod: Version) -> None:
+        node = pod.body["spec"].get("nodeName", "")
+        if self._admission is not None and node:
+            self._admission.gone(node, pod.body["metadata"]["uid"])
+
+    def _refuse_pod(self, refusal: tuple[str, str], key: Key, uid: str) -> None:
+        if self._planned.get(key) != (uid, False):
+            return
+        del self._planned[key]
+        pod = self._pods.get(key)
+        if pod is not None and pod.body["metadata"]["uid"] == uid:
+            reason, message = refusal
+            failed = {"phase": "Failed", "reason": reason, "message": message}
+            now = timestamp(self._registry.clock())
+            self._patch_status("pods", pod, {**failed, "startTime": now})
 
     def _start_pod(self, key: Key, uid: str) -> None:
         if self._planned.get(key) != (uid, False):
@@ -162,6 +222,9 @@ class Kubelets:
 
     def _remove_pod(self, key: Key, uid: str) -> None:
         self._planned.pop(key, None)
+        pod = self._pods.get(key)
+        if self._admission is not None and pod is not None:
+            self._admission.ended(pod.body["spec"]["nodeName"], uid)
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": uid}}
         self._registry.delete(self._registry.builtin("pods"), key, options)
 

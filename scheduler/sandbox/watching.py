@@ -77,10 +77,10 @@ class Watch:
         """Stream until the timeout, the client's departure, or a fault."""
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         response.enable_chunked_encoding()
-        await response.prepare(request)
         self._table.wakers.add(self._woken)
         try:
             with self._faults.watching(request, self.end), suppress(ConnectionError):
+                await response.prepare(request)
                 await self._stream(response)
         finally:
             self._table.wakers.discard(self._woken)

@@ -6,6 +6,8 @@ from typing import Any
 
 import msgspec
 
+from scheduler.sandbox.numa.machine import Machine, uniform
+
 Manifest = dict[str, Any]
 
 NAMESPACE = "demo"
@@ -25,6 +27,8 @@ class NodePool(msgspec.Struct, frozen=True):
     taints: tuple[dict[str, str], ...] = ()
     extra: dict[str, str] = {}
     images: tuple[tuple[str, int], ...] = ()
+    machine: Machine | None = None
+    """For nodes with NUMA cells; it says what they have, instead of ``cpu`` and ``memory``."""
 
 
 class App(msgspec.Struct, frozen=True):
@@ -37,21 +41,37 @@ class App(msgspec.Struct, frozen=True):
     spec: dict[str, Any] = {}
     port: int = 0
     extra: dict[str, str] = {}
+    pinned: bool = False
+    """Guaranteed: with whole CPUs, they are the pod's own, of one cell."""
 
 
 _GPU_TAINT = {"key": "example.com/gpu", "effect": "NoSchedule"}
+_CELLS_TAINT = {"key": "example.com/cells", "effect": "NoSchedule"}
 _SPOT_TAINT = {"key": "example.com/spot", "value": "true", "effect": "PreferNoSchedule"}
 
 POOLS = (
     NodePool(
-        "general", 60, "16", "64Gi", {"disk": "hdd"}, images=(("example.com/web:1", 350 << 20),)
+        "general", 54, "16", "64Gi", {"disk": "hdd"}, images=(("example.com/web:1", 350 << 20),)
     ),
     NodePool("fast", 15, "32", "128Gi", {"disk": "ssd"}),
     NodePool("spot", 15, "32", "128Gi", {"disk": "ssd", "spot": "true"}, (_SPOT_TAINT,)),
     NodePool("gpu", 7, "64", "256Gi", {}, (_GPU_TAINT,), {"example.com/gpu": "4"}),
     NodePool("edge", 3, "4", "16Gi", {"role": "edge"}),
+    NodePool(
+        "numa",
+        6,
+        "",
+        "",
+        {"role": "numa"},
+        (_CELLS_TAINT,),
+        machine=uniform(2, 16, 64 << 30, reserved_memory=1 << 30),
+    ),
 )
 
+_ON_CELLS = {
+    "nodeSelector": {"role": "numa"},
+    "tolerations": [{"key": "example.com/cells", "operator": "Exists"}],
+}
 _TOLERATE_GPU = [{"key": "example.com/gpu", "operator": "Exists"}]
 
 
@@ -83,6 +103,9 @@ APPS = (
     App("batch", 120, "1", "2Gi", {"nodeSelector": {"spot": "true"}}),
     App("train", 28, "8", "32Gi", {"tolerations": _TOLERATE_GPU}, extra={"example.com/gpu": "1"}),
     App("ingress", 5, "200m", "128Mi", {"nodeSelector": {"role": "edge"}}, port=443),
+    # Four to a node: a fifth would fit the node's free CPUs, but those of no cell.
+    App("trading", 27, "6", "8Gi", _ON_CELLS, pinned=True),
+    App("ticker", 6, "1", "1Gi", _ON_CELLS, pinned=True),
     App("giant", 2, "200", "2Ti"),
     App("lost", 3, "100m", "64Mi", {"nodeSelector": {"topology.kubernetes.io/zone": "atlantis"}}),
     App("held", 2, "100m", "64Mi", {"schedulingGates": [{"name": "example.com/approval"}]}),
@@ -113,13 +136,23 @@ def nodes(count: int = 100) -> list[Manifest]:
     ]
 
 
-def _node(pool: NodePool, name: str, zone: str) -> Manifest:
-    resources = {"cpu": pool.cpu, "memory": pool.memory, "pods": "110", **pool.extra}
-    labels = {
-        "kubernetes.io/hostname": name,
-        "topology.kubernetes.io/zone": zone,
-        **pool.labels,
+def machines(count: int = 100) -> dict[str, Machine]:
+    """The machines behind the nodes with cells, for a cluster of ``count`` nodes."""
+    return {
+        f"{pool.name}-{i:03d}": pool.machine
+        for pool in POOLS
+        if pool.machine is not None
+        for i in range(max(1, pool.share * count // 100))
     }
+
+
+def _node(pool: NodePool, name: str, zone: str) -> Manifest:
+    labels = {"topology.kubernetes.io/zone": zone, **pool.labels}
+    if pool.machine is not None:
+        node = pool.machine.node(name, labels)
+        return {**node, "spec": {"taints": list(pool.taints)}}
+    resources = {"cpu": pool.cpu, "memory": pool.memory, "pods": "110", **pool.extra}
+    labels = {"kubernetes.io/hostname": name, **labels}
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -133,10 +166,13 @@ def _node(pool: NodePool, name: str, zone: str) -> Manifest:
     }
 
 
-def pods(scheduler_name: str, scale: int = 100) -> list[Manifest]:
-    """The pods of all apps, for a cluster of ``scale`` nodes."""
+def pods(scheduler_name: str, scale: int = 100, *, pinned: bool = False) -> list[Manifest]:
+    """The pods of all apps for a cluster of ``scale`` nodes, or of those with CPUs of their own."""
     return [
-        pod(app, i, scheduler_name) for app in APPS for i in range(max(1, app.pods * scale // 100))
+        pod(app, i, scheduler_name)
+        for app in APPS
+        if app.pinned == pinned
+        for i in range(max(1, app.pods * scale // 100))
     ]
 
 
@@ -146,7 +182,7 @@ def pod(app: App, number: int, scheduler_name: str) -> Manifest:
     container: dict[str, Any] = {
         "name": app.name,
         "image": f"example.com/{app.name}:1",
-        "resources": {"requests": requests, "limits": app.extra},
+        "resources": {"requests": requests, "limits": requests if app.pinned else app.extra},
     }
     if app.port:
         container["ports"] = [{"containerPort": app.port, "hostPort": app.port}]

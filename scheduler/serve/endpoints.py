@@ -15,6 +15,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from scheduler.serve.access import Access
 from scheduler.serve.guards import BadRequest, NotFound, Unavailable, errors_as_json, harden
 from scheduler.serve.health import PING, Check, report
 
@@ -53,11 +54,14 @@ class Sources:
     """/api/v1/decisions?limit=: at most so many decisions, newest first."""
     explain: Callable[[str], Any] | None = None
     """/api/v1/explain?pod=namespace/name: the verdict of every node."""
+    equivalence: Callable[[int | None, str | None, int], Any] | None = None
+    """/debug/equivalence?class=&node=&limit=: what is kept for classes of equal pods."""
 
 
-def build_app(sources: Sources) -> web.Application:
-    """Return the application with one route per source."""
-    app = web.Application(middlewares=[errors_as_json])
+def build_app(sources: Sources, access: Access | None = None) -> web.Application:
+    """Return the application with one route per source, for those whom `access` admits."""
+    guards = [access.middleware()] if access else []
+    app = web.Application(middlewares=[errors_as_json, *guards])
     app.on_response_prepare.append(harden)
     routes = app.router
     for name, checks in (
@@ -80,6 +84,9 @@ def build_app(sources: Sources) -> web.Application:
             routes.add_get(f"/api/v1/{name}", functools.partial(_list, source))
     if sources.explain:
         routes.add_get("/api/v1/explain", functools.partial(_explain, sources.explain))
+    if sources.equivalence:
+        kept = functools.partial(_equivalence, sources.equivalence)
+        routes.add_get("/debug/equivalence", kept)
     return app
 
 
@@ -132,11 +139,33 @@ async def _page(source: Callable[[], Any], request: web.Request) -> web.Response
 
 
 async def _list(source: Callable[[int], Any], request: web.Request) -> web.Response:
+    return _json(source(_limit(request)))
+
+
+def _limit(request: web.Request) -> int:
     text = request.query.get("limit", str(DEFAULT_LIMIT))
-    limit = int(text) if text.isascii() and text.isdigit() and len(text) < 10 else 0
-    if not 0 < limit <= MAX_LIMIT:
+    limit = _number(text)
+    if limit is None or not 0 < limit <= MAX_LIMIT:
         raise BadRequest(f"limit must be a number from 1 to {MAX_LIMIT}, not {text!r}")
-    return _json(source(limit))
+    return limit
+
+
+def _number(text: str) -> int | None:
+    """A number of up to 64 bits, written in digits."""
+    digits = text.isascii() and text.isdigit() and len(text) <= len(str(2**64))
+    return int(text) if digits and int(text) < 2**64 else None
+
+
+async def _equivalence(
+    source: Callable[[int | None, str | None, int], Any], request: web.Request
+) -> web.Response:
+    text, node = request.query.get("class"), request.query.get("node")
+    name = _number(text) if text is not None else None
+    if text is not None and name is None:
+        raise BadRequest(f"class must be an equivalenceHash, a number, not {text!r}")
+    if node is not None and name is None:
+        raise BadRequest("node needs a class: what is kept belongs to a class")
+    return _json(source(name, node, _limit(request)))
 
 
 async def _explain(source: Callable[[str], Any], request: web.Request) -> web.Response:

@@ -1,5 +1,8 @@
 """What surrounds every handler: errors as JSON, and a few headers."""
 
+from collections.abc import Mapping
+from typing import ClassVar
+
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
@@ -12,12 +15,26 @@ class RequestError(Exception):
     """A request that cannot be answered; the message is shown to the client."""
 
     status = 500
+    headers: ClassVar[Mapping[str, str]] = {}
 
 
 class BadRequest(RequestError):
     """The request makes no sense: 400."""
 
     status = 400
+
+
+class Unauthorized(RequestError):
+    """The caller shows credentials that are nobody's: 401."""
+
+    status = 401
+    headers: ClassVar[Mapping[str, str]] = {"WWW-Authenticate": "Bearer"}
+
+
+class Forbidden(RequestError):
+    """The caller is known, if only as anonymous, and may not have this: 403."""
+
+    status = 403
 
 
 class NotFound(RequestError):
@@ -38,7 +55,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     try:
         return await handler(request)
     except RequestError as error:
-        return _error(error.status, str(error))
+        return _error(error.status, str(error), error.headers)
     except web.HTTPMethodNotAllowed as error:
         allowed = ", ".join(sorted(error.allowed_methods))
         return _error(405, f"only {allowed} here", {"Allow": allowed})
@@ -58,6 +75,6 @@ async def harden(request: web.Request, response: web.StreamResponse) -> None:
     response.headers["Server"] = "equipoise"
 
 
-def _error(status: int, message: str, headers: dict[str, str] | None = None) -> web.Response:
+def _error(status: int, message: str, headers: Mapping[str, str] | None = None) -> web.Response:
     body = {"error": {"code": status, "message": message}}
     return web.json_response(body, status=status, headers=headers)

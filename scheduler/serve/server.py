@@ -1,13 +1,17 @@
 """The listening socket under the endpoints: plain HTTP or TLS, started and stopped in order."""
 
-import ssl
+import asyncio
 from types import TracebackType
 from typing import Self
 
 from aiohttp import web
 
+from scheduler.serve.certificates import Tls
+
 KEEPALIVE_SECONDS = 75.0
 SHUTDOWN_SECONDS = 5.0
+REFRESH_SECONDS = 10.0
+"""How often a rotated certificate is looked for."""
 
 
 class Server:
@@ -22,12 +26,14 @@ class Server:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        certificate: str | None = None,
-        key: str | None = None,
+        tls: Tls | None = None,
+        refresh_seconds: float = REFRESH_SECONDS,
     ) -> None:
         self.host = host
         self.port = port
-        self._tls = _tls_context(certificate, key) if certificate else None
+        self._tls = tls
+        self._refresh_seconds = refresh_seconds
+        self._refreshing: asyncio.Task[None] | None = None
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -44,16 +50,26 @@ class Server:
     async def start(self) -> None:
         """Listen; raises OSError if the address cannot be had, and then leaves nothing behind."""
         await self._runner.setup()
+        context = self._tls.context if self._tls else None
         try:
-            await web.TCPSite(self._runner, self.host, self.port, ssl_context=self._tls).start()
+            await web.TCPSite(self._runner, self.host, self.port, ssl_context=context).start()
         except OSError:
             await self._runner.cleanup()
             raise
         self.port = self._runner.addresses[0][1]
+        if self._tls:
+            self._refreshing = asyncio.create_task(self._refresh(self._tls), name="certificate")
 
     async def stop(self) -> None:
         """Stop listening and end open requests, within a few seconds; may be called again."""
+        if self._refreshing is not None:
+            self._refreshing.cancel()
         await self._runner.cleanup()
+
+    async def _refresh(self, tls: Tls) -> None:
+        while True:
+            await asyncio.sleep(self._refresh_seconds)
+            await tls.refresh()
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -66,9 +82,3 @@ class Server:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
-
-
-def _tls_context(certificate: str, key: str | None) -> ssl.SSLContext:
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate, key)
-    return context

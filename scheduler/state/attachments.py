@@ -30,6 +30,7 @@ from scheduler.model.storage import (
     VolumeAttachment,
 )
 from scheduler.model.volumes import class_of, made_for
+from scheduler.state.aspects import Aspect, ChangeLog
 from scheduler.state.objects import ObjectStore
 
 T = TypeVar("T")
@@ -124,17 +125,21 @@ class Attachments:
     def __init__(
         self,
         objects: ObjectStore,
+        changes: ChangeLog,
         pods_on: Callable[[int], Iterable[PodInfo]],
         name_of: Callable[[int], str],
         row_of: Callable[[str], int | None],
         capacity: int,
     ) -> None:
         self._objects = objects
+        self._changes = changes
         self._pods_on = pods_on
         self._name_of = name_of
         self._row_of = row_of
         self._capacity = capacity
         self._stale: set[int] = set()
+        self._tried: set[int] = set()
+        """Stale rows that were last counted, if at all, with pods on trial."""
         self._rows: dict[int, _Row] = {}
         self._readers: dict[tuple[str, str], set[int]] = {}
         self._counts: dict[str, Counts] = {}
@@ -172,8 +177,11 @@ class Attachments:
     # Following
 
     def touch(self, row: int) -> None:
-        """A pod with volumes came or went, or the row has (or had) another node."""
+        """Something a row's volumes depend on has changed, or the row has another node."""
         self._stale.add(row)
+        if self._changes.on_trial:
+            self._tried.add(row)
+        self._changes.touch(row, (Aspect.ATTACHED,))
 
     def grow(self, capacity: int) -> None:
         """There are more rows now."""
@@ -187,7 +195,9 @@ class Attachments:
             self._migrated[plugin] = np.pad(mask, extra)
 
     def _changed(self, kind: str, key: str, old: object, new: object) -> None:
-        self._stale |= self._readers.get((kind, key), set())
+        # What a row read on trial says nothing of what it reads otherwise.
+        for row in {*self._readers.get((kind, key), ()), *self._tried}:
+            self.touch(row)
 
     def _attachment_changed(
         self, key: str, old: VolumeAttachment | None, new: VolumeAttachment | None
@@ -202,7 +212,7 @@ class Attachments:
         for attachment in (old, new):
             row = self._row_of(attachment.spec.node_name) if attachment else None
             if row is not None:
-                self._stale.add(row)
+                self.touch(row)
 
     # Counting
 
@@ -211,6 +221,8 @@ class Attachments:
             row = self._stale.pop()
             self._erase(row)
             self._count(row)
+        if not self._changes.on_trial:
+            self._tried.clear()
 
     def _erase(self, row: int) -> None:
         was = self._rows.pop(row, _EMPTY)

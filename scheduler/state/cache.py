@@ -34,6 +34,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import MAX_AMOUNT, PODS, AmountError, Amounts, amounts_of
 from scheduler.model.volumes import NO_VOLUMES
 from scheduler.observe.logs import get_logger
+from scheduler.state.aspects import Aspect, ChangeLog, node_aspects, object_aspects, pod_aspects
 from scheduler.state.attachments import Attachments
 from scheduler.state.columns import NodeColumns, Rows
 from scheduler.state.interning import StatusTable
@@ -41,6 +42,7 @@ from scheduler.state.nominations import Nominations
 from scheduler.state.objects import ObjectStore
 from scheduler.state.occupancy import ImageIndex, PortIndex
 from scheduler.state.podindex import PodIndex
+from scheduler.state.residents import Residents
 from scheduler.state.volume_use import VolumeUse
 
 log = get_logger(__name__)
@@ -57,15 +59,17 @@ class ClusterState:
     """Node rows and the pods on them. Row sums always equal the sums over ``pods_on(node)``."""
 
     def __init__(self) -> None:
+        self.changes = ChangeLog()
+        self.residents = Residents(self.changes)
         self.columns = NodeColumns()
         self.ports = PortIndex()
         self.images = ImageIndex()
         self.volumes = VolumeUse()
         self.statuses = StatusTable()
-        self.objects = ObjectStore()
-        self.nominations = Nominations()
+        self.objects = ObjectStore(self._object_changed)
+        self.nominations = Nominations(self._promises_changed)
         self.namespaces: dict[str, Mapping[str, str]] = {}
-        self.index = PodIndex(self.namespaces, self.columns.capacity)
+        self.index = PodIndex(self.namespaces, self.columns.capacity, self.changes)
         self._rows: dict[str, int] = {}
         self._free: list[int] = list(range(self.columns.capacity - 1, -1, -1))
         self._live_rows: Rows | None = None
@@ -74,6 +78,7 @@ class ClusterState:
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self.attachments = Attachments(
             self.objects,
+            self.changes,
             pods_on=lambda row: self._by_node.get(self.columns.names[row], {}).values(),
             name_of=self.name,
             row_of=self.row,
@@ -149,7 +154,10 @@ class ClusterState:
             row = self._take_row(node.name)
             for info in self._by_node.get(node.name, {}).values():
                 self._account(row, info, +1)
+        known = self.columns.nodes[row]
+        aspects = (Aspect.NODE,) if known is None else tuple(node_aspects(known, node))
         self._fill(row, node)
+        self.changes.touch(row, aspects)
 
     def remove_node(self, name: str) -> None:
         """Remove a node; its row is free for another, its pods are kept by name."""
@@ -163,6 +171,7 @@ class ClusterState:
         self.attachments.touch(row)
         self._free.append(row)
         self._live_rows = None
+        self.changes.touch(row, (Aspect.NODE,))
 
     def _take_row(self, name: str) -> int:
         if not self._free:
@@ -221,6 +230,18 @@ class ClusterState:
         if kind == "Namespace":
             self._set_namespace(key, new)
 
+    def _object_changed(self, kind: str, key: str, old: object | None, new: object | None) -> None:
+        aspects = object_aspects(kind, old, new)
+        if kind != "CSINode":
+            self.changes.touch_all(aspects)
+        elif (row := self._rows.get(key)) is not None:
+            self.changes.touch(row, aspects)
+
+    def _promises_changed(self, node: str) -> None:
+        row = self._rows.get(node)
+        if row is not None:
+            self.changes.touch(row, (Aspect.PROMISES,))
+
     def _set_namespace(self, name: str, new: object | None) -> None:
         labels = new.metadata.labels if isinstance(new, Namespace) else {}
         if labels != self.namespaces.get(name, {}):
@@ -237,28 +258,43 @@ class ClusterState:
             raise ValueError(f"pod {info.key} already holds resources and cannot be assumed")
         bound = info.bound_to(node_name)
         self.book(bound, PodState.ASSUMED)
+        self.residents.came(bound, assumed=True)
         return bound
 
     def forget(self, uid: str) -> bool:
         """Undo ``assume``; a pod that the watch has confirmed in the meantime stays."""
-        if not self.assumed(uid):
+        info = self._assumed.get(uid)
+        if info is None:
             return False
         self.unbook(uid)
+        self.residents.went(info)
         return True
 
     def set_pod(self, info: PodInfo) -> None:
         """Take over a bound pod from the watch: confirm, add, update or move it."""
         known = self._pods.get(info.uid)
-        if known is not None and known.counts_like(info):
+        if known is not None and known.takes_like(info):
             self._pods[info.uid] = self._by_node[info.node_name][info.uid] = info
             self._assumed.pop(info.uid, None)
-            return
-        self.unbook(info.uid)
-        self.book(info, PodState.ADDED)
+            row = self._rows.get(info.node_name)
+            regrouped = row is not None and self.index.regroup(row, known, info)
+            if row is not None and (regrouped or _status_counts(known, info)):
+                self.changes.touch(row, (Aspect.PODS,))
+        else:
+            self.unbook(info.uid)
+            if known is not None and known.node_name != info.node_name:
+                self.residents.went(known)
+            self.book(info, PodState.ADDED)
+        self.residents.came(info, assumed=False)
 
     def remove_pod(self, uid: str) -> bool:
         """A bound pod is gone or finished; whatever it held is free."""
-        return self.unbook(uid) is not None
+        info = self._pods.get(uid)
+        if info is None:
+            return False
+        self.unbook(uid)
+        self.residents.went(info)
+        return True
 
     def book(self, info: PodInfo, state: PodState) -> None:
         """Put a pod on its node, in a state; for ``scratch`` and the verbs above."""
@@ -286,6 +322,7 @@ class ClusterState:
         return PodState.ASSUMED if assumed else PodState.ADDED
 
     def _account(self, row: int, info: PodInfo, sign: int) -> None:
+        self.changes.touch(row, pod_aspects(info))
         columns = self.columns
         for resource, amount in info.requests.items():
             index = columns.resources.find(resource)
@@ -325,6 +362,14 @@ class ClusterState:
     def _amounts(self, column: Any) -> Amounts:
         named = zip(self.columns.resources.values, column, strict=True)
         return {name: int(amount) for name, amount in named if amount}
+
+
+def _status_counts(known: PodInfo, info: PodInfo) -> bool:
+    """Whether a pod's status changed in a way that matters to those who might evict it."""
+    before, after = known.pod, info.pod
+    return before.deleting != after.deleting or (
+        before.status.start_time != after.status.start_time
+    )
 
 
 def allocatable_of(node: Node) -> Amounts:

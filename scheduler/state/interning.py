@@ -66,10 +66,14 @@ class StatusTable:
         """The verdict behind a code."""
         return self._statuses.values[code]
 
-    def trim(self) -> None:
-        """Forget all codes if there are too many; only to be called when no column holds any."""
-        if len(self._statuses) > self.LIMIT:
-            self._statuses = Interner(SUCCESS)
+    @property
+    def overfull(self) -> bool:
+        """Whether it is time to give codes out anew."""
+        return len(self._statuses) > self.LIMIT
+
+    def restart(self) -> None:
+        """Forget all codes; only to be called when nobody holds any."""
+        self._statuses = Interner(SUCCESS)
 
 
 class Answers(Generic[Q, V]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from scheduler.model.podinfo import PodInfo
 
@@ -10,7 +10,8 @@ from scheduler.model.podinfo import PodInfo
 class Nominations:
     """Waiting pods by the node that was promised to them. A pod has at most one."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Callable[[str], None] = lambda node: None) -> None:
+        self._changed = changed
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._nodes: dict[str, str] = {}
 
@@ -23,6 +24,7 @@ class Nominations:
         if node:
             self._by_node.setdefault(node, {})[pod.uid] = pod
             self._nodes[pod.uid] = node
+            self._changed(node)
 
     def remove(self, uid: str) -> str:
         """Take back what was promised; returns the node, or "" if none was."""
@@ -32,6 +34,7 @@ class Nominations:
             del pods[uid]
             if not pods:
                 del self._by_node[node]
+            self._changed(node)
         return node
 
     def nodes(self) -> Collection[str]:

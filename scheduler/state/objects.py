@@ -21,7 +21,10 @@ class ObjectStore:
     way by all, until the watch tells of a newer version or the assumption is forgotten.
     """
 
-    def __init__(self) -> None:
+    def __init__(
+        self, changed: Callable[[str, str, Any, Any], None] = lambda kind, key, old, new: None
+    ) -> None:
+        self._changed = changed
         self._kinds: dict[str, dict[str, Any]] = {}
         self._versions: dict[str, int] = {}
         self._listeners: dict[str, list[Listener]] = {}
@@ -74,5 +77,6 @@ class ObjectStore:
         else:
             objects[key] = new
         self._versions[kind] = self._versions.get(kind, 0) + 1
+        self._changed(kind, key, old, new)
         for listener in self._listeners.get(kind, ()):
             listener(key, old, new)

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from scheduler.model.affinity import AffinityTerm, PodSet
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Selector
+from scheduler.state.aspects import Aspect, ChangeLog
 from scheduler.state.columns import Rows
 from scheduler.state.tally import Tally
 
@@ -126,13 +127,18 @@ def _required_label(selector: Selector) -> tuple[str, str] | None:
 class PodIndex:
     """All pods on rows, by label. O(counters that match) for each pod that comes or goes."""
 
-    def __init__(self, namespaces: Mapping[str, Mapping[str, str]], capacity: int) -> None:
+    def __init__(
+        self, namespaces: Mapping[str, Mapping[str, str]], capacity: int, changes: ChangeLog
+    ) -> None:
+        self._changes = changes
         self._namespaces = namespaces
         self._capacity = capacity
         self._rows: dict[Group, Counter[int]] = {}
         self._groups_by_label: dict[tuple[str, str], dict[Group, None]] = {}
         self._counters: dict[tuple[tuple[PodSet, ...], bool], PodCounter] = {}
         self._counters_by_label: _ByLabel[PodCounter] = _ByLabel()
+        self._all_kept = True
+        """Whether every question that was ever asked still has its counter."""
         self._counters_of: dict[Group, tuple[PodCounter, ...]] = {}
         self._terms: dict[tuple[str, AffinityTerm], TermCounter] = {}
         self._terms_by_label: _ByLabel[TermCounter] = _ByLabel()
@@ -147,6 +153,7 @@ class PodIndex:
         self._counters[key] = counter  # last in the dict: most recently used
         if len(self._counters) > _KEPT_COUNTERS:
             self._drop(next(iter(self._counters)))
+            self._all_kept = False
         return counter
 
     def terms_about(self, pod: PodInfo) -> tuple[TermCounter, ...]:
@@ -175,6 +182,23 @@ class PodIndex:
     def remove(self, row: int, pod: PodInfo) -> None:
         """A pod left a row."""
         self._count(row, pod, -1)
+
+    def regroup(self, row: int, old: PodInfo, new: PodInfo) -> bool:
+        """A pod on a row has other labels, or is being deleted; tells if any counter changed.
+
+        Once counters have been dropped, one of those may have: then it is always so.
+        """
+        before, after = Group.of(old), Group.of(new)
+        if before == after:
+            return False
+        self._count_group(before, row, -1)
+        self._count_group(after, row, +1)
+        lost, won = set(self._matching(before)), set(self._matching(after))
+        for counter in lost - won:
+            counter.add(row, -1)
+        for counter in won - lost:
+            counter.add(row, +1)
+        return lost != won or not self._all_kept
 
     def grow(self, capacity: int) -> None:
         """There are more rows now."""
@@ -226,12 +250,16 @@ class PodIndex:
         if counter is None:
             counter = self._terms[role, term] = TermCounter(role, term)
             self._terms_by_label.add(term.pods.selector, counter)
-            self._terms_about.clear()
+            self._terms_changed()
         counter.add(row, number)
         if not counter.total:
             del self._terms[role, term]
             self._terms_by_label.remove(term.pods.selector, counter)
-            self._terms_about.clear()
+            self._terms_changed()
+
+    def _terms_changed(self) -> None:
+        self._terms_about.clear()
+        self._changes.touch_all((Aspect.TERMS,))
 
     # Counters
 

@@ -55,7 +55,9 @@ class Scratch:
 def scratch(state: ClusterState) -> Iterator[Scratch]:
     """Change the state for the length of a block. Nothing inside may await."""
     changes = Scratch(state)
+    state.changes.begin_trial()
     try:
         yield changes
     finally:
         changes.undo()
+        state.changes.end_trial()

@@ -4,7 +4,7 @@ A subclass of `ApiContract` provides the fixture `api`, an `ApiEndpoint` with an
 rights:
 
 ```python
-pytest.register_assert_rewrite("tests.apicontract")  # in a conftest.py, before the import
+pytest.register_assert_rewrite("tests.apicontract")  # in the topmost conftest.py
 
 class TestMyServer(ApiContract):
     @pytest.fixture
@@ -22,12 +22,13 @@ from tests.apicontract.binding import Binding
 from tests.apicontract.client import ApiEndpoint, Client, connect, new_namespace
 from tests.apicontract.kinds import Kinds
 from tests.apicontract.reading import Reading
+from tests.apicontract.reviews import Reviews
 from tests.apicontract.writing import Writing
 
 __all__ = ["ApiContract", "ApiEndpoint"]
 
 
-class ApiContract(Reading, Writing, Binding, Kinds):
+class ApiContract(Reading, Writing, Binding, Kinds, Reviews):
     """All contract tests."""
 
     @pytest.fixture

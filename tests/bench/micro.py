@@ -1,143 +1,141 @@
-"""What one more pod costs on a large cluster full of affinity: ``make bench-micro``.
+"""``make bench-micro``: what the core costs without an API server, beside a fixed NumPy loop.
 
-5,000 nodes in ten zones run 10,000 pods of 100 templates, half of which carry affinity terms. Then
-1,000 pods of one kind are placed by the whole core (queue, filters, scores, booking, binding), with
-an outlet that answers at once. The time per pod stands beside that of a fixed NumPy loop over as
-many rows, so that machines can be compared. On a busy machine the mean says least: it contains the
-time that others took.
+Every scenario runs in a process of its own: it makes a cluster, feeds it to the whole core (queue,
+filters, scores, booking, binding) and has pods placed, with an outlet that answers at once. Times
+are CPU times of the one thread there is, so other work on the machine lengthens them little; the
+calibration loop beside each figure tells what it lengthens them by, and lets machines be compared.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import cProfile
 import pstats
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable
 
+import msgspec
 import numpy as np
 
-from scheduler.observe.runtime import freeze_after_sync
-from tests.builders import NodeBuilder, PodBuilder, constraint, make_pod, make_worker, pod_term
-from tests.pipeline.support import Stage
+from tests.bench.scenarios import SCENARIOS, Figures, Scale
+from tests.bench.worlds import ZONES
 
-TARGET_MS = 2.0
-CALIBRATION_ROUNDS = 2000
-TEMPLATES = 100
-ZONES = 10
-HOST, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
+CALIBRATION_ROUNDS = 1_000
+CALIBRATION_ROWS = 5_000
 
-
-def app(template: int) -> dict[str, str]:
-    return {"app": f"app-{template % TEMPLATES}"}
-
-
-def a_node(number: int) -> NodeBuilder:
-    name = f"node-{number:05}"
-    return make_worker(name).label(**{HOST: name, ZONE: f"zone-{number % ZONES}"})
+COLUMNS = (
+    ("decisions/s", 12),
+    ("CPU ms", 9),
+    ("with bind", 10),
+    ("hit rate", 9),
+    ("calibration", 12),
+    ("ratio", 7),
+    ("placed", 7),
+    ("peak MiB", 9),
+)
 
 
-def a_pod(name: str, template: int) -> PodBuilder:
-    return make_pod(name).cpu("100m").memory("128Mi").label(**app(template))
+class Measured(msgspec.Struct):
+    """Figures of a scenario, and how fast the machine was."""
+
+    figures: Figures
+    calibration_ms: float
 
 
-def running_pod(number: int, nodes: int) -> PodBuilder:
-    """A pod of one of the templates; every other template carries terms, of four kinds in turn."""
-    template = number % TEMPLATES
-    pod = a_pod(f"running-{number}", template).on(f"node-{number % nodes:05}")
-    match template % 8:
-        case 0:
-            pod.apart(pod_term(HOST, app(template)))
-        case 2:
-            pod.rather_near(50, pod_term(ZONE, app(template + 1)))
-        case 4:
-            pod.rather_apart(50, pod_term(HOST, app(template)))
-        case 6:
-            pod.near(pod_term(ZONE, app(template)))
-    return pod
-
-
-SCENARIOS: dict[str, Callable[[PodBuilder, dict[str, str]], PodBuilder]] = {
-    "no constraints": lambda pod, own: pod,
-    "required anti-affinity": lambda pod, own: pod.apart(pod_term(HOST, own)),
-    "zone spread": lambda pod, own: pod.spread(
-        constraint(ZONE, labelSelector={"matchLabels": own})
-    ),
-    "preferred affinity": lambda pod, own: pod.rather_near(50, pod_term(ZONE, own)),
-}
-
-
-def a_cluster(nodes: int, running: int) -> Stage:
-    stage = Stage()
-    stage.see(*(a_node(number) for number in range(nodes)))
-    stage.see(*(running_pod(number, nodes) for number in range(running)))
-    freeze_after_sync()  # as the daemon does
-    return stage
-
-
-async def place(stage: Stage, pods: int) -> list[float]:
-    """Take each pod from the queue to its binding; the milliseconds that each took."""
-    times = []
-    for _ in range(pods):
-        started = time.perf_counter()
-        stage.attempt()
-        await stage.core.bindings.idle()
-        times.append((time.perf_counter() - started) * 1000)
-    return times
-
-
-def calibrate(rows: int) -> float:
-    """Milliseconds of a fixed piece of work on columns of this length: the median round."""
+def calibrate(rows: int = CALIBRATION_ROWS, rounds: int = CALIBRATION_ROUNDS) -> float:
+    """CPU milliseconds of a fixed piece of work on columns of this length: the median round."""
     ids = np.arange(rows) % ZONES
     column = np.arange(rows, dtype=np.int64)
     times = []
-    for _ in range(CALIBRATION_ROUNDS):
-        started = time.perf_counter()
+    for _ in range(rounds):
+        started = time.thread_time()
         sums = np.bincount(ids, weights=column, minlength=ZONES)
         passing = np.flatnonzero(sums[ids] > column)
         scores = np.where(column[passing] % 3 == 0, column[passing] * 100 // rows, 0)
         scores.max(initial=0)
-        times.append((time.perf_counter() - started) * 1000)
+        times.append((time.thread_time() - started) * 1000)
     return statistics.median(times)
 
 
-def measure(name: str, options: argparse.Namespace) -> None:
-    """Place the pods of one scenario and print what they took."""
-    stage = a_cluster(options.nodes, options.running)
-    pods = (a_pod(f"new-{number}", number) for number in range(options.pods))
-    stage.see(*(SCENARIOS[name](pod, app(number)) for number, pod in enumerate(pods)))
+def measure(name: str, scale: Scale, profile_lines: int = 0) -> Measured:
+    """Run one scenario here; with a number of lines, print as many of its hot functions."""
+    calibration = calibrate()
+    if not profile_lines:
+        return Measured(SCENARIOS[name].run(scale), calibration)
     profile = cProfile.Profile()
-    if options.profile:
-        profile.enable()
-    started = time.process_time()
-    times = asyncio.run(place(stage, options.pods))
-    cpu = (time.process_time() - started) * 1000 / options.pods
-    profile.disable()
-    mean, median, unit = statistics.mean(times), statistics.median(times), calibrate(options.nodes)
-    print(
-        f"{name:24}{mean:9.3f}{median:9.3f}{cpu:9.3f}{TARGET_MS:9.1f}{unit:14.4f}"
-        f"{cpu / unit:9.1f}{len(stage.outlet.bound):9}",
-        flush=True,
+    figures = profile.runcall(SCENARIOS[name].run, scale)
+    pstats.Stats(profile).sort_stats("tottime").print_stats(profile_lines)
+    return Measured(figures, calibration)
+
+
+def measure_apart(name: str, scale: Scale) -> Measured:
+    """Run one scenario in a process of its own; raises ``CalledProcessError`` if it fails."""
+    sizes = (f"--nodes={scale.nodes}", f"--running={scale.running}", f"--pods={scale.pods}")
+    command = [sys.executable, "-m", "tests.bench.micro", "--worker", f"--only={name}", *sizes]
+    output = subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+    return msgspec.json.decode(output, type=Measured)
+
+
+def row(name: str, measured: Measured) -> str:
+    """One line of the table; what does not apply stays empty."""
+    figures, unit = measured.figures, measured.calibration_ms
+    cells = (
+        _shown(figures.decisions_per_second, ".0f"),
+        _shown(figures.cpu_ms, ".3f"),
+        _shown(figures.whole_ms, ".3f"),
+        _shown(figures.hit_rate, ".2%"),
+        _shown(unit, ".4f"),
+        _shown(figures.cpu_ms and figures.cpu_ms / unit, ".1f"),
+        str(figures.placed or ""),
+        _shown(figures.peak_mib, ".0f"),
     )
-    if options.profile:
-        pstats.Stats(profile).sort_stats("tottime").print_stats(options.profile)
+    widths = (width for _, width in COLUMNS)
+    line = f"{name:34}" + "".join(
+        f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True)
+    )
+    others = ", ".join(f"{key} {value:.4g}" for key, value in figures.values.items())
+    return f"{line}  {others}".rstrip()
+
+
+def _shown(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def verdict(name: str, figures: Figures) -> str:
+    """Whether the target of a scenario is met, in words; empty if it has none."""
+    scenario = SCENARIOS[name]
+    if not scenario.target:
+        return ""
+    return f"{'met   ' if scenario.met(figures) else 'missed'}  {name}: {scenario.target}"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench-micro", description=__doc__)
-    parser.add_argument("--nodes", type=int, default=5000)
-    parser.add_argument("--running", type=int, default=10_000)
-    parser.add_argument("--pods", type=int, default=1000)
+    parser.add_argument("--nodes", type=int, default=Scale.nodes)
+    parser.add_argument("--running", type=int, default=Scale.running, help="pods on the nodes")
+    parser.add_argument("--pods", type=int, default=Scale.pods, help="pods to place")
     parser.add_argument("--only", choices=SCENARIOS, action="append", help="only this scenario")
+    parser.add_argument("--check", action="store_true", help="say which targets are met")
     parser.add_argument("--profile", type=int, default=0, metavar="N", help="print N hot functions")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    print(f"{options.nodes} nodes, {options.running} running pods, {options.pods} more pods")
-    titles = ("mean", "median", "CPU", "target", "calibration", "ratio", "placed")
-    print("{:24}{:>9}{:>9}{:>9}{:>9}{:>14}{:>9}{:>9}".format("ms per pod", *titles))
-    for name in options.only or SCENARIOS:
-        measure(name, options)
+    scale = Scale(options.nodes, options.running, options.pods)
+    names = options.only or list(SCENARIOS)
+    if options.worker:
+        sys.stdout.buffer.write(msgspec.json.encode(measure(names[0], scale)))
+        return
+    print(f"{scale.nodes} nodes, {scale.running} running pods, CPU milliseconds for each pod")
+    print(f"{'':34}" + "".join(f"{title:>{width}}" for title, width in COLUMNS))
+    verdicts = []
+    for name in names:
+        profiled = options.profile
+        measured = measure(name, scale, profiled) if profiled else measure_apart(name, scale)
+        print(row(name, measured), flush=True)
+        verdicts.append(verdict(name, measured.figures))
+    if options.check:
+        print("", *filter(None, verdicts), sep="\n")
 
 
 if __name__ == "__main__":

@@ -52,6 +52,15 @@ def test_the_queue_can_be_cut_and_widened(served: Served) -> None:
     assert "equipoise" in wide
 
 
+def test_the_queue_tells_which_pod_is_tried_before_its_equals() -> None:
+    objects = [make_node("n1").cpu(1).obj(), *(make_pod(name).cpu(9).obj() for name in "ab")]
+    with serving(objects) as served:
+        header, first, second, *_ = run("queue", served, "-o", "wide").stdout.splitlines()
+    column = header.index("BEHIND")
+    assert first[column:].split()[0] == "equipoise"
+    assert second[column:].split()[:2] == ["default/a", "equipoise"]
+
+
 def test_an_empty_queue_is_said_so() -> None:
     with serving([]) as served:
         assert run("queue", served).stdout == "0 waiting\n"

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
+import trustme
+from click.testing import CliRunner
 
-from scheduler.cli.remote import Refused, Unreachable, fetch
+from scheduler.cli.main import cli
+from scheduler.cli.remote import Refused, Remote, Unreachable, fetch
 
 
 @contextmanager
@@ -34,7 +41,7 @@ def test_a_page_is_not_an_answer() -> None:
         answering(b"HTTP/1.1 200 OK\r\n\r\n<html>hello</html>") as url,
         pytest.raises(Refused, match="does not answer in JSON"),
     ):
-        fetch(url, "/api/v1/queue")
+        fetch(Remote(url), "/api/v1/queue")
 
 
 def test_errors_of_other_servers_are_told_by_their_status() -> None:
@@ -42,7 +49,7 @@ def test_errors_of_other_servers_are_told_by_their_status() -> None:
         answering(b"HTTP/1.1 400 Bad Request\r\n\r\nspeak TLS") as url,
         pytest.raises(Refused, match="/api/v1/queue answers 400 Bad Request"),
     ):
-        fetch(url, "/api/v1/queue")
+        fetch(Remote(url), "/api/v1/queue")
 
 
 @pytest.mark.parametrize(
@@ -50,10 +57,68 @@ def test_errors_of_other_servers_are_told_by_their_status() -> None:
 )
 def test_a_broken_answer_is_none(answer: bytes) -> None:
     with answering(answer) as url, pytest.raises(Unreachable, match=f"no answer from {url}"):
-        fetch(url, "/api/v1/queue")
+        fetch(Remote(url), "/api/v1/queue")
 
 
 def test_proxies_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with answering(b'HTTP/1.1 200 OK\r\n\r\n{"a": 1}') as url:
-        assert fetch(url, "/x", limit=1) == {"a": 1}
+        assert fetch(Remote(url), "/x", limit=1) == {"a": 1}
+
+
+@contextmanager
+def protected(authority: trustme.CA) -> Iterator[tuple[str, list[str]]]:
+    """A TLS server that wants a token; yields its address and the tokens it was shown."""
+    shown: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            shown.append(self.headers.get("Authorization", ""))
+            known = shown[-1] == "Bearer secret"
+            body = {"a": 1} if known else {"error": {"code": 403, "message": "who are you"}}
+            self.send_response(200 if known else 403)
+            self.end_headers()
+            self.wfile.write(json.dumps(body).encode())
+
+        def log_message(self, *_: object, **__: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    server.socket = context.wrap_socket(server.socket, server_side=True)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    try:
+        yield f"https://127.0.0.1:{server.server_address[1]}", shown
+    finally:
+        server.shutdown()
+        thread.join(timeout=30)
+        server.server_close()
+
+
+def test_tokens_are_shown_over_tls_that_is_verified(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    trusted = tmp_path / "ca.crt"
+    authority.cert_pem.write_to_path(trusted)
+    with protected(authority) as (url, shown):
+        with pytest.raises(Unreachable, match="certificate verify failed"):
+            fetch(Remote(url, "secret"), "/x")
+        assert shown == [], "the token was not told to somebody unknown"
+        assert fetch(Remote(url, "secret", str(trusted)), "/x") == {"a": 1}
+        assert fetch(Remote(url, "secret", verified=False), "/x") == {"a": 1}
+        with pytest.raises(Refused, match="who are you\nName who you are with --token"):
+            fetch(Remote(url, authority=str(trusted)), "/x")
+
+
+def test_an_authority_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match=r"none\.crt: No such file"):
+        fetch(Remote("https://127.0.0.1:1", authority=str(tmp_path / "none.crt")), "/x")
+
+
+def test_the_options_reach_the_server(tmp_path: Path) -> None:
+    with protected(trustme.CA()) as (url, _):
+        asked = ["queue", "--server", url, "--insecure-skip-tls-verify", "-o", "json"]
+        result = CliRunner().invoke(cli, asked, env={"EQUIPOISE_TOKEN": "secret"})
+        assert (result.exit_code, json.loads(result.output)) == (0, {"a": 1})
+        assert CliRunner().invoke(cli, asked).exit_code == 1

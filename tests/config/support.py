@@ -13,6 +13,7 @@ AVAILABLE = {
     "NodeName": {"filter"},
     "NodeResourcesFit": {"filter", "score"},
     "DefaultBinder": {"bind"},
+    "NodeResourceTopologyMatch": {"filter", "score", "reserve", "postBind"},
     "ServiceAffinity": {"filter"},
 }
 

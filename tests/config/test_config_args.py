@@ -33,6 +33,37 @@ CASES = {
         args("InterPodAffinity", hardPodAffinityWeight=101),
         f"{ARGS}.hardPodAffinityWeight: must be between 0 and 100, not 101",
     ),
+    "a strategy for cells": (
+        args("NodeResourceTopologyMatch", scoringStrategy={"type": "LeastNumaNodes"}),
+        f'{ARGS}.scoringStrategy.type: unknown value "LeastNumaNodes" '
+        '(did you mean "LeastNUMANodes"?)',
+    ),
+    "a strategy for cells without a type": (
+        args("NodeResourceTopologyMatch", scoringStrategy={"resources": []}),
+        f"{ARGS}.scoringStrategy.type: is required, one of LeastAllocated, MostAllocated, "
+        "BalancedAllocation, LeastNUMANodes",
+    ),
+    "a detail of the reserve cache": (
+        args("NodeResourceTopologyMatch", cache={"resyncMethod": "Some"}),
+        f'{ARGS}.cache.resyncMethod: unknown value "Some" '
+        "(expected one of All, Autodetect, OnlyExclusiveResources)",
+    ),
+    "a period of the reserve cache": (
+        args("NodeResourceTopologyMatch", cacheResyncPeriodSeconds=-1),
+        f"{ARGS}.cacheResyncPeriodSeconds: must not be negative, not -1",
+    ),
+    "preemption by cells": (
+        args("NodeResourceTopologyMatch", preemptionMode="Enabled"),
+        f"{ARGS}.preemptionMode: must be Disabled: no pods are evicted for cells",
+    ),
+    "nodes without cells": (
+        args("NodeResourceTopologyMatch", missingTopology="Fail"),
+        f'{ARGS}.missingTopology: unknown value "Fail" (expected one of Pass, Reject)',
+    ),
+    "rejections of a node": (
+        args("NodeResourceTopologyMatch", compareAfterRejections=0),
+        f"{ARGS}.compareAfterRejections: must be at least 1, not 0",
+    ),
     "an added affinity": (
         args("NodeAffinity", addedAffinity={"required": {}}),
         f"{ARGS}.addedAffinity.required: unknown field (expected one of "

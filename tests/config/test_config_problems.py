@@ -178,6 +178,16 @@ CASES = {
         own(server={"tlsCertFile": "tls.crt"}),
         "server.tlsPrivateKeyFile: certificate and private key go together",
     ),
+    "a path that is none": (
+        own(server={"alwaysAllowPaths": ["/livez", "metrics"]}),
+        'server.alwaysAllowPaths[1]: must begin with "/" and may have a "*" at its end only, '
+        'not "metrics"',
+    ),
+    "a path with a star in its middle": (
+        own(server={"alwaysAllowPaths": ["/api/*/queue"]}),
+        'server.alwaysAllowPaths[0]: must begin with "/" and may have a "*" at its end only, '
+        'not "/api/*/queue"',
+    ),
     "no bindings at once": (
         own(binding={"concurrency": 0}),
         "binding.concurrency: must be greater than 0, not 0",

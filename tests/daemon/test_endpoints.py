@@ -37,11 +37,15 @@ STABLE = {
 }
 
 
-def serving() -> Configuration:
+def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
-    return configuration(own={"server": {"port": port}})
+        return port
+
+
+def serving() -> Configuration:
+    return configuration(own={"server": {"port": free_port()}})
 
 
 async def fetch(replica: Replica, path: str) -> tuple[int, str]:

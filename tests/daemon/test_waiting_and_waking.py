@@ -121,6 +121,7 @@ def join(cluster: Cluster) -> None:
 
 
 STATUS = "status"
+UNSCHEDULABLE = {"result": "unschedulable", "profile": "equipoise"}
 SCHEDULED = {"result": "scheduled", "profile": "equipoise"}
 CURES: dict[str, Callable[[Cluster], Any]] = {
     "cordoned": uncordon,
@@ -196,3 +197,28 @@ async def test_a_removed_node_is_no_longer_used(cluster: Cluster) -> None:
         waiting = "a" if cluster.node_of("b") else "b"
         await expect_pending(cluster, replica, waiting)
         assert set(cluster.bound().values()) == {"stays"}
+
+
+async def test_many_equal_pods_cost_few_words_and_as_many_follow_as_fit(cluster: Cluster) -> None:
+    cluster.add(make_node("small").cpu("1"))
+    async with running_daemon(cluster) as replica:
+        names = cluster.submit_many(120, lambda name: make_pod(name).cpu("2"), "p")
+        await eventually(
+            lambda: all(cluster.events(name, "FailedScheduling") for name in names),
+            "an event for each pod",
+        )
+        await eventually(
+            lambda: replica.requests("PATCH", 200) == len(names), "a condition for each pod"
+        )
+        await replica.settled()
+        assert replica.daemon.core.queue.counts()["unschedulable"] == len(names)
+        attempts = replica.sample("scheduler_schedule_attempts_total", **UNSCHEDULABLE)
+        assert attempts == len(names)
+
+        cluster.add(make_node("large").cpu("10"))
+        await eventually(lambda: len(cluster.bound()) == 5, "as many as fit")
+        await replica.settled()
+        tried = replica.sample("scheduler_schedule_attempts_total", **UNSCHEDULABLE) - attempts
+        assert tried == 1
+        assert replica.requests("PATCH", 200) <= len(names) + 2
+        await replica.agrees_with_the_cluster()

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.runtime import Framework, PluginFault
+from scheduler.framework.calls import PluginFault
+from scheduler.framework.runtime import Framework
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, error, unschedulable
 from tests.framework import fakes
 from tests.framework.fakes import WAIT, FixedPermit, a_cycle, faults, framework_of

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from scheduler.framework.calls import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.runtime import PluginFault
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
 from scheduler.pipeline.placement import judge
 from tests.framework import fakes

@@ -229,6 +229,57 @@ async def test_an_answer_other_than_401_means_that_the_cluster_is_there() -> Non
         assert await client.server() == url
 
 
+async def test_behind_a_proxy_requests_and_streams_go_through_it(tmp_path: Path) -> None:
+    asked: list[str] = []
+
+    async def proxy(request: web.Request) -> web.Response:
+        asked.append(str(request.url))
+        if request.path == "/busy":
+            return web.json_response({}, status=429, headers={"Retry-After": "3"})
+        return web.Response(text="by proxy")
+
+    async with serving(proxy) as url:
+        cluster = {"server": "http://cluster.test", "proxy-url": url}
+        config = Kubeconfig(tmp_path, cluster).write()
+        client = await KubeClient.connect(metrics=Metrics(), kubeconfig=config)
+        assert await client.request("POST", "/x", body={}) == b"by proxy"
+        with pytest.raises(TooManyRequests) as caught:
+            await client.request("GET", "/busy")
+        async with client.stream("/pods", {}, idle_timeout=5) as stream:
+            assert await stream.read() == b"by proxy"
+        await client.close()
+    assert caught.value.retry_after == 3.0
+    paths = ("version", "x", "busy", "pods")
+    assert asked == [f"http://cluster.test/{path}" for path in paths]
+
+
+async def test_many_requests_at_once_share_connections_and_get_their_own_answers() -> None:
+    async def echo(request: web.Request) -> web.Response:
+        return web.Response(text=request.path)
+
+    async with serving(echo) as url, connected(url) as client:
+        paths = [f"/pods/{number}" for number in range(300)]
+        answers = await asyncio.gather(*(client.request("GET", path) for path in paths))
+    assert answers == [path.encode() for path in paths]
+
+
+async def test_a_large_body_arrives_whole() -> None:
+    body = bytes(range(256)) * 20_000
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.path == "/chunked":
+            response = web.StreamResponse()
+            await response.prepare(request)
+            for at in range(0, len(body), 3_000):
+                await response.write(body[at : at + 3_000])
+            return response
+        return web.Response(body=body)
+
+    async with serving(handler) as url, connected(url) as client:
+        assert await client.request("GET", "/whole") == body
+        assert await client.request("GET", "/chunked") == body
+
+
 @pytest.fixture(scope="module")
 def authority() -> trustme.CA:
     return trustme.CA()

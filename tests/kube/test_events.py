@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -65,6 +66,25 @@ class Bench:
     @property
     def dropped(self) -> float:
         return sample(self.metrics, "equipoise_events_dropped_total")
+
+
+class HoldingClient(ScriptedClient):
+    """Never ends a binding; answers events when told, and knows how many wait."""
+
+    def __init__(self) -> None:
+        super().__init__(*[OK] * 1000)
+        self.answer = asyncio.Event()
+        self.waiting = 0
+        self.most = 0
+
+    async def request(self, method: str, path: str, **options: Any) -> bytes:
+        if path.endswith("/binding"):
+            await asyncio.Event().wait()
+        self.waiting += 1
+        self.most = max(self.most, self.waiting)
+        await self.answer.wait()
+        self.waiting -= 1
+        return await super().request(method, path, **options)
 
 
 async def test_an_event_is_created_with_all_that_the_api_asks_for() -> None:
@@ -261,25 +281,31 @@ async def test_flush_gives_up_at_its_deadline() -> None:
 
 
 async def test_flush_drops_what_does_not_fit() -> None:
-    """Of an event that is being written for the first time nothing is certain yet."""
-    bench = Bench(capacity=1)
-    held = asyncio.Event()
+    bench = Bench(OK, OK, OK, OK, capacity=1)
+    for note in ("one", "two", "one", "two"):
+        bench.record(note)
+        await bench.send()
+    bench.record("one")
+    bench.record("two")
+    assert not await bench.recorder.flush(0.01)
+    assert bench.dropped == 1
 
-    async def request(*args: object, **options: object) -> bytes:
-        await held.wait()
-        return b"{}"
 
-    bench.client.request = request  # type: ignore[method-assign]  # a server that takes its time
-    with bench.working():
-        bench.record("one")
-        await eventually(bench.recorder._queue.empty)
-        bench.record("two")
-        await eventually(bench.recorder._queue.empty)
-        bench.record("three")
-        assert not await bench.recorder.flush(0.01)
-        assert bench.dropped == 2
-        held.set()
-        assert await bench.recorder.flush(10.0)
+async def test_a_repetition_during_the_first_write_is_written_after_it() -> None:
+    """Two at once would both create the event, and the second count would be lost."""
+    client = HoldingClient()
+    recorder = EventRecorder(ApiWriter(client), Metrics(), "equipoise", "equipoise-0")
+    sending = asyncio.create_task(recorder.run())
+    recorder.record(POD, "Warning", "FailedScheduling", "Scheduling", "no room")
+    await eventually(lambda: client.waiting == 1)
+    recorder.record(POD, "Warning", "FailedScheduling", "Scheduling", "no room")
+    client.answer.set()
+    assert await recorder.flush(10.0)
+    sending.cancel()
+    await asyncio.gather(sending, return_exceptions=True)
+    assert [call.method for call in client.calls] == ["POST", "PATCH"]
+    assert client.calls[1].body["series"]["count"] == 2
+    assert client.most == 1
 
 
 async def test_an_unexpected_fault_costs_one_event() -> None:
@@ -289,6 +315,38 @@ async def test_an_unexpected_fault_costs_one_event() -> None:
     calls = await bench.send()
     assert [call.body["note"] for call in calls] == ["one", "two"]
     assert bench.dropped == 1
+
+
+@pytest.mark.parametrize(
+    ("bindings", "events", "in_flight"),
+    [
+        pytest.param(0, 40, 16, id="no bindings, many events"),
+        pytest.param(60, 40, 4, id="events take what bindings leave"),
+        pytest.param(100, 40, 2, id="more bindings than slots"),
+        pytest.param(100, 90, 16, id="the queue fills up"),
+    ],
+)
+async def test_bindings_go_first_until_events_pile_up(
+    bindings: int, events: int, in_flight: int
+) -> None:
+    client = HoldingClient()
+    writer = ApiWriter(client, concurrency=64)
+    tasks: list[asyncio.Task[Any]] = [
+        asyncio.create_task(writer.bind("a", f"x{n}", "u", "n")) for n in range(bindings)
+    ]
+    await asyncio.sleep(0)
+    recorder = EventRecorder(writer, Metrics(), "equipoise", "equipoise-0", capacity=100)
+    for number in range(events):
+        recorder.record(POD, "Normal", "Scheduled", "Binding", str(number))
+    tasks.append(asyncio.create_task(recorder.run()))
+    await eventually(lambda: client.waiting == in_flight)
+    client.answer.set()
+    assert await recorder.flush(10.0), "even with all slots taken every event goes out"
+    assert len(client.calls) == events
+    assert client.most == in_flight
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_names_of_long_objects_stay_valid() -> None:

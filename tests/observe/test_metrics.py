@@ -1,12 +1,12 @@
 """Names, types, labels and buckets of the metrics, against kube-scheduler's and our own tables."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
-from prometheus_client import Counter, Gauge, Histogram, generate_latest
-from prometheus_client.metrics import MetricWrapperBase
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
+from scheduler.observe.instruments import Counter, Gauge, Histogram, Instrument
 from scheduler.observe.metrics import Children, Metrics, attempts_label, exponential_buckets
 
 
@@ -15,7 +15,7 @@ class Row(NamedTuple):
 
     attribute: str
     name: str
-    kind: type[MetricWrapperBase]
+    kind: type[Instrument[Any]]
     labels: tuple[str, ...] = ()
     first: float = 0.0
     factor: float = 0.0
@@ -90,10 +90,18 @@ OURS = [
     Row("events_dropped", "equipoise_events_dropped_total", Counter),
     Row("plugin_errors", "equipoise_plugin_errors_total", Counter, ("plugin", "extension_point")),
     Row("cache_mismatches", "equipoise_cache_mismatches_total", Counter),
+    Row("numa_dirty_nodes", "equipoise_numa_dirty_nodes", Gauge),
+    Row("numa_doubtful_cells", "equipoise_numa_doubtful_cells", Gauge),
+    Row("numa_comparisons", "equipoise_numa_comparisons_total", Counter, ("result",)),
+    Row(
+        "numa_dirty_duration",
+        "equipoise_numa_dirty_duration_seconds",
+        *(Histogram, (), 0.1, 2, 14),
+    ),
 ]
 
 
-def touch(metric: MetricWrapperBase, labels: tuple[str, ...]) -> None:
+def touch(metric: Instrument[Any], labels: tuple[str, ...]) -> None:
     """Make the metric show all its samples."""
     child = metric.labels(*(f"a-{label}" for label in labels)) if labels else metric
     if isinstance(child, Counter):
@@ -139,7 +147,7 @@ def test_request_duration_has_client_gos_uneven_buckets() -> None:
 
 def test_every_scheduler_metric_is_in_the_tables() -> None:
     known = {row.attribute for row in [*KUBE_SCHEDULER, *OURS]}
-    attributes = {k for k, v in vars(Metrics()).items() if isinstance(v, MetricWrapperBase)}
+    attributes = {k for k, v in vars(Metrics()).items() if isinstance(v, Instrument)}
     assert attributes == known | {"rest_client_request_duration"}
 
 

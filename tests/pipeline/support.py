@@ -85,6 +85,14 @@ class FakeClock:
         self.now += seconds
 
 
+class TickingClock(FakeClock):
+    """Moves a little whenever it is read, so that no two things happen at once."""
+
+    def __call__(self) -> float:
+        self.now += 1e-6
+        return self.now
+
+
 class Stage:
     """A core, fed by hand: what the watch would say is said by the test."""
 
@@ -93,9 +101,10 @@ class Stage:
         registry: Registry = IN_TREE,
         config: tuple[Json, ...] = (),
         outlet: RecordingOutlet | None = None,
+        clock: FakeClock | None = None,
     ) -> None:
         self.outlet = outlet or RecordingOutlet()
-        self.clock = FakeClock()
+        self.clock = clock or FakeClock()
         self.metrics = Metrics()
         self.core: Core = assemble(
             from_dicts(config, available(registry), environ={}),

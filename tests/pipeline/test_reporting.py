@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from typing import Any, cast
@@ -13,7 +14,7 @@ from scheduler.framework.outlet import WriteError
 from scheduler.kube.errors import KubeError, NotFound
 from scheduler.kube.writes import ApiWriter, Binding, BindOutcome
 from scheduler.model.status import SUCCESS, error
-from scheduler.reporting import ClusterOutlet
+from scheduler.reporting import MAX_REPORTS, ClusterOutlet
 from tests.builders import Json, make_pod
 from tests.pipeline.support import turns
 
@@ -133,6 +134,28 @@ async def test_what_the_pod_says_is_said_again_over_a_word_on_its_way(
         outlet.set_condition(pod, "Unschedulable", "no")
         writer.hold.set()
     assert messages(writer)[-1] == ("p", "no")
+
+
+async def test_what_the_pod_says_is_said_again_over_a_word_the_watch_has_not_shown(
+    outlet: ClusterOutlet, writer: RememberingWriter
+) -> None:
+    said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+    pod = make_pod("p").status(conditions=[said]).info()
+    for word in ("perhaps", "no", "no"):
+        async with running(outlet):
+            outlet.set_condition(pod, "Unschedulable", word)
+    assert messages(writer) == [("p", "perhaps"), ("p", "no")]
+
+
+async def test_too_many_words_at_once_are_dropped_and_one_is_logged(
+    outlet: ClusterOutlet, writer: RememberingWriter, caplog: pytest.LogCaptureFixture
+) -> None:
+    pods = [make_pod(f"p{number}").info() for number in range(MAX_REPORTS + 5)]
+    with caplog.at_level(logging.WARNING, logger="scheduler"):
+        for pod in pods:
+            outlet.set_condition(pod, "Unschedulable", "no")
+    assert len(caplog.records) == 1
+    assert len(outlet._reports) == len(outlet._said) == MAX_REPORTS
 
 
 async def test_a_binding_makes_what_was_to_be_said_obsolete(

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from scheduler.model.events import Action, Event, Hint
-from scheduler.model.meta import ObjectMeta
+from scheduler.model.meta import Condition, ObjectMeta
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.pods import Pod, PodSpec, SchedulingGate, Toleration
+from scheduler.model.pods import Pod, PodSpec, PodStatus, SchedulingGate, Toleration
 from scheduler.model.status import SUCCESS, Status, unresolvable
 from scheduler.observe.metrics import Metrics
 from scheduler.queueing.hints import HintRegistration
@@ -41,6 +41,7 @@ def make_pod(
     labels: Mapping[str, str] | None = None,
     tolerations: int = 0,
     profile: str = PROFILE,
+    message: str = "",
 ) -> PodInfo:
     return PodInfo(
         Pod(
@@ -52,6 +53,9 @@ def make_pod(
                 scheduler_name=profile,
                 scheduling_gates=tuple(SchedulingGate(name=gate) for gate in gates),
                 tolerations=tuple(Toleration(key=f"k{i}") for i in range(tolerations)),
+            ),
+            status=PodStatus(
+                conditions=(Condition("PodScheduled", "False", message=message),) if message else ()
             ),
         )
     )
@@ -142,3 +146,31 @@ class Bench:
 
     def sample(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(name, labels)
+
+
+BLUE = "blue"
+"""A key of equal pods."""
+
+
+def park(bench: Bench, names: str, *plugins: str, cohort: str = BLUE, priority: int = 0) -> None:
+    """Have pods rejected one after the other, as equals."""
+    for name in names:
+        reject(bench, bench.popped(make_pod(name, priority=priority)), *plugins, cohort=cohort)
+        bench.clock.advance(0.001)
+
+
+def parked(names: str, *plugins: str) -> Bench:
+    """A queue with equal pods whose back-off is over."""
+    bench = Bench()
+    park(bench, names, *plugins)
+    bench.clock.advance(60)
+    return bench
+
+
+def reject(bench: Bench, queued: QueuedPod, *plugins: str, cohort: str | None = BLUE) -> None:
+    bench.queue.requeue_rejected(queued, plugins or ("Fit",), (), "no", cohort)
+
+
+def out(bench: Bench) -> set[str]:
+    """The pods that are going to be tried."""
+    return {name for name, tier in bench.tiers().items() if tier in ("active", "backoff")}

@@ -57,6 +57,19 @@ def test_removing_an_unknown_key_changes_nothing() -> None:
     assert len(heap) == 1
 
 
+def test_one_can_be_left_out_without_losing_its_turn() -> None:
+    heap = make_heap()
+    for name in "abc":
+        heap.put(name, (1, name))
+    heap.put("b", (9, "b"))
+    assert heap.peek(without="a") == (1, "c")
+    assert heap.peek(without="c") == (1, "a")
+    assert heap.peek() == (1, "a")
+    heap.remove("b")
+    heap.remove("c")
+    assert heap.peek(without="a") is None
+
+
 def test_dead_entries_do_not_pile_up() -> None:
     heap = make_heap()
     heap.put("stays", (0, "stays"))

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from prometheus_client import Gauge
 
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
+from scheduler.observe.instruments import Gauge
 from scheduler.queueing.backoff import Backoff
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.tiers import QueuedPod

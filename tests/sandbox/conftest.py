@@ -5,14 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from scheduler.sandbox.apiserver import ApiServer
-
-pytest.register_assert_rewrite("tests.apicontract")
-
-from tests.apicontract.client import (  # noqa: E402  because its asserts are to be rewritten
-    ApiEndpoint,
-    Client,
-    connect,
-)
+from tests.apicontract.client import ApiEndpoint, Client, connect
 
 
 @pytest.fixture

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.model.affinity import PodSet
 from scheduler.model.resources import MAX_AMOUNT
+from scheduler.model.selectors import Selector, equals
 from scheduler.state.cache import ClusterState
 from tests.builders import make_node, make_pod, make_worker
 
@@ -145,3 +147,20 @@ def test_an_update_that_changes_nothing_that_counts_is_taken_over(state: Cluster
     assert state.pods_on("n1") == [running]
     assert state.assumed_count == 0
     assert cpu(state, "n1") == 1000
+
+
+def test_labels_that_come_with_the_binding_concern_only_who_counts_them(
+    state: ClusterState,
+) -> None:
+    here = frozenset(("default",))
+    every = state.index.counter(PodSet(here, Selector()))
+    zoned = state.index.counter(PodSet(here, Selector((equals("zone", "a"),))))
+    state.assume(make_pod("p").cpu("1").info(), "n1")
+    before = state.changes.version
+    state.set_pod(make_pod("p").cpu("1").on("n1").label(other="b").info())
+    assert state.changes.version == before, "no verdict can be another one"
+    state.set_pod(make_pod("p").cpu("1").on("n1").label(zone="a").info())
+    assert state.changes.version > before
+    assert (every.total, zoned.total, cpu(state, "n1")) == (1, 1, 1000)
+    state.remove_pod("uid-p")
+    assert (every.total, zoned.total, cpu(state, "n1")) == (0, 0, 0)

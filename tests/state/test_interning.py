@@ -28,14 +28,15 @@ def test_code_zero_lets_pass_and_others_name_a_status() -> None:
     assert table.code(unschedulable("no")) == table.code(status) != 0
 
 
-def test_the_table_forgets_only_when_it_is_too_large() -> None:
+def test_the_table_says_when_it_is_too_large_and_starts_anew() -> None:
     table = StatusTable()
-    code = table.code(unschedulable("first"))
-    table.trim()
-    assert table.code(unschedulable("first")) == code
+    table.code(unschedulable("first"))
+    assert not table.overfull
     for i in range(StatusTable.LIMIT):
         table.code(unschedulable(f"reason {i}"))
-    table.trim()
+    assert table.overfull
+    table.restart()
+    assert not table.overfull
     assert table.status(0) == SUCCESS
     assert table.code(unschedulable("another")) == 1
 

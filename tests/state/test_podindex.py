@@ -7,6 +7,7 @@ import pytest
 from scheduler.model.affinity import PodSet
 from scheduler.model.selectors import Selector, equals
 from scheduler.state import podindex
+from scheduler.state.aspects import ChangeLog
 from scheduler.state.podindex import PodIndex
 from tests.builders import make_pod
 
@@ -19,7 +20,7 @@ def test_the_question_that_was_not_asked_for_longest_is_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(podindex, "_KEPT_COUNTERS", 2)
-    index = PodIndex({}, capacity=4)
+    index = PodIndex({}, capacity=4, changes=ChangeLog())
     x, y = index.counter(app("x")), index.counter(app("y"))
     assert index.counter(app("x")) is x
     index.counter(app("z"))
@@ -31,7 +32,7 @@ def test_the_question_that_was_not_asked_for_longest_is_given_up(
 
 def test_groups_are_remembered_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(podindex, "_KEPT_GROUPS", 1)
-    index = PodIndex({}, capacity=1)
+    index = PodIndex({}, capacity=1, changes=ChangeLog())
     counters = [index.counter(app(name)) for name in "xy"]
     for name in "xyx":
         index.add(0, make_pod("p").label(app=name).info())
@@ -39,7 +40,7 @@ def test_groups_are_remembered_only_so_long(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_a_new_question_is_asked_of_groups_that_were_there_before() -> None:
-    index = PodIndex({}, capacity=1)
+    index = PodIndex({}, capacity=1, changes=ChangeLog())
     pod = make_pod("p").label(app="x").info()
     index.add(0, pod)
     by_label, any_pod = index.counter(app("x")), index.counter(everything())

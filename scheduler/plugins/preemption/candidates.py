@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from datetime import datetime
+from functools import cached_property
 
 import msgspec
 
@@ -13,7 +14,7 @@ from scheduler.model.podinfo import PodInfo
 _PRIORITY_OFFSET = 2**31
 
 
-class Candidate(msgspec.Struct, frozen=True):
+class Candidate(msgspec.Struct, frozen=True, dict=True):
     """A node, and who would have to leave it."""
 
     node: str
@@ -21,6 +22,20 @@ class Candidate(msgspec.Struct, frozen=True):
     """At least one; the most important first."""
     violations: int
     """How many of them no disruption budget allows to go."""
+
+    @cached_property
+    def harm(self) -> tuple[int, int, int, int, float]:
+        """The less, the better."""
+        victims = self.victims
+        return (
+            self.violations,
+            victims[0].priority,
+            # Priorities may be negative, and yet two victims are to count more than one.
+            sum(victim.priority + _PRIORITY_OFFSET for victim in victims),
+            len(victims),
+            # The first victim is the oldest of the highest priority: the younger, the better.
+            -started(victims[0]),
+        )
 
 
 def importance(pod: PodInfo) -> tuple[int, float, str]:
@@ -38,17 +53,4 @@ def started(pod: PodInfo) -> float:
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
     """The candidate that does least harm; the first one among equals."""
-    return min(candidates, key=_harm)
-
-
-def _harm(candidate: Candidate) -> tuple[int, int, int, int, float]:
-    victims = candidate.victims
-    return (
-        candidate.violations,
-        victims[0].priority,
-        # Priorities may be negative, and yet two victims are to count more than one.
-        sum(victim.priority + _PRIORITY_OFFSET for victim in victims),
-        len(victims),
-        # The first victim is the oldest of the highest priority: the younger it is, the better.
-        -started(victims[0]),
-    )
+    return min(candidates, key=lambda candidate: candidate.harm)

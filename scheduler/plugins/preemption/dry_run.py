@@ -9,6 +9,7 @@ for all of them. Otherwise each node is tried while all the others are as they a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,11 +24,7 @@ from scheduler.state.interning import StatusTable
 from scheduler.state.scratch import Scratch, scratch
 
 NODES_IN_STEP = 100
-PODS_IN_STEP = 1000
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
-
-_RUN_EFFORT = 20
-"""A run of the filters takes as long as trying out this many pods."""
 
 
 def lower_pods(cycle: Cycle, node: str) -> list[PodInfo]:
@@ -36,19 +33,31 @@ def lower_pods(cycle: Cycle, node: str) -> list[PodInfo]:
     return sorted(pods, key=importance)
 
 
-def trials(handle: Handle, cycle: Cycle, rows: Rows, budgets: Budgets) -> Iterator[Trial]:
-    """The rows, in order, as many to a trial as can be tried in step. Lazy."""
-    alone = not handle.judges_row_by_row(cycle)
-    sites: list[_Site] = []
-    pods = 0
-    for row in rows.tolist():
-        sites.append(_Site(cycle, row))
-        pods += len(sites[-1].lower)
-        if alone or len(sites) >= NODES_IN_STEP or pods >= PODS_IN_STEP:
-            yield Trial(handle, cycle, budgets, sites)
-            sites, pods = [], 0
-    if sites:
-        yield Trial(handle, cycle, budgets, sites)
+class Outcome(NamedTuple):
+    """What came of a trial on one node."""
+
+    result: Candidate | Status
+    effort: int
+    """What it costs to find out, in pods tried out."""
+
+
+def outcomes(
+    handle: Handle, cycle: Cycle, rows: Rows, budgets: Budgets, notes: dict[int, Outcome]
+) -> Iterator[list[Outcome]]:
+    """What would come of evictions on the rows, in order and some at a time. Lazy.
+
+    Where filters look at each row alone, what was found for an equal pod is in the notes.
+    """
+    together = handle.judges_row_by_row(cycle)
+    step = NODES_IN_STEP if together else 1
+    for first in range(0, len(rows), step):
+        some = rows[first : first + step].tolist()
+        unknown = [row for row in some if not together or row not in notes]
+        trial = Trial(handle, cycle, budgets, unknown)
+        found = dict(zip(unknown, trial.outcomes(), strict=True))
+        if together:
+            notes.update(found)
+        yield [found.get(row) or notes[row] for row in some]
 
 
 class _Site:
@@ -69,7 +78,10 @@ class _Site:
         self.victims: dict[int, PodInfo] = {}
         """Those that did not come back, by their turn."""
 
-    def outcome(self, statuses: StatusTable) -> Candidate | Status:
+    def outcome(self, statuses: StatusTable) -> Outcome:
+        return Outcome(self._result(statuses), 1 + len(self.lower))
+
+    def _result(self, statuses: StatusTable) -> Candidate | Status:
         if not self.lower:
             return NO_VICTIMS
         if self.code:
@@ -84,18 +96,16 @@ class _Site:
 class Trial:
     """Some nodes, tried in step. Costs a few bookings for each pod of lower priority on them."""
 
-    def __init__(
-        self, handle: Handle, cycle: Cycle, budgets: Budgets, sites: Sequence[_Site]
-    ) -> None:
-        self.effort = sum(len(site.lower) for site in sites)
-        """What it has cost, in pods tried out."""
+    def __init__(self, handle: Handle, cycle: Cycle, budgets: Budgets, rows: Sequence[int]) -> None:
         self._handle = handle
         self._cycle = cycle
         self._budgets = budgets
-        self._sites = sites
+        self._sites = [_Site(cycle, row) for row in rows]
 
-    def outcomes(self) -> list[Candidate | Status]:
+    def outcomes(self) -> list[Outcome]:
         """For each node the victims that would do, or why none would; the state is as before."""
+        if not self._sites:
+            return []
         with scratch(self._cycle.state) as changes:
             for site in self._sites:
                 for pod in site.lower:
@@ -121,6 +131,5 @@ class Trial:
                     site.victims[turn] = site.order[turn]
 
     def _judge(self, sites: Sequence[_Site]) -> Iterator[tuple[_Site, int]]:
-        self.effort += _RUN_EFFORT
         rows = np.array([site.row for site in sites], np.intp)
         return zip(sites, self._handle.filter(self._cycle, rows).tolist(), strict=True)

@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
-import xxhash
 
 from scheduler.config.plugin_args import DefaultPreemptionArgs
+from scheduler.equivalence.notes import Notes
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.interface import Handle, PostFilterResult
 from scheduler.model.events import Action, Event, Hint
@@ -21,7 +21,7 @@ from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedu
 from scheduler.plugins.names import DEFAULT_PREEMPTION
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import Candidate, choose
-from scheduler.plugins.preemption.dry_run import lower_pods, trials
+from scheduler.plugins.preemption.dry_run import Outcome, lower_pods, outcomes
 from scheduler.plugins.preemption.evictions import Evictions
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.columns import Rows
@@ -39,12 +39,14 @@ class DefaultPreemption:
 
     name = DEFAULT_PREEMPTION
     observes = ("PodDisruptionBudget",)
+    answers_for_class = True
 
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
         self._args = args or DefaultPreemptionArgs()
         self._handle = handle
         self._budgets = Budgets(handle.state.objects)
         self._evictions = Evictions(handle)
+        self._notes: Notes[Outcome] = Notes(handle.state.changes, kinds=16)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Hold a pod while evictions for it are being sent."""
@@ -60,7 +62,7 @@ class DefaultPreemption:
         obstacle = self._obstacle(cycle, diagnosis)
         if obstacle:
             return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
-        candidates, rejections = self._search(cycle, _shuffled(cycle, _helpful(cycle, diagnosis)))
+        candidates, rejections = self._search(cycle, _in_order(cycle, _helpful(cycle, diagnosis)))
         if not candidates:
             message = _message(rejections, cycle.state.node_count)
             return PostFilterResult(unschedulable(f"preemption: {message}"), nominated_node="")
@@ -84,13 +86,14 @@ class DefaultPreemption:
         candidates: list[Candidate] = []
         rejections: list[Status] = []
         effort = 0
-        for trial in trials(self._handle, cycle, rows, self._budgets):
-            for outcome in trial.outcomes():
-                if isinstance(outcome, Candidate):
-                    candidates.append(outcome)
+        notes = self._notes.about(cycle.kind) if cycle.kind is not None else {}
+        for some in outcomes(self._handle, cycle, rows, self._budgets, notes):
+            for result, spent in some:
+                effort += spent
+                if isinstance(result, Candidate):
+                    candidates.append(result)
                 else:
-                    rejections.append(outcome)
-            effort += trial.effort
+                    rejections.append(result)
             enough = len(candidates) >= wanted or effort >= MAX_EFFORT
             if enough and any(not candidate.violations for candidate in candidates):
                 break
@@ -130,10 +133,12 @@ def _helpful(cycle: Cycle, diagnosis: Diagnosis) -> Rows:
     return diagnosis.rows[np.isin(diagnosis.codes, curable)]
 
 
-def _shuffled(cycle: Cycle, rows: Rows) -> Rows:
-    """Rows in an order that differs from pod to pod and depends on nothing but names."""
-    pod_hash = np.uint64(xxhash.xxh64_intdigest(cycle.pod.key.encode()))
-    return rows[np.argsort(cycle.state.columns.name_hash[rows] ^ pod_hash)]
+def _in_order(cycle: Cycle, rows: Rows) -> Rows:
+    """Rows in an order that depends on nothing but names.
+
+    The same for all pods, so that what was found out for one is of use to the next.
+    """
+    return rows[np.argsort(cycle.state.columns.name_hash[rows])]
 
 
 def _message(rejections: Sequence[Status], nodes: int) -> str:

@@ -1,0 +1,59 @@
+# syntax=docker/dockerfile:1
+# The scheduler in a file system of its own: Python, the locked packages and the shared libraries
+# they load; no shell, no package manager, nothing writable.
+#
+#   docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=0.1.0 .
+#   docker buildx build --target full .        with the solvers for batches, about 150 MiB more
+#
+# Each step is shipping/image/build.py, which the tests run as well, without Docker.
+ARG PYTHON=3.13
+
+FROM python:${PYTHON}-slim AS build
+WORKDIR /src
+COPY shipping/locks/build.lock shipping/locks/
+RUN pip install --no-cache-dir --require-hashes --only-binary=:all: -r shipping/locks/build.lock
+COPY shipping/image/build.py shipping/image/
+RUN python shipping/image/build.py interpreter /image
+COPY shipping/locks/run.lock shipping/locks/
+RUN python shipping/image/build.py packages /image shipping/locks/run.lock
+
+FROM build AS build-run
+COPY pyproject.toml README.md LICENSE ./
+COPY scheduler/ scheduler/
+RUN python shipping/image/build.py program /image . \
+ && python shipping/image/build.py finish /image
+
+FROM build AS build-full
+COPY shipping/locks/full.lock shipping/locks/
+RUN python shipping/image/build.py packages /image shipping/locks/full.lock
+COPY pyproject.toml README.md LICENSE ./
+COPY scheduler/ scheduler/
+RUN python shipping/image/build.py program /image . \
+ && python shipping/image/build.py finish /image
+
+FROM scratch AS bare
+ARG VERSION=unknown
+ARG REVISION=unknown
+ARG CREATED=1970-01-01T00:00:00Z
+LABEL org.opencontainers.image.title="equipoise" \
+      org.opencontainers.image.description="A secondary Kubernetes scheduler that decides in columns and can explain every verdict" \
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.vendor="The Equipoise authors" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}"
+ENV PATH=/usr/local/bin \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    PYTHONSAFEPATH=1
+WORKDIR /
+USER 65532:65532
+EXPOSE 10259
+ENTRYPOINT ["equipoise"]
+CMD ["run"]
+
+FROM bare AS full
+COPY --from=build-full /image /
+
+FROM bare AS run
+COPY --from=build-run /image /

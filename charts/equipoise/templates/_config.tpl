@@ -1,0 +1,82 @@
+{{/* The two documents of the configuration, as the values make them. */}}
+
+{{- define "equipoise.kubeSchedulerConfiguration" -}}
+{{- $profile := dict "schedulerName" .Values.schedulerName }}
+{{- if or .Values.plugins.enabled .Values.plugins.disabled }}
+{{- $_ := set $profile "plugins" (dict "multiPoint" .Values.plugins) }}
+{{- end }}
+{{- with .Values.pluginConfig }}
+{{- $_ := set $profile "pluginConfig" . }}
+{{- end }}
+{{- $election := dict "leaderElect" .Values.leaderElection.enabled
+      "leaseDuration" .Values.leaderElection.leaseDuration
+      "renewDeadline" .Values.leaderElection.renewDeadline
+      "retryPeriod" .Values.leaderElection.retryPeriod
+      "resourceName" (.Values.leaderElection.resourceName | default (include "equipoise.fullname" .)) }}
+{{- $document := dict "apiVersion" "kubescheduler.config.k8s.io/v1" "kind" "KubeSchedulerConfiguration"
+      "leaderElection" $election "profiles" (list $profile) }}
+{{- toYaml (mergeOverwrite $document (deepCopy .Values.config)) }}
+{{- end }}
+
+{{- define "equipoise.equipoiseConfiguration" -}}
+{{- $server := dict "bindAddress" "0.0.0.0" "port" 10259 }}
+{{- if .Values.tls.secretName }}
+{{- $_ := set $server "tlsCertFile" "/etc/equipoise/tls/tls.crt" }}
+{{- $_ := set $server "tlsPrivateKeyFile" "/etc/equipoise/tls/tls.key" }}
+{{- end }}
+{{- $document := dict "apiVersion" "equipoise.dev/v1alpha1" "kind" "EquipoiseConfiguration"
+      "server" $server "logging" .Values.logging }}
+{{- toYaml (mergeOverwrite (deepCopy $document) (deepCopy .Values.equipoiseConfig)) }}
+{{- end }}
+
+{{- define "equipoise.configMapName" -}}
+{{- .Values.existingConfigMap | default (include "equipoise.fullname" .) }}
+{{- end }}
+
+{{- define "equipoise.configFile" -}}
+{{ include "equipoise.kubeSchedulerConfiguration" . }}
+---
+{{ include "equipoise.equipoiseConfiguration" . }}
+{{- end }}
+
+{{/* Another checksum makes other pods: replicas read their file when they start. */}}
+{{- define "equipoise.configChecksum" -}}
+{{- if .Values.existingConfigMap }}
+{{- $existing := lookup "v1" "ConfigMap" (include "equipoise.namespace" .) .Values.existingConfigMap | default dict }}
+{{- $existing.data | default dict | toJson | sha256sum }}
+{{- else }}
+{{- include "equipoise.configFile" . | sha256sum }}
+{{- end }}
+{{- end }}
+
+{{- define "equipoise.port" -}}
+{{- (include "equipoise.equipoiseConfiguration" . | fromYaml).server.port }}
+{{- end }}
+
+{{/* Combinations that no single value's schema can refuse. */}}
+{{- define "equipoise.check" -}}
+{{- $config := include "equipoise.kubeSchedulerConfiguration" . | fromYaml }}
+{{- $names := list }}
+{{- range $config.profiles }}{{ $names = append $names .schedulerName }}{{ end }}
+{{- if and .Values.config.profiles (or .Values.plugins.enabled .Values.plugins.disabled .Values.pluginConfig) }}
+{{- fail "plugins and pluginConfig shape the one profile that the chart makes: with config.profiles, put them there" }}
+{{- end }}
+{{- if not (has .Values.schedulerName $names) }}
+{{- fail (printf "schedulerName is %q, but config.profiles has only: %s" .Values.schedulerName (join ", " $names)) }}
+{{- end }}
+{{- if and (gt (int .Values.replicaCount) 1) (not $config.leaderElection.leaderElect) }}
+{{- fail (printf "replicaCount is %d, which needs leaderElection.enabled: replicas that all schedule would promise the same room to different pods" (int .Values.replicaCount)) }}
+{{- end }}
+{{- if eq (int (include "equipoise.port" .)) 0 }}
+{{- fail "equipoiseConfig.server.port is 0: the probes need a port" }}
+{{- end }}
+{{- if and .Values.rbac.plugins (not .Values.existingConfigMap) }}
+{{- fail "rbac.plugins is for existingConfigMap: without one, rights follow the plugins of the configuration" }}
+{{- end }}
+{{- $rights := .Files.Get "files/rights.yaml" | fromYaml }}
+{{- range .Values.rbac.plugins }}
+{{- if not (hasKey $rights.plugins .) }}
+{{- fail (printf "rbac.plugins: %q is no plugin that needs rights; these are: %s" . (keys $rights.plugins | sortAlpha | join ", ")) }}
+{{- end }}
+{{- end }}
+{{- end }}

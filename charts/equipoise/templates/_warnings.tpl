@@ -1,0 +1,37 @@
+{{/* What is allowed but seldom meant, as a YAML list. */}}
+{{- define "equipoise.warnings" -}}
+{{- $config := include "equipoise.kubeSchedulerConfiguration" . | fromYaml }}
+{{- $election := $config.leaderElection }}
+{{- $found := list }}
+{{- if eq .Values.schedulerName "default-scheduler" }}
+{{- $found = append $found "schedulerName is that of kube-scheduler: unless it is switched off, both place the same pods." }}
+{{- end }}
+{{- if lt (int .Values.replicaCount) 1 }}
+{{- $found = append $found "replicaCount is 0: pods wait until somebody scales up." }}
+{{- else if eq (int .Values.replicaCount) 1 }}
+{{- $found = append $found "replicaCount is 1: while that replica is away, pods wait." }}
+{{- else if gt (int .Values.replicaCount) 3 }}
+{{- $found = append $found (printf "replicaCount is %d: one schedules, the others stand by; more than three gain nothing." (int .Values.replicaCount)) }}
+{{- end }}
+{{- if and $election.leaderElect (eq $election.resourceName "kube-scheduler") }}
+{{- $found = append $found "the lease is named kube-scheduler: in kube-system that is the one of the default scheduler, and one of the two would stand still." }}
+{{- end }}
+{{- if and .Values.existingConfigMap (or .Values.config .Values.equipoiseConfig .Values.pluginConfig .Values.plugins.enabled .Values.plugins.disabled) }}
+{{- $found = append $found (printf "config, equipoiseConfig, plugins and pluginConfig have no effect: the configuration is in ConfigMap %s." .Values.existingConfigMap) }}
+{{- end }}
+{{- if and .Values.serviceMonitor.enabled .Values.podMonitor.enabled }}
+{{- $found = append $found "serviceMonitor and podMonitor are both enabled: everything is scraped twice." }}
+{{- end }}
+{{- if (.Values.resources.limits | default dict).cpu }}
+{{- $found = append $found "resources.limits.cpu: throttling delays the one thread that schedules." }}
+{{- end }}
+{{- if and .Values.hostNetwork (eq (int (include "equipoise.port" .)) 10259) }}
+{{- $found = append $found "hostNetwork with port 10259: on control-plane nodes that port is kube-scheduler's; set equipoiseConfig.server.port." }}
+{{- end }}
+{{- $numa := has "NodeResourceTopologyMatch" (include "equipoise.pluginsWithRights" . | fromJsonArray) }}
+{{- $defined := or .Values.crds.nodeResourceTopology.create (.Capabilities.APIVersions.Has "topology.node.k8s.io/v1alpha2") }}
+{{- if and $numa (not $defined) }}
+{{- $found = append $found "NodeResourceTopologyMatch is enabled, but the cluster has no NodeResourceTopology objects: install a topology updater, or set crds.nodeResourceTopology.create." }}
+{{- end }}
+{{- $found | toYaml }}
+{{- end }}

@@ -1,0 +1,1 @@
+"""The release as users have it: installed by helm, its pods run as processes."""

@@ -1,0 +1,144 @@
+"""Every right that the chart grants is used, and nothing is ever denied."""
+
+import asyncio
+from itertools import count
+
+from e2e.harness.audit import Right, granted_by, right_of
+from e2e.harness.client import POLL_SECONDS
+from e2e.harness.election import holder
+from e2e.harness.objects import (
+    HOSTNAME,
+    condition,
+    is_bound,
+    is_rejected,
+    is_running,
+    pod,
+    priority_class,
+)
+from e2e.harness.storage import claim, storage_class, uses, volume
+from e2e.harness.workspace import Workspace
+from e2e.installed.conftest import Installed
+from e2e.installed.release import LEASE, wait_until_leading
+from e2e.installed.test_beside_kube_scheduler import create_and_bind
+from shipping.helm import NAMESPACE, RELEASE
+
+ROLES = (
+    f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{RELEASE}",
+    f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles/{RELEASE}-leader-election",
+)
+DEFINITION = (
+    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
+    "noderesourcetopologies.topology.node.k8s.io"
+)
+
+
+def used(installed: Installed) -> set[Right]:
+    """What our account has asked for until now, by name and for any name."""
+    rights = {right for each in installed.audit.of(RELEASE) if (right := right_of(each))}
+    return rights | {right._replace(name="") for right in rights}
+
+
+async def test_every_right_is_used_and_nothing_is_denied(
+    installed: Installed, space: Workspace
+) -> None:
+    plugin = "plugins.enabled[0].name=NodeResourceTopologyMatch"
+    definition = "crds.nodeResourceTopology.create=true"
+    await asyncio.to_thread(installed.release.upgrade, plugin, definition)
+    await wait_until_leading(space.api, installed.kubelet)
+
+    await preempt(space)
+    await bind_volumes(space)
+    await tell_twice(space)
+    await lose_the_lease(space)
+    await be_too_late(installed, space)
+    token = await installed.token(space.api, space)
+    for replica in installed.kubelet.ready():
+        assert (await installed.ask(replica, "/configz", token))[0] == 403
+
+    granted: set[Right] = set()
+    for path in ROLES:
+        granted |= granted_by(await space.api.get(path))
+    assert granted - used(installed) == set(), "granted and never used"
+    assert installed.audit.denied(RELEASE) == []
+    await space.api.delete(DEFINITION)
+
+
+async def preempt(space: Workspace) -> None:
+    """One pod takes the place of another."""
+    (node,) = await space.add_nodes(1, cpu="1")
+    urgent = f"{space.name}-urgent"
+    await space.apply(priority_class(urgent, 1000))
+    here = {HOSTNAME: node}
+    await space.create_pods([pod("victim", cpu="1", nodeSelector=here)])
+    await space.wait_for_pod("victim", is_running)
+    await space.create_pods([pod("urgent", cpu="1", nodeSelector=here, priorityClassName=urgent)])
+    await space.wait_for_pod("urgent", is_running)
+
+
+async def bind_volumes(space: Workspace) -> None:
+    """A volume that exists is given to a claim; for another one a node is chosen."""
+    (node,) = await space.add_nodes(1)
+    local, disks = f"{space.name}-local", f"{space.name}-disks"
+    await space.apply(
+        *(storage_class(local), volume(f"{local}-1", node, local), claim("exists", local)),
+        *(storage_class(disks, provisioner="example.com/disks"), claim("made", disks)),
+    )
+    await space.create_pods([pod("with-volume", **uses("exists")), pod("without", **uses("made"))])
+    await space.wait_for_pod("with-volume", is_running)
+    await space.api.wait_until(
+        f"/api/v1/namespaces/{space.name}/persistentvolumeclaims/made",
+        lambda claim: "annotations" in claim["metadata"],
+    )
+
+
+async def tell_twice(space: Workspace) -> None:
+    """What is told of a pod again, after something else was told, is one event with a series."""
+    await space.create_pods([pod("giant", cpu="1000")])
+    await space.wait_for_pod("giant", is_rejected)
+    nodes = len(await space.api.items("/api/v1/nodes"))
+    (extra,) = await space.add_nodes(1)
+    await try_until_told(space, "giant", f"0/{nodes + 1} ")
+    await space.api.delete(f"/api/v1/nodes/{extra}")
+    await try_until_told(space, "giant", f"0/{nodes} ")
+    await space.api.wait_until(
+        space.events,
+        lambda events: any(event.get("series") for event in events["items"]),
+        fieldSelector="reason=FailedScheduling",
+    )
+
+
+async def try_until_told(space: Workspace, name: str, words: str) -> None:
+    """Have the scheduler try a pod again until it tells of it in these words."""
+    path = f"{space.pods}/{name}"
+    for number in count():
+        seen = await space.api.get(path)
+        if words in condition(seen, "PodScheduled")["message"]:
+            return
+        # A pod that is rejected for taints is tried again when it tolerates more.
+        more = {"key": f"try-{words.strip('0/ ')}-{number}", "operator": "Exists"}
+        tolerations = [*seen["spec"]["tolerations"], more]
+        await space.api.patch(path, {"spec": {"tolerations": tolerations}})
+        assert number < 50, f"the scheduler never told: {words}"
+        await asyncio.sleep(POLL_SECONDS)
+
+
+async def lose_the_lease(space: Workspace) -> None:
+    """A lease that somebody deletes comes back."""
+    lost = (await space.api.get(LEASE))["metadata"]["uid"]
+    await space.api.delete(LEASE)
+    await space.api.wait_until(
+        LEASE, lambda lease: lease["metadata"]["uid"] != lost and holder(lease)
+    )
+
+
+async def be_too_late(installed: Installed, space: Workspace) -> None:
+    """Somebody else binds a pod just before we do, and we look."""
+    (node,) = await space.add_nodes(1, cpu="64")
+    for round_ in count(1):
+        names = [f"contested-{round_}-{number}" for number in range(20)]
+        await asyncio.gather(*(create_and_bind(space.api, space, name, node) for name in names))
+        for name in names:
+            await space.wait_for_pod(name, is_bound)
+        if Right("get", "", "pods") in used(installed):
+            return
+        assert round_ < 20, "nobody ever was quicker than we"

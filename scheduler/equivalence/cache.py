@@ -1,0 +1,247 @@
+"""All classes and what is kept for them, within a budget of bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler.equivalence.classes import FILTER, SCORE, Classes, PodClass
+from scheduler.equivalence.reads import Declaration
+from scheduler.equivalence.standing import Standing
+from scheduler.equivalence.verdicts import Column, Tallies
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import Status
+from scheduler.state.aspects import Aspect
+from scheduler.state.cache import ClusterState
+
+DEFAULT_BUDGET = 64 * 1024 * 1024
+_DTYPES = {FILTER: np.int32, SCORE: np.int64}
+
+
+class HostPredicate(msgspec.Struct, frozen=True):
+    """What is kept of one plugin's verdict on one node, for one class."""
+
+    fit: bool
+    reasons: tuple[str, ...] = ()
+
+
+class Equivalence:
+    """The classes of all profiles. Columns are shared by classes and go with the last of them.
+
+    When the budget is exceeded, the class that was not used for longest loses what is kept for it.
+    """
+
+    def __init__(
+        self,
+        state: ClusterState,
+        declared: Mapping[str, Mapping[str, Sequence[Declaration]]],
+        *,
+        by_controller: bool = False,
+        budget: int = DEFAULT_BUDGET,
+    ) -> None:
+        self._state = state
+        self.changes = state.changes
+        self.budget = budget
+        self.tallies = Tallies()
+        self.evictions = 0
+        self.bytes = 0
+        self._columns: dict[tuple[str, str, str, Hashable], Column] = {}
+        """By profile (whose plugins may have arguments of their own), point, plugin and key."""
+        self._recent: dict[PodClass, int] = {}
+        """Classes that have a standing and the bytes of it, the most recently used last."""
+        self._capacity = 0
+        self.classes = {
+            profile: Classes(
+                profile,
+                points,
+                state.changes,
+                by_controller=by_controller,
+                forget=self.release,
+            )
+            for profile, points in declared.items()
+        }
+
+    # Finding
+
+    def class_of(self, pod: PodInfo) -> PodClass | None:
+        """The class of a pod that waits; None if it must be looked at alone."""
+        return self.classes[pod.pod.spec.scheduler_name].of(pod)
+
+    def standing(self, pod_class: PodClass) -> Standing:
+        """Where a class stands; to be refreshed before it is read."""
+        size = self._recent.pop(pod_class, None)
+        if pod_class.standing is None or size is None:
+            pod_class.standing = self._build(pod_class)
+            size = pod_class.standing.nbytes
+            self.bytes += size
+        self._recent[pod_class] = size
+        self._keep_up()
+        while self.bytes > self.budget and len(self._recent) > 1:
+            self.release(next(iter(self._recent)))
+            self.evictions += 1
+        return pod_class.standing
+
+    def _build(self, pod_class: PodClass) -> Standing:
+        for point in (FILTER, SCORE):
+            for each, key in pod_class.plugins[point]:
+                if each.kept:
+                    column = self._column(pod_class.profile, point, each, key)
+                    column.users += 1
+                    pod_class.columns[point, each.plugin] = column
+        filters: list[Column] = []
+        for each, _ in pod_class.plugins[FILTER]:
+            if not each.kept:
+                break
+            filters.append(pod_class.columns[FILTER, each.plugin])
+        scored = [each for each, _ in pod_class.plugins[SCORE]]
+        rated = [
+            (pod_class.columns[SCORE, each.plugin], each.weight, each.absolute)
+            for each in scored
+            if each.kept
+        ]
+        return Standing(
+            self._state,
+            pod_class.reads,
+            filters,
+            [(column, weight) for column, weight, absolute in rated if absolute],
+            [(column, weight) for column, weight, absolute in rated if not absolute],
+            all_filters=len(filters) == len(pod_class.plugins[FILTER]),
+            all_scores=len(rated) == len(scored),
+        )
+
+    def _column(self, profile: str, point: str, declared: Declaration, key: Hashable) -> Column:
+        assert declared.reads is not None, "only declared answers are kept"
+        identity = (profile, point, declared.plugin, key)
+        column = self._columns.get(identity)
+        if column is None:
+            column = self._columns[identity] = Column(
+                declared.plugin,
+                key,
+                declared.reads,
+                self._state.changes,
+                self._state.columns.capacity,
+                _DTYPES[point],
+                self.tallies,
+            )
+            self.bytes += column.nbytes
+        return column
+
+    # Letting go
+
+    def release(self, pod_class: PodClass) -> None:
+        """Let go of all that is kept for a class and for nobody else."""
+        self.bytes -= self._recent.pop(pod_class, 0)
+        pod_class.standing = None
+        pod_class.verdict, pod_class.verdict_at = None, -1
+        for (point, plugin), column in pod_class.columns.items():
+            column.users -= 1
+            if not column.users:
+                self._columns.pop((pod_class.profile, point, plugin, column.key), None)
+                self.bytes -= column.nbytes
+        pod_class.columns.clear()
+
+    def clear(self) -> None:
+        """Forget everything, as when the codes of verdicts are given out anew."""
+        for classes in self.classes.values():
+            for pod_class in classes:
+                self.release(pod_class)
+        for pod_class in list(self._recent):
+            self.release(pod_class)
+
+    def _keep_up(self) -> None:
+        """Make room for new rows everywhere, and take stock: all arrays grow with their number."""
+        capacity = self._state.columns.capacity
+        if capacity == self._capacity:
+            return
+        self._capacity = capacity
+        for pod_class in self._recent:
+            if pod_class.standing is not None:
+                pod_class.standing.widen()
+                self._recent[pod_class] = pod_class.standing.nbytes
+        for column in self._columns.values():
+            column.widen(capacity)
+        columns = sum(column.nbytes for column in self._columns.values())
+        self.bytes = columns + sum(self._recent.values())
+
+    # For people
+
+    @property
+    def column_count(self) -> int:
+        """How many columns there are."""
+        return len(self._columns)
+
+    @property
+    def class_count(self) -> int:
+        """How many classes are known."""
+        return sum(map(len, self.classes.values()))
+
+    def __iter__(self) -> Iterator[PodClass]:
+        """All classes that something is kept for, the most recently used last."""
+        return iter(list(self._recent))
+
+    def find(self, equivalence_hash: int) -> PodClass | None:
+        """The class of this name, if something is kept for it."""
+        return next((each for each in self if each.hash == equivalence_hash), None)
+
+    def lookup(self, node: str, plugin: str, equivalence_hash: int) -> HostPredicate | None:
+        """What is kept of a plugin's verdict on a node; None (invalid) if it must be asked."""
+        pod_class, row = self.find(equivalence_hash), self._state.row(node)
+        if pod_class is None or row is None:
+            return None
+        column = pod_class.columns.get((FILTER, plugin))
+        if column is None:
+            return None
+        self._keep_up()
+        column.sync(row)
+        if not column.known[row]:
+            return None
+        status = self._state.statuses.status(int(column.values[row]))
+        return HostPredicate(status.ok, status.reasons)
+
+    def log_appends(self) -> dict[str, int]:
+        """How often each aspect of the cluster has changed."""
+        return {
+            aspect.name.lower(): number
+            for aspect, number in zip(Aspect, self._state.changes.appends, strict=True)
+        }
+
+    def describe(self, pod_class: PodClass) -> dict[str, Any]:
+        """A class in plain values."""
+        standing = pod_class.standing
+        return {
+            "hash": str(pod_class.hash),
+            "profile": pod_class.profile,
+            "priority": pod_class.identity[2],
+            "pods": pod_class.pods,
+            "feasible": standing.count if standing else None,
+            "bytes": self._recent.get(pod_class, 0),
+            "plugins": {
+                point: [self._describe(pod_class, point, each) for each, _ in chosen]
+                for point, chosen in pod_class.plugins.items()
+            },
+            "silent": {point: sorted(names) for point, names in pod_class.silent.items()},
+        }
+
+    def _describe(self, pod_class: PodClass, point: str, each: Declaration) -> dict[str, Any]:
+        column = pod_class.columns.get((point, each.plugin))
+        mode = "fresh" if each.reads is None else "kept" if each.kept else "recomputed"
+        answer: dict[str, Any] = {"name": each.plugin, "mode": mode}
+        if column is not None:
+            answer |= {"sharedBy": column.users, "known": int(column.known.sum())}
+        return answer
+
+    def verdicts(self, pod_class: PodClass) -> dict[str, dict[str, Status | None]]:
+        """What is kept of each plugin's verdict on each node; None where it must be asked."""
+        self._keep_up()
+        rows = self._state.rows()
+        table: dict[str, dict[str, Status | None]] = {self._state.name(int(r)): {} for r in rows}
+        for (point, plugin), column in pod_class.columns.items():
+            if point == FILTER:
+                column.sync(int(rows[-1]) if len(rows) else 0)
+                for row in rows.tolist():
+                    status = self._state.statuses.status(int(column.values[row]))
+                    table[self._state.name(row)][plugin] = status if column.known[row] else None
+        return table

@@ -1,0 +1,207 @@
+"""Which class a pod is in.
+
+A class is made of the keys of all plugins of a profile: what each of them reads of a pod. Labels,
+claims and the like enter a key only as what they lead to, such as the selectors that match them,
+so pods whose labels differ in ways that nobody asks about are of one class.
+
+Most pods come from a template, and looking at all plugins' keys for each of them would be a waste.
+So the encoded spec leads to the class, as long as nothing has changed that keys are derived from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import msgspec
+import xxhash
+
+from scheduler.equivalence.reads import Declaration, Key, Reads
+from scheduler.equivalence.standing import Standing
+from scheduler.equivalence.verdicts import Column
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Volume
+from scheduler.model.resources import sizes_reported
+from scheduler.state.aspects import Aspect, ChangeLog
+
+FILTER, SCORE = "filter", "score"
+_POINTS = (FILTER, SCORE)
+
+Chosen = tuple[Declaration, Key]
+"""A plugin and its key for a class."""
+
+
+class PodClass:
+    """Pods that no plugin of a profile can tell apart, at one priority."""
+
+    def __init__(
+        self, profile: str, identity: tuple[Any, ...], declared: Mapping[str, Sequence[Chosen]]
+    ) -> None:
+        self.profile = profile
+        self.identity = identity
+        self.plugins = {
+            point: [(each, key) for each, key in declared[point] if key is not None]
+            for point in _POINTS
+        }
+        self.silent = {
+            point: frozenset(each.plugin for each, key in declared[point] if key is None)
+            for point in _POINTS
+        }
+        """The plugins that have nothing to say about such pods, by point."""
+        self.known = all(each.reads is not None for each, _ in self.plugins[FILTER])
+        """Whether all filters say what they read, so that a verdict on the class can be kept."""
+        self.standing: Standing | None = None
+        self.columns: dict[tuple[str, str], Column] = {}
+        """Kept answers by point and plugin."""
+        self.verdict: Any = None
+        """The last verdict that no row fits, and the state's version at which it was found."""
+        self.verdict_at = -1
+        self.pods = 0
+        """How many pods were looked at, each time counted."""
+
+    @cached_property
+    def hash(self) -> int:
+        """``equivalenceHash``: a name for people, not the identity, since hashes can be forged."""
+        return xxhash.xxh64_intdigest(_canonical(self.identity))
+
+    @property
+    def reads(self) -> Reads:
+        """What the kept answers of the class depend on."""
+        kept = [each.reads for point in _POINTS for each, _ in self.plugins[point] if each.kept]
+        found = [reads for reads in kept if reads is not None]
+        return Reads(
+            rows=frozenset().union(*(reads.rows for reads in found)),
+            cluster=frozenset().union(*(reads.cluster for reads in found)),
+        )
+
+
+class _Template:
+    """Pods that differ in nothing but their names."""
+
+    __slots__ = ("exemplar", "keys", "pod_class", "positions")
+
+    def __init__(self, exemplar: PodInfo, keys: list[Key]) -> None:
+        self.exemplar = exemplar
+        self.keys = keys
+        self.positions: tuple[int, ...] = ()
+        self.pod_class: PodClass | None = None
+
+
+class Classes:
+    """The classes of one profile."""
+
+    TEMPLATES = 16_384
+
+    def __init__(
+        self,
+        profile: str,
+        declared: Mapping[str, Sequence[Declaration]],
+        changes: ChangeLog,
+        *,
+        by_controller: bool = False,
+        forget: Callable[[PodClass], None] = lambda pod_class: None,
+    ) -> None:
+        self.profile = profile
+        self._declared = [(point, each) for point in _POINTS for each in declared[point]]
+        self._changes = changes
+        self._by_controller = by_controller
+        self._forget = forget
+        self._templates: dict[bytes, _Template] = {}
+        self._classes: dict[tuple[Any, ...], PodClass] = {}
+        derived = (each.reads.keys for _, each in self._declared if each.reads is not None)
+        self._derived_from: tuple[Aspect, ...] = tuple(sorted(frozenset().union(*derived)))
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def __iter__(self) -> Iterator[PodClass]:
+        return iter(list(self._classes.values()))
+
+    def of(self, pod: PodInfo) -> PodClass | None:
+        """The class of a pod that waits; None if it is in none, and must be looked at alone.
+
+        What has been derived from an equal spec is shared with the pod. Sizes that a kubelet has
+        reported are not in the spec, and a pod that waits has none.
+        """
+        assert not self._changes.on_trial, "what holds on trial must not be remembered"
+        controller = pod.pod.metadata.controller
+        if (self._by_controller and controller is None) or any(sizes_reported(pod.pod)):
+            return None
+        text = template_of(pod)
+        template = self._templates.get(text)
+        if template is None:
+            template = self._new_template(text, pod)
+        else:
+            pod.adopt(template.exemplar)
+        positions = tuple(map(self._changes.position, self._derived_from))
+        if template.pod_class is None or template.positions != positions:
+            template.keys = self._keys(template, positions)
+            template.positions = positions
+            uid = controller.uid if self._by_controller and controller else ""
+            template.pod_class = self._intern(pod, template.keys, uid)
+        template.pod_class.pods += 1
+        return template.pod_class
+
+    def drop(self, pod_class: PodClass) -> None:
+        """Forget a class; it is made anew if one of its pods comes."""
+        self._classes.pop(pod_class.identity, None)
+
+    def _new_template(self, text: bytes, pod: PodInfo) -> _Template:
+        if len(self._templates) >= self.TEMPLATES:
+            del self._templates[next(iter(self._templates))]
+        pod.derive()
+        template = self._templates[text] = _Template(pod, [])
+        return template
+
+    def _keys(self, template: _Template, positions: tuple[int, ...]) -> list[Key]:
+        """All plugins' keys; those that are derived from nothing that changed are still true."""
+        pod = template.exemplar
+        if not template.keys:
+            return [each.key(pod) for _, each in self._declared]
+        changed = {
+            aspect
+            for aspect, old, new in zip(
+                self._derived_from, template.positions, positions, strict=True
+            )
+            if old != new
+        }
+        return [
+            each.key(pod) if each.reads is not None and each.reads.keys & changed else key
+            for (_, each), key in zip(self._declared, template.keys, strict=True)
+        ]
+
+    def _intern(self, pod: PodInfo, keys: Sequence[Key], controller: str) -> PodClass:
+        policy = pod.pod.spec.preemption_policy
+        identity = (self.profile, controller, pod.priority, policy, *keys)
+        known = self._classes.get(identity)
+        if known is None:
+            declared: dict[str, list[Chosen]] = {point: [] for point in _POINTS}
+            for (point, each), key in zip(self._declared, keys, strict=True):
+                declared[point].append((each, key))
+            known = self._classes[identity] = PodClass(self.profile, identity, declared)
+            if len(self._classes) > self.TEMPLATES:
+                oldest = next(iter(self._classes.values()))
+                self._forget(oldest)
+                self.drop(oldest)
+        return known
+
+
+def template_of(pod: PodInfo) -> bytes:
+    """All that plugins may read of a pod, encoded."""
+    metadata, spec = pod.pod.metadata, pod.pod.spec
+    # Every pod gets a volume of its own name for its service account's token. Nobody asks for it.
+    volumes = tuple(volume for volume in spec.volumes if volume != Volume(name=volume.name))
+    if len(volumes) != len(spec.volumes):
+        spec = msgspec.structs.replace(spec, volumes=volumes)
+    # Claims of ephemeral volumes are named after their pod, and belong to it.
+    name = (pod.key, pod.uid) if any(v.ephemeral is not None for v in volumes) else None
+    return _ENCODER.encode((metadata.namespace, metadata.labels, metadata.controller, spec, name))
+
+
+def _canonical(identity: tuple[Any, ...]) -> bytes:
+    return _CANONICAL.encode(identity)
+
+
+_ENCODER = msgspec.msgpack.Encoder()
+_CANONICAL = msgspec.msgpack.Encoder(order="deterministic", enc_hook=repr)

@@ -1,0 +1,316 @@
+"""Where a class stands: the answers of its plugins joined, for every row.
+
+Filters are joined up to the first one whose answers are not kept; what a row's first rejecting
+plugin said is its verdict. Scores are joined where they are kept: *absolute* ones as one sum, the
+others as raw scores, since these are normalised over the rows that are feasible.
+
+After a placement the log names one row. That row is judged and scored again, and nothing else is
+touched; so for pods of one class in a row the choice is a search for the highest of kept totals.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from scheduler.equivalence.reads import Reads
+from scheduler.equivalence.verdicts import Column, Reader
+from scheduler.state.aspects import Aspect
+from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Codes, Mask, Rows, Scores
+
+UNFIT = -1
+"""The total of a row that does not fit, or holds no node."""
+
+
+class Evaluator(Protocol):
+    """Asks the plugins of a profile about one pod."""
+
+    def filter(self, plugin: str, rows: Rows) -> Codes:
+        """A code per row."""
+        ...
+
+    def filter_one(self, plugin: str, row: int) -> int:
+        """The code of one row."""
+        ...
+
+    def score_one(self, plugin: str, row: int) -> int:
+        """The raw score of one row."""
+        ...
+
+    def score(self, plugin: str, rows: Rows) -> Scores:
+        """A raw score per row."""
+        ...
+
+    def normalize(self, plugin: str, scores: Scores) -> Scores:
+        """Raw scores of all feasible rows brought into 0..100."""
+        ...
+
+
+class Rated:
+    """A plugin's kept scores in a class, and what they count."""
+
+    __slots__ = ("column", "raw", "weight")
+
+    def __init__(self, column: Column, weight: int, capacity: int) -> None:
+        self.column = column
+        self.weight = weight
+        self.raw: Scores = np.zeros(capacity, np.int64)
+        """True for rows that fit."""
+
+
+class Concerned(NamedTuple):
+    """The columns that a change may concern."""
+
+    everything: bool
+    filters: list[Column]
+    absolute: list[bool]
+    relative: list[Rated]
+
+
+class Standing:
+    """A class's verdict, and as far as they are kept its scores, for every row."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        reads: Reads,
+        filters: Sequence[Column],
+        absolute: Sequence[tuple[Column, int]],
+        relative: Sequence[tuple[Column, int]],
+        *,
+        all_filters: bool,
+        all_scores: bool,
+    ) -> None:
+        capacity = state.columns.capacity
+        self._state = state
+        self._reader: Reader | None = None
+        self._reads = reads
+        self._filters = filters
+        self._absolute = absolute
+        self._relative = [Rated(column, weight, capacity) for column, weight in relative]
+        self._totalled = all_filters
+        """Whether it is known which rows are feasible, so that totals of kept scores are kept."""
+        self.complete = all_filters and all_scores
+        """Whether these totals are all there is to say."""
+        self.codes: Codes = np.zeros(capacity, np.int32)
+        self.fits: Mask = np.zeros(capacity, np.bool_)
+        self.sums: Scores = np.zeros(capacity, np.int64)
+        """Absolute scores, weighted; true for rows that fit."""
+        self.totals: Scores = np.full(capacity, UNFIT, np.int64)
+        self.count = 0
+        """How many rows fit."""
+        self._feasible: Rows | None = None
+        self._plans: dict[tuple[Aspect, ...], Concerned] = {}
+
+    @property
+    def joined(self) -> int:
+        """How many of the class's filters are in the verdicts; the others come after them."""
+        return len(self._filters)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory of its own arrays."""
+        own = self.codes.nbytes + self.fits.nbytes + self.sums.nbytes + self.totals.nbytes
+        return own + sum(rated.raw.nbytes for rated in self._relative)
+
+    def feasible(self) -> Rows:
+        """The rows that fit."""
+        if self._feasible is None:
+            self._feasible = np.flatnonzero(self.fits)
+        return self._feasible
+
+    def refresh(self, evaluator: Evaluator) -> int:
+        """Judge and score again what has changed; returns how many rows that were."""
+        changed: list[Aspect] = []
+        rows = self._stale(changed)
+        if not len(rows):
+            return 0
+        try:
+            if len(rows) == 1:
+                self._judge_one(int(rows[0]), self._concerned(tuple(changed)), evaluator)
+            else:
+                self._judge(rows, self._concerned(tuple(changed)), evaluator)
+        except BaseException:
+            self._reader = None  # half done: next time, from the start
+            raise
+        return len(rows)
+
+    def _stale(self, changed: list[Aspect]) -> Rows:
+        """The rows to look at again, and the aspects that changed; all rows if none is named."""
+        if self._reader is None:
+            self._reader = Reader(self._state.changes, self._reads)
+            touched = None
+        else:
+            touched = self._reader.news(changed)
+        if touched is None:
+            changed.clear()
+            self._erase()
+            return self._state.rows()
+        if not touched:
+            return _NO_ROWS
+        self.widen()
+        return np.unique(np.array(touched, np.intp)) if len(set(touched)) > 1 else _one(touched[0])
+
+    def _concerned(self, changed: tuple[Aspect, ...]) -> Concerned:
+        """The columns whose answers may be different after these aspects changed; none: all."""
+        known = self._plans.get(changed)
+        if known is None:
+            everything = not changed or Aspect.NODE in changed
+
+            def concerned(column: Column) -> bool:
+                return everything or not column.reads.rows.isdisjoint(changed)
+
+            known = self._plans[changed] = Concerned(
+                everything,
+                [column for column in self._filters if concerned(column)],
+                [concerned(column) for column, _ in self._absolute],
+                [rated for rated in self._relative if concerned(rated.column)],
+            )
+        return known
+
+    def _judge(self, touched: Rows, concerned: Concerned, evaluator: Evaluator) -> None:
+        live = self._state.columns.live[touched]
+        rows = touched if live.all() else touched[live]
+        fitted = self.fits[touched]
+        if concerned.everything or not fitted.all():
+            codes = self._verdicts(self._filters, rows, evaluator)
+        else:  # every filter let these rows pass, so only those that may think otherwise are asked
+            codes = self._verdicts(concerned.filters, rows, evaluator)
+        self.codes[rows] = codes
+        self.fits[touched] = False
+        self.fits[rows] = codes == 0
+        now = self.fits[touched]
+        moved = bool((fitted != now).any())
+        if moved:
+            self.count += int(now.sum()) - int(fitted.sum())
+            self._feasible = None
+            self._score(touched[now], None, evaluator)
+            self.totals[touched[~now]] = UNFIT
+        elif now.all():
+            self._score(touched, concerned, evaluator)
+        else:
+            self._score(touched[now], concerned, evaluator)
+
+    def _judge_one(self, row: int, concerned: Concerned, evaluator: Evaluator) -> None:
+        """The same for one row without arrays of length one, which cost more than they hold."""
+        fitted = bool(self.fits[row])
+        live = bool(self._state.columns.live[row])
+        filters = concerned.filters if fitted else self._filters
+        code = 0
+        for column in filters if live else ():
+            code = column.ask_one(row, evaluator.filter_one)
+            if code:
+                break
+        self.codes[row] = code
+        now = live and not code
+        if fitted and now:
+            self._score_one(row, concerned, evaluator)
+        elif fitted != now:
+            self.fits[row] = now
+            self.count += 1 if now else -1
+            self._feasible = None
+            self.totals[row] = UNFIT
+            self._score(_one(row) if now else _NO_ROWS, None, evaluator)
+
+    def _score_one(self, row: int, concerned: Concerned, evaluator: Evaluator) -> None:
+        if any(
+            int(rated.raw[row]) != rated.column.ask_one(row, evaluator.score_one)
+            for rated in concerned.relative
+        ):
+            self._score(_one(row), None, evaluator)
+            return
+        total = 0
+        for ask, (column, weight) in zip(concerned.absolute, self._absolute, strict=True):
+            raw = column.ask_one(row, evaluator.score_one) if ask else int(column.values[row])
+            total += weight * raw
+        if self._totalled:
+            self.totals[row] += total - int(self.sums[row])
+        self.sums[row] = total
+
+    @staticmethod
+    def _verdicts(filters: Sequence[Column], rows: Rows, evaluator: Evaluator) -> Codes:
+        codes: Codes = np.zeros(len(rows), np.int32)
+        passing, remaining = None, rows
+        for column in filters:
+            verdicts = column.ask(remaining, partial(evaluator.filter, column.plugin))
+            if verdicts.any():
+                if passing is None:
+                    codes[:] = verdicts
+                    passing = np.flatnonzero(verdicts == 0)
+                else:
+                    codes[passing] = verdicts
+                    passing = passing[verdicts == 0]
+                remaining = rows[passing]
+                if not len(passing):
+                    break
+        return codes
+
+    def _score(self, rows: Rows, concerned: Concerned | None, evaluator: Evaluator) -> None:
+        """Score rows that fit; without ``concerned``, other rows may have begun or ceased to."""
+        sums: Scores = np.zeros(len(rows), np.int64)
+        for i, (column, weight) in enumerate(self._absolute):
+            ask = concerned is None or concerned.absolute[i]
+            raw = self._raw(column, rows, evaluator) if ask else column.values[rows]
+            sums += weight * raw
+        shift = sums - self.sums[rows]
+        self.sums[rows] = sums
+        renormalize = concerned is None
+        for rated in self._relative if concerned is None else concerned.relative:
+            raw = self._raw(rated.column, rows, evaluator)
+            renormalize = renormalize or bool((rated.raw[rows] != raw).any())
+            rated.raw[rows] = raw
+        if not self._totalled:
+            return
+        if renormalize:
+            feasible = self.feasible()
+            self.totals[feasible] = self._totals(feasible, evaluator)
+        else:
+            self.totals[rows] += shift
+
+    @staticmethod
+    def _raw(column: Column, rows: Rows, evaluator: Evaluator) -> Scores:
+        return column.ask(rows, partial(evaluator.score, column.plugin))
+
+    def totals_of(self, rows: Rows, evaluator: Evaluator) -> Scores:
+        """The sum of the kept scores of rows, as if these were all the feasible ones."""
+        if self._totalled and len(rows) == self.count:
+            return self.totals.take(rows)
+        return self._totals(rows, evaluator)
+
+    def _totals(self, rows: Rows, evaluator: Evaluator) -> Scores:
+        totals = self.sums[rows]
+        if len(rows):
+            for rated in self._relative:
+                shares = evaluator.normalize(rated.column.plugin, rated.raw[rows])
+                totals = totals + rated.weight * shares
+        return totals
+
+    def _erase(self) -> None:
+        self.widen()
+        self.fits[:] = False
+        self.totals[:] = UNFIT
+        self.count = 0
+        self._feasible = None
+
+    def widen(self) -> None:
+        """Make room for all rows that there are now."""
+        extra = (0, self._state.columns.capacity - len(self.codes))
+        if not extra[1]:
+            return
+        self.codes = np.pad(self.codes, extra)
+        self.fits = np.pad(self.fits, extra)
+        self.sums = np.pad(self.sums, extra)
+        self.totals = np.pad(self.totals, extra, constant_values=UNFIT)
+        for rated in self._relative:
+            rated.raw = np.pad(rated.raw, extra)
+
+
+def _one(row: int) -> Rows:
+    return np.array([row], np.intp)
+
+
+_NO_ROWS: Rows = np.zeros(0, np.intp)

@@ -1,0 +1,157 @@
+"""Answers of one plugin for one key, kept per row: a column.
+
+The design's three-level map from node and predicate and class to a verdict becomes one array for
+each (plugin, key), shared by all classes that have that key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from scheduler.equivalence.reads import Reads
+from scheduler.state.aspects import Aspect, ChangeLog
+from scheduler.state.columns import Mask, Rows
+
+Answers = NDArray[Any]
+Evaluate = Callable[[Rows], Answers]
+
+
+class Reader:
+    """How far someone has read the logs of the aspects it depends on."""
+
+    __slots__ = ("_changes", "_cluster", "_rows", "_version")
+
+    def __init__(self, changes: ChangeLog, reads: Reads) -> None:
+        self._changes = changes
+        self._rows = {a: changes.position(a) for a in sorted(reads.rows | {Aspect.NODE})}
+        self._cluster = {a: changes.position(a) for a in sorted(reads.cluster)}
+        self._version = changes.version
+
+    def news(self, changed: list[Aspect] | None = None) -> list[int] | None:
+        """The rows that changed since the last call, perhaps repeatedly; None: any may have.
+
+        The aspects that did are put into ``changed``.
+        """
+        changes = self._changes
+        if changes.version == self._version:
+            return _NO_NEWS
+        self._version = changes.version
+        everything = False
+        for aspect, position in self._cluster.items():
+            now = changes.position(aspect)
+            if now != position:
+                everything = True
+                self._cluster[aspect] = now
+        touched: list[int] = []
+        for aspect, position in self._rows.items():
+            now = changes.position(aspect)
+            if now != position:
+                rows = changes.since(aspect, position)
+                if rows is None:
+                    everything = True
+                else:
+                    touched += rows
+                self._rows[aspect] = now
+                if changed is not None:
+                    changed.append(aspect)
+        return None if everything else touched
+
+
+_NO_NEWS: list[int] = []
+
+
+class Tallies:
+    """What keeping answers has saved so far; for metrics."""
+
+    __slots__ = ("evaluated", "hits", "misses")
+
+    def __init__(self) -> None:
+        self.hits = 0
+        """Rows whose answer was known."""
+        self.misses = 0
+        """Rows whose answer was not, because nobody had asked or something has changed."""
+        self.evaluated = 0
+        """Calls of plugins."""
+
+
+class Column:
+    """One plugin's answers for one key. ``known`` tells for which rows they hold."""
+
+    __slots__ = ("_reader", "key", "known", "plugin", "reads", "tallies", "users", "values")
+
+    def __init__(
+        self,
+        plugin: str,
+        key: Hashable,
+        reads: Reads,
+        changes: ChangeLog,
+        capacity: int,
+        dtype: DTypeLike,
+        tallies: Tallies,
+    ) -> None:
+        self.plugin = plugin
+        self.key = key
+        self.reads = reads
+        self.values: Answers = np.zeros(capacity, dtype)
+        self.known: Mask = np.zeros(capacity, np.bool_)
+        self.users = 0
+        """How many classes share it."""
+        self.tallies = tallies
+        self._reader = Reader(changes, reads)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory it occupies."""
+        return self.values.nbytes + self.known.nbytes
+
+    def ask(self, rows: Rows, evaluate: Evaluate) -> Answers:
+        """An answer per row; those that do not hold are computed."""
+        self.sync(int(rows[-1]) if len(rows) else 0)
+        known = self.known[rows]
+        if known.all():
+            self.tallies.hits += len(rows)
+            return self.values[rows]
+        missing = rows[~known]
+        self.values[missing] = evaluate(missing)
+        self.known[missing] = True
+        self.tallies.misses += len(missing)
+        self.tallies.hits += len(rows) - len(missing)
+        self.tallies.evaluated += 1
+        return self.values[rows]
+
+    def ask_one(self, row: int, evaluate: Callable[[str, int], int]) -> int:
+        """The answer for one row: what remains to be asked in a run of pods of one class."""
+        self.sync(row)
+        if self.known[row]:
+            self.tallies.hits += 1
+            return int(self.values[row])
+        answer = evaluate(self.plugin, row)
+        self.values[row] = answer
+        self.known[row] = True
+        self.tallies.misses += 1
+        self.tallies.evaluated += 1
+        return answer
+
+    def sync(self, last: int) -> None:
+        """Forget the answers that something has changed since; make room up to a row."""
+        touched = self._reader.news()
+        if touched is None:
+            self.known[:] = False
+        elif touched:
+            size = len(self.known)
+            for row in touched:
+                if row < size:
+                    self.known[row] = False
+        if last >= len(self.known):
+            self.widen(max(last + 1, 2 * len(self.known)))
+
+    def widen(self, capacity: int) -> None:
+        """Make room for so many rows."""
+        extra = capacity - len(self.known)
+        if extra > 0:
+            self.values = np.pad(self.values, (0, extra))
+            self.known = np.pad(self.known, (0, extra))

@@ -1,0 +1,106 @@
+"""What can be seen of the cache from outside: numbers for graphs, and classes for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scheduler.equivalence.cache import Equivalence, HostPredicate
+from scheduler.equivalence.classes import FILTER, PodClass
+from scheduler.model.status import Status
+from scheduler.observe.readings import Reading
+
+
+class UnknownClass(LookupError):
+    """Nothing is kept under this name."""
+
+
+def readings(equivalence: Equivalence) -> Iterator[Reading]:
+    """All metrics of the cache."""
+    tallies, name = equivalence.tallies, "equipoise_equivalence"
+    yield Reading(
+        f"{name}_hits_total", "Answers of plugins for a node that were kept.", tallies.hits
+    )
+    yield Reading(
+        f"{name}_misses_total",
+        "Answers of plugins for a node that had to be computed: nobody had asked, or something had "
+        "changed since.",
+        tallies.misses,
+    )
+    yield Reading(
+        f"{name}_evaluations_total",
+        "Calls of plugins to compute answers, each for one node or many.",
+        tallies.evaluated,
+    )
+    yield Reading(
+        f"{name}_changes_total",
+        "Changes that were logged, by the aspect of the cluster that changed.",
+        equivalence.log_appends(),
+        "aspect",
+    )
+    yield Reading(f"{name}_classes", "Classes of equal pods.", equivalence.class_count)
+    yield Reading(
+        f"{name}_columns",
+        "Columns of kept answers: one for each plugin and each thing it reads of a pod.",
+        equivalence.column_count,
+    )
+    yield Reading(f"{name}_bytes", "Memory of all that is kept for classes.", equivalence.bytes)
+    yield Reading(
+        f"{name}_evictions_total",
+        "Classes that lost what was kept for them to the budget.",
+        equivalence.evictions,
+    )
+
+
+def overview(equivalence: Equivalence, limit: int) -> dict[str, Any]:
+    """The classes that something is kept for, the most recently used first."""
+    classes = list(equivalence)[::-1]
+    return {
+        "classes": [equivalence.describe(each) for each in classes[:limit]],
+        "kept": len(classes),
+        "known": equivalence.class_count,
+        "columns": equivalence.column_count,
+        "bytes": equivalence.bytes,
+        "budget": equivalence.budget,
+        "hits": equivalence.tallies.hits,
+        "misses": equivalence.tallies.misses,
+        "evictions": equivalence.evictions,
+        "changes": equivalence.log_appends(),
+    }
+
+
+def one_class(equivalence: Equivalence, name: int, limit: int) -> dict[str, Any]:
+    """A class, and what is kept of its filters' verdicts on nodes."""
+    pod_class = _find(equivalence, name)
+    verdicts = equivalence.verdicts(pod_class)
+    nodes = {
+        node: {plugin: _entry(status) for plugin, status in verdicts[node].items()}
+        for node in sorted(verdicts)[:limit]
+    }
+    return {**equivalence.describe(pod_class), "nodes": nodes}
+
+
+def one_node(equivalence: Equivalence, name: int, node: str) -> dict[str, Any]:
+    """A class, and what is kept of its filters' verdicts on one node, each looked up by itself."""
+    pod_class = _find(equivalence, name)
+    entries = {
+        each.plugin: _entry(equivalence.lookup(node, each.plugin, name))
+        for each, _ in pod_class.plugins[FILTER]
+        if each.kept
+    }
+    return {**equivalence.describe(pod_class), "nodes": {node: entries}}
+
+
+def _find(equivalence: Equivalence, name: int) -> PodClass:
+    pod_class = equivalence.find(name)
+    if pod_class is None:
+        raise UnknownClass(f"nothing is kept for a class {name}")
+    return pod_class
+
+
+def _entry(kept: HostPredicate | Status | None) -> dict[str, Any]:
+    """A verdict; ``valid`` is false where there is none, or something has changed since."""
+    if kept is None:
+        return {"valid": False}
+    fit = kept.fit if isinstance(kept, HostPredicate) else kept.ok
+    return {"valid": True, "fit": fit, "reasons": list(kept.reasons)}

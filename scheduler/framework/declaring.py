@@ -1,0 +1,38 @@
+"""What plugins declare about their answers, in the words of `equivalence`."""
+
+from __future__ import annotations
+
+import msgspec
+
+from scheduler.equivalence.reads import Declaration, Key
+from scheduler.framework.interface import EquivalentFilter, EquivalentScore, Plugin
+from scheduler.model.podinfo import PodInfo
+
+
+def declared_filter(plugin: Plugin, *, judges: bool) -> Declaration:
+    """What a plugin's verdicts depend on; one that does not judge nodes has none to keep."""
+    if not isinstance(plugin, EquivalentFilter):
+        return Declaration(plugin.name, None, _undeclared)
+    reads = plugin.filter_reads
+    if not judges:
+        reads = msgspec.structs.replace(reads, kept=False)
+    return Declaration(plugin.name, reads, plugin.filter_key)
+
+
+def declared_score(plugin: Plugin, weight: int) -> Declaration:
+    """What a plugin's scores depend on."""
+    if not isinstance(plugin, EquivalentScore):
+        return Declaration(plugin.name, None, _undeclared, weight)
+    return Declaration(
+        plugin.name, plugin.score_reads, plugin.score_key, weight, is_absolute(plugin)
+    )
+
+
+def is_absolute(plugin: Plugin) -> bool:
+    """Whether a plugin's raw scores are final."""
+    return getattr(plugin, "absolute", False) is True
+
+
+def _undeclared(pod: PodInfo) -> Key:
+    """The same for all pods: what an undeclared plugin says is never kept."""
+    return ""

@@ -1,0 +1,93 @@
+"""Whether one more pod on a node is certain to be taken, and endangers none on their way there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from scheduler.numa.prospects import Room, Rooms, Search, Steps, Vector, has
+
+Charged = tuple[Steps, bool]
+"""The admission of a pod that is not settled, and whether it has taken place."""
+
+
+class Acceptance:
+    """A node's cells at one moment, and who is there or on the way.
+
+    A pod must be taken after all others, and each of those that have not arrived after all others
+    and this pod, since kubelets admit pods in an order of their own.
+
+    All that must hold even if a pod that is there goes in the meantime. Its room can be a trap: an
+    init container put there ties the pod to a cell too small for the rest, or a pod that could go
+    nowhere else takes the memory or devices there that another one counts on. One pod at a time is
+    assumed to go; pods are on their way for fractions of a second.
+    """
+
+    def __init__(
+        self,
+        search: Search,
+        rooms: Rooms,
+        used: Sequence[Vector],
+        charged: Sequence[Charged],
+        settled: Iterable[Vector],
+        *,
+        exact: bool,
+    ) -> None:
+        """``used`` of each cell by pods, the ``settled`` ones among them holding so much each.
+
+        ``exact``: nothing is unknown, so that the kubelet's habits tell what it will do.
+        """
+        self._search = search
+        self._rooms = rooms
+        self._used = used
+        self._charged = charged
+        self._settled = list(dict.fromkeys(settled))
+        self._exact = exact
+        self._coming = [i for i, (_, arrived) in enumerate(charged) if not arrived]
+        self._kept: dict[int, set[Rooms] | None] = {}
+
+    def accepts(self, newcomer: Steps) -> bool:
+        """Whether a pod may be sent here."""
+        if not self._accepts(self._rooms, newcomer):
+            return False
+        if not self._coming and len(newcomer) == 1:
+            return True  # more room never hurts a pod that is alone
+        return all(self._accepts(rooms, newcomer) for rooms in self._departures(newcomer))
+
+    def _accepts(self, rooms: Rooms, newcomer: Steps) -> bool:
+        states = self._others(rooms, None)
+        taken = states is not None and self._search.certain(states, newcomer)
+        if not taken:
+            return self._exact and self._search.habitually(rooms, newcomer)
+        return all(self._survives(rooms, i, newcomer) for i in self._coming)
+
+    def _survives(self, rooms: Rooms, i: int, newcomer: Steps) -> bool:
+        """Whether a pod on its way is taken even if the newcomer is there before it."""
+        states = self._others(rooms, i)
+        if states is not None:
+            states = self._search.outcomes(states, [newcomer])
+        return states is not None and self._search.certain(states, self._charged[i][0])
+
+    def _others(self, rooms: Rooms, but: int | None) -> set[Rooms] | None:
+        """The states with all unsettled pods, or all but one, in place."""
+        pods = [steps for j, (steps, _) in enumerate(self._charged) if j != but]
+        if rooms is not self._rooms:
+            return self._search.outcomes([rooms], pods)
+        number = -1 if but is None else but
+        if number not in self._kept:
+            self._kept[number] = self._search.outcomes([rooms], pods)
+        return self._kept[number]
+
+    def _departures(self, newcomer: Steps) -> Iterator[Rooms]:
+        """The cells after one of the settled pods has gone, where that opens one to somebody."""
+        movable = [step.amounts for step in newcomer]
+        movable += [step.amounts for i in self._coming for step in self._charged[i][0]]
+        for held in self._settled:
+            for c, room in enumerate(self._rooms):
+                if has(self._used[c], held):
+                    more = Room(_plus(room.sure, held), _plus(room.most, held))
+                    if any(has(more.most, step) and not has(room.most, step) for step in movable):
+                        yield (*self._rooms[:c], more, *self._rooms[c + 1 :])
+
+
+def _plus(vector: Vector, amounts: Vector) -> Vector:
+    return tuple(have + more for have, more in zip(vector, amounts, strict=True))

@@ -1,0 +1,46 @@
+"""Nodes to which a pod is being bound: ``discardReservedNodes`` leaves them alone until it is."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from scheduler.framework.interface import Handle
+from scheduler.model.events import Action, Event
+from scheduler.model.nodes import NodeResourceTopology
+from scheduler.numa.board import touch
+from scheduler.state.columns import Mask, Rows
+
+
+class InTransit:
+    """The pods between reservation and binding, by node."""
+
+    def __init__(self, handle: Handle) -> None:
+        self._state = handle.state
+        self._tell = handle.tell
+        self._pods: dict[str, set[str]] = {}
+        self._released: tuple[object, str] | None = None
+
+    def reserved(self, rows: Rows) -> Mask:
+        """The rows on which a pod is in transit."""
+        known = [row for node in self._pods if (row := self._state.row(node)) is not None]
+        return np.isin(rows, known)
+
+    def add(self, uid: str, node: str) -> None:
+        """A pod was reserved on a node."""
+        self._pods.setdefault(node, set()).add(uid)
+        touch(self._state, node)
+
+    def remove(self, uid: str, node: str) -> None:
+        """The pod is bound, or will not be; the node is there for others again."""
+        pods = self._pods.get(node, set())
+        pods.discard(uid)
+        if not pods and self._pods.pop(node, None) is not None:
+            touch(self._state, node)
+            newest = self._state.objects.get(NodeResourceTopology, node)
+            self._released = (newest, node)
+            self._tell(Event("NodeResourceTopology", Action.UPDATE, None, newest))
+
+    def released(self, newest: object) -> str | None:
+        """The node that was released last, if this is its object."""
+        last = self._released
+        return last[1] if last is not None and last[0] is newest else None

@@ -1,0 +1,49 @@
+"""Telling news from what was said a moment ago, so that nobody is told the same all the time."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable
+
+SECONDS = 60.0
+CAPACITY = 65_536
+
+
+class Repeats:
+    """The last words on each subject, for a minute.
+
+    O(1), and bounded: beyond ``capacity`` subjects a minute the first are forgotten, and may then
+    be told the same again.
+    """
+
+    def __init__(
+        self, clock: Callable[[], float], seconds: float = SECONDS, capacity: int = CAPACITY
+    ) -> None:
+        self._clock = clock
+        self._seconds = seconds
+        self._capacity = capacity
+        self._said: OrderedDict[str, tuple[float, tuple[str, ...]]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._said)
+
+    def news(self, subject: str, *words: str) -> bool:
+        """Whether this is worth saying: the last words were others, or are a minute old."""
+        now = self._clock()
+        self._forget(now)
+        last = self._said.get(subject)
+        if last is not None and last[1] == words:
+            return False
+        self._said[subject] = (now, words)
+        self._said.move_to_end(subject)
+        if len(self._said) > self._capacity:
+            self._said.popitem(last=False)
+        return True
+
+    def _forget(self, now: float) -> None:
+        """Drop what is old; the oldest come first, since clocks do not go back."""
+        while self._said:
+            subject, (said_at, _) = next(iter(self._said.items()))
+            if now - said_at < self._seconds:
+                return
+            del self._said[subject]

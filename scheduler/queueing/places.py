@@ -1,0 +1,104 @@
+"""Where each waiting pod stands: exactly one tier per pod, and an index of who keeps it there."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+
+from scheduler.observe.metrics import Children, Metrics
+from scheduler.queueing.cohorts import Cohort, Cohorts
+from scheduler.queueing.heap import KeyedHeap
+from scheduler.queueing.tiers import Listener, QueuedPod, SortKey, Tier
+
+
+class Places:
+    """All waiting pods. Moves are O(log n).
+
+    Keeps ``scheduler_pending_pods`` true, and ``scheduler_unschedulable_pods`` as it is told.
+    """
+
+    def __init__(self, sort_key: SortKey, metrics: Metrics) -> None:
+        self._heaps: dict[Tier, KeyedHeap[QueuedPod]] = {
+            Tier.ACTIVE: KeyedHeap(sort_key),
+            Tier.BACKOFF: KeyedHeap(lambda queued: (queued.backoff_until, sort_key(queued))),
+            Tier.ERROR_BACKOFF: KeyedHeap(lambda queued: queued.backoff_until),
+            Tier.GATED: KeyedHeap(lambda queued: queued.timestamp),
+        }
+        self.cohorts = Cohorts(sort_key, self.count_rejections)
+        """The tier of the unschedulable."""
+        self._pending = {tier: metrics.pending_pods.labels(tier.pending_label) for tier in Tier}
+        self._rejections = Children(metrics.unschedulable_pods)
+        self._pods: dict[str, QueuedPod] = {}
+        self._gated: dict[Listener, dict[str, QueuedPod]] = {}
+        self._gates: dict[str, Listener] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        """All pods, tier by tier, each tier best first."""
+        for tier in Tier:
+            yield from self.cohorts if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
+
+    def get(self, key: str) -> QueuedPod | None:
+        """The waiting pod of this name."""
+        return self._pods.get(key)
+
+    def count(self, tier: Tier) -> int:
+        """How many pods wait in a tier."""
+        return len(self.cohorts if tier is Tier.UNSCHEDULABLE else self._heaps[tier])
+
+    def head(self, tier: Tier) -> QueuedPod | None:
+        """The pod that leaves a tier next; the unschedulable leave by cohort."""
+        return self._heaps[tier].peek()
+
+    def put(self, queued: QueuedPod, tier: Tier) -> None:
+        """Move a pod from wherever it is to a tier other than that of the unschedulable."""
+        self.remove(queued)
+        self._arrive(queued, tier)
+        self._heaps[tier].put(queued.key, queued)
+        if tier is Tier.GATED:
+            gate = self._gates[queued.key] = (queued.profile, queued.gating_plugin)
+            self._gated.setdefault(gate, {})[queued.key] = queued
+
+    def park(self, queued: QueuedPod, key: Hashable | None, judged_from: int = 0) -> Cohort:
+        """Move a pod from wherever it is to the unschedulable of this key, or (None) on its own."""
+        self.remove(queued)
+        self._arrive(queued, Tier.UNSCHEDULABLE)
+        return self.cohorts.park(queued, key, judged_from)
+
+    def remove(self, queued: QueuedPod) -> None:
+        """Take a pod out of the queue; nothing happens if it is not there."""
+        tier = queued.tier
+        if tier is None:
+            return
+        if tier is Tier.UNSCHEDULABLE:
+            self.cohorts.remove(queued)
+        else:
+            self._heaps[tier].remove(queued.key)
+        if tier is Tier.GATED:
+            gate = self._gates.pop(queued.key)
+            del self._gated[gate][queued.key]
+            if not self._gated[gate]:
+                del self._gated[gate]
+        self._pending[tier].dec()
+        del self._pods[queued.key]
+        queued.tier = None
+
+    def reorder(self, queued: QueuedPod) -> None:
+        """Put a waiting pod to its right turn after its priority may have changed."""
+        if queued.tier is not None:
+            self._heaps[queued.tier].put(queued.key, queued)
+
+    def gated_by(self, listeners: Iterable[Listener]) -> list[QueuedPod]:
+        """The pods that any of these plugins keeps behind its gate."""
+        return [pod for listener in listeners for pod in self._gated.get(listener, {}).values()]
+
+    def count_rejections(self, profile: str, plugins: Iterable[str], change: int) -> None:
+        """These plugins now reject so many pods more, or fewer."""
+        for plugin in plugins:
+            self._rejections[plugin, profile].inc(change)
+
+    def _arrive(self, queued: QueuedPod, tier: Tier) -> None:
+        queued.tier = tier
+        self._pods[queued.key] = queued
+        self._pending[tier].inc()

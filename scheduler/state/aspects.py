@@ -1,0 +1,237 @@
+"""What an event changes: the one place that says so, and the log in which it is written.
+
+A verdict depends on some *aspects* of the cluster: what is requested on a row, its taints, the
+services there are. Whoever keeps verdicts remembers how far it has read the log of each aspect it
+depends on, and judges again just the rows logged since. So an event costs an append, however many
+verdicts are kept, and what nobody asks for again is never judged again.
+
+The functions below are the invalidation table of the design: from an event to its aspects.
+``equivalence/invalidation`` joins them with what plugins say they read.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+
+from scheduler.model.nodes import Node
+from scheduler.model.objects import Service
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.volumes import NO_VOLUMES
+
+
+class Aspect(enum.IntEnum):
+    """A part of the cluster's state that changes on its own."""
+
+    NODE = 0
+    """Which node, if any, is in a row."""
+    ALLOCATABLE = 1
+    LABELS = 2
+    ZONE_LABELS = 3
+    """Those labels of a node by which volumes are bound to zones and regions."""
+    TAINTS = 4
+    UNSCHEDULABLE = 5
+    CONDITIONS = 6
+    FEATURES = 7
+    """Features that a node declares."""
+    IMAGES = 8
+    REQUESTED = 9
+    """What the pods of a row take of its resources, and how many they are."""
+    PODS = 10
+    """Which pods are on a row: their labels, and what counters say of them."""
+    PORTS = 11
+    DISKS = 12
+    """Disks that pods of a row name themselves."""
+    CLAIM_USE = 13
+    """Claims that pods of a row use."""
+    ATTACHED = 14
+    """Volumes that are attached to a row, and how many may be."""
+    TERMS = 15
+    """Which affinity terms pods on nodes have, wherever they are."""
+    PROMISES = 16
+    """Nodes promised to waiting pods."""
+    TOPOLOGY = 17
+    """What is known of a row's NUMA cells."""
+    NAMESPACES = 18
+    """Labels of namespaces."""
+    SERVICES = 19
+    CONTROLLERS = 20
+    """Selectors of replication controllers, replica sets and stateful sets."""
+    VOLUMES = 21
+    CLAIMS = 22
+    STORAGE_CLASSES = 23
+    DRIVERS = 24
+    """What CSI drivers say of themselves."""
+    NODE_DRIVERS = 25
+    """What a row's node says of its CSI drivers."""
+    STORAGE_CAPACITIES = 26
+    GROUPS = 27
+    """Pod groups."""
+    BUDGETS = 28
+    """Pod disruption budgets."""
+
+
+Aspects = frozenset[Aspect]
+
+_NO_ASPECTS: Aspects = frozenset()
+
+OF_ROWS: Aspects = frozenset(
+    {
+        Aspect.NODE,
+        Aspect.ALLOCATABLE,
+        Aspect.LABELS,
+        Aspect.ZONE_LABELS,
+        Aspect.TAINTS,
+        Aspect.UNSCHEDULABLE,
+        Aspect.CONDITIONS,
+        Aspect.FEATURES,
+        Aspect.IMAGES,
+        Aspect.REQUESTED,
+        Aspect.PODS,
+        Aspect.PORTS,
+        Aspect.DISKS,
+        Aspect.CLAIM_USE,
+        Aspect.ATTACHED,
+        Aspect.PROMISES,
+        Aspect.TOPOLOGY,
+        Aspect.NODE_DRIVERS,
+    }
+)
+"""The aspects of which each row has its own."""
+
+ZONE_LABELS = frozenset(
+    (
+        "topology.kubernetes.io/zone",
+        "topology.kubernetes.io/region",
+        "failure-domain.beta.kubernetes.io/zone",
+        "failure-domain.beta.kubernetes.io/region",
+    )
+)
+
+_OF_KIND: Mapping[str, Aspects] = {
+    "Namespace": frozenset({Aspect.NAMESPACES}),
+    "Service": frozenset({Aspect.SERVICES}),
+    "ReplicationController": frozenset({Aspect.CONTROLLERS}),
+    "ReplicaSet": frozenset({Aspect.CONTROLLERS}),
+    "StatefulSet": frozenset({Aspect.CONTROLLERS}),
+    "PersistentVolume": frozenset({Aspect.VOLUMES}),
+    "PersistentVolumeClaim": frozenset({Aspect.CLAIMS}),
+    "StorageClass": frozenset({Aspect.STORAGE_CLASSES}),
+    "CSINode": frozenset({Aspect.NODE_DRIVERS}),
+    "CSIDriver": frozenset({Aspect.DRIVERS}),
+    "CSIStorageCapacity": frozenset({Aspect.STORAGE_CAPACITIES}),
+    "PodGroup": frozenset({Aspect.GROUPS}),
+    "PodDisruptionBudget": frozenset({Aspect.BUDGETS}),
+}
+
+
+def node_aspects(old: Node, new: Node) -> Iterable[Aspect]:
+    """What is different about a node; one that came or went is another ``NODE``."""
+    before, after = old.metadata.labels, new.metadata.labels
+    if before != after:
+        yield Aspect.LABELS
+        if any(before.get(key) != after.get(key) for key in ZONE_LABELS):
+            yield Aspect.ZONE_LABELS
+    if old.spec.taints != new.spec.taints:
+        yield Aspect.TAINTS
+    if old.spec.unschedulable != new.spec.unschedulable:
+        yield Aspect.UNSCHEDULABLE
+    if old.status.allocatable != new.status.allocatable:
+        yield Aspect.ALLOCATABLE
+    if old.status.conditions != new.status.conditions:
+        yield Aspect.CONDITIONS
+    if old.status.declared_features != new.status.declared_features:
+        yield Aspect.FEATURES
+    if old.status.images != new.status.images:
+        yield Aspect.IMAGES
+
+
+_ANY_POD: tuple[Aspect, ...] = (Aspect.REQUESTED, Aspect.PODS)
+
+
+def pod_aspects(pod: PodInfo) -> tuple[Aspect, ...]:
+    """What a pod changes about its row when it comes (is assumed) or goes."""
+    if not pod.host_ports and pod.volumes is NO_VOLUMES:
+        return _ANY_POD
+    aspects = _ANY_POD
+    if pod.host_ports:
+        aspects += (Aspect.PORTS,)
+    if pod.volumes.disks:
+        aspects += (Aspect.DISKS,)
+    if pod.volumes.claims:
+        aspects += (Aspect.CLAIM_USE,)
+    return aspects
+
+
+def object_aspects(kind: str, old: object | None, new: object | None) -> Aspects:
+    """What a change of an object of another kind means.
+
+    Attached volumes are not here: `Attachments` knows which rows an object matters to. Nor are NUMA
+    cells, whose objects are not believed until they are proven.
+    """
+    if isinstance(old, Service) and isinstance(new, Service):
+        same = old.spec.selector == new.spec.selector
+        return _NO_ASPECTS if same else _OF_KIND[kind]
+    return _OF_KIND.get(kind, _NO_ASPECTS)
+
+
+class ChangeLog:
+    """A log per aspect: the rows that changed, in order, the oldest forgotten.
+
+    ``version`` grows with every change of whatever aspect.
+    """
+
+    KEPT = 16_384
+
+    def __init__(self) -> None:
+        self._rows: list[list[int]] = [[] for _ in Aspect]
+        self._forgotten = [0 for _ in Aspect]
+        self.appends = [0 for _ in Aspect]
+        """How often each aspect changed."""
+        self.version = 0
+        self._trials = 0
+
+    @property
+    def on_trial(self) -> bool:
+        """Whether the state is being changed just to see what would be."""
+        return self._trials > 0
+
+    def begin_trial(self) -> None:
+        """Log nothing from now on: all changes will be taken back."""
+        self._trials += 1
+
+    def end_trial(self) -> None:
+        """Everything is again as it was."""
+        self._trials -= 1
+
+    def touch(self, row: int, aspects: Iterable[Aspect]) -> None:
+        """Aspects of one row changed."""
+        if self._trials:
+            return
+        for aspect in aspects:
+            rows = self._rows[aspect]
+            rows.append(row)
+            self.appends[aspect] += 1
+            if len(rows) > self.KEPT:
+                del rows[: self.KEPT // 2]
+                self._forgotten[aspect] += self.KEPT // 2
+        self.version += 1
+
+    def touch_all(self, aspects: Iterable[Aspect]) -> None:
+        """Aspects changed that belong to no single row: every position is now too old."""
+        if self._trials:
+            return
+        for aspect in aspects:
+            self._forgotten[aspect] += len(self._rows[aspect]) + 1
+            self._rows[aspect].clear()
+            self.appends[aspect] += 1
+        self.version += 1
+
+    def position(self, aspect: Aspect) -> int:
+        """The end of an aspect's log, from which a reader can go on later."""
+        return self._forgotten[aspect] + len(self._rows[aspect])
+
+    def since(self, aspect: Aspect, position: int) -> list[int] | None:
+        """The rows logged after a position; None if that is too long ago: any may have changed."""
+        start = position - self._forgotten[aspect]
+        return None if start < 0 else self._rows[aspect][start:]

@@ -1,0 +1,66 @@
+"""Who is told which pods are on which nodes.
+
+For books that are kept beside the columns, such as those of NUMA cells. What is tried out and taken
+back again (``scratch``) is nobody's business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Pod
+from scheduler.state.aspects import ChangeLog
+
+PodListener = Callable[[PodInfo, str, bool, bool], None]
+"""Told of a pod, its node, whether it came (or there is news of it) or went, and whether it is
+only assumed to be there."""
+FinishedListener = Callable[[str, str, str, bool], None]
+"""Told of a finished pod by namespace, name and node: that it is there, or deleted."""
+
+
+class Residents:
+    """Passes on what happens to pods on nodes, in order. Costs nothing while nobody listens."""
+
+    def __init__(self, changes: ChangeLog) -> None:
+        self._changes = changes
+        self._listeners: list[PodListener] = []
+        self._finished_listeners: list[FinishedListener] = []
+
+    def watch(self, listener: PodListener) -> None:
+        """Tell a listener of all pods that come, change and go from now on."""
+        self._listeners.append(listener)
+
+    def watch_finished(self, listener: FinishedListener) -> None:
+        """Tell a listener of pods that are finished and not deleted."""
+        self._finished_listeners.append(listener)
+
+    def came(self, info: PodInfo, *, assumed: bool) -> None:
+        """A pod is on its node now, or there is a new version of it."""
+        if self._listeners and not self._changes.on_trial:
+            for listener in self._listeners:
+                listener(info, info.node_name, True, assumed)
+
+    def went(self, info: PodInfo) -> None:
+        """A pod is no longer on its node."""
+        if self._listeners and not self._changes.on_trial:
+            for listener in self._listeners:
+                listener(info, info.node_name, False, False)
+
+    def follow_finished(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod changed: it may have finished, or be gone after it had."""
+        if not self._finished_listeners:
+            return
+        was, now = _finished_on(old), _finished_on(new)
+        if was == now:
+            return
+        for listener in self._finished_listeners:
+            if old is not None and was:
+                listener(old.metadata.namespace, old.metadata.name, was, False)
+            if new is not None and now:
+                listener(new.metadata.namespace, new.metadata.name, now, True)
+
+
+def _finished_on(pod: Pod | None) -> str:
+    """The node on which a pod is finished, or "" if it is not."""
+    return pod.spec.node_name if pod is not None and pod.finished else ""

@@ -1,0 +1,1 @@
+"""Makes what users install: the chart's generated parts and the manifests rendered from it."""

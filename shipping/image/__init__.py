@@ -1,0 +1,1 @@
+"""Builds the content of the container image; the Dockerfile runs the same steps as the tests."""

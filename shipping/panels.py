@@ -1,0 +1,374 @@
+"""The panels of the dashboard: what they ask, and when they have nothing to show."""
+
+from shipping.grafana import Panel, Query, Row
+from shipping.queries import ATTEMPTS, HERE, LEADING, PROFILE, SCHEDULED, quantiles, rate
+
+OVERVIEW = Row(
+    "Overview",
+    (
+        Panel(
+            "Leader",
+            "The replica that schedules; the others keep their caches warm.",
+            (Query(f"leader_election_master_status{{{HERE}}} == 1", "{{instance}}"),),
+            kind="stat",
+            text="name",
+            width=5,
+            height=4,
+            empty_until="leader election is on and a replica leads",
+        ),
+        Panel(
+            "Replicas",
+            "Replicas that answer, and the versions they run.",
+            (Query(f"sum by (version) (equipoise_build_info{{{HERE}}})", "{{version}}"),),
+            kind="stat",
+            width=3,
+            height=4,
+        ),
+        Panel(
+            "Pods scheduled",
+            "Pods that got a node, each second.",
+            (Query(f"sum({rate(ATTEMPTS, SCHEDULED)})", "pods/s"),),
+            unit="ops",
+            kind="stat",
+            width=4,
+            height=4,
+        ),
+        Panel(
+            "Pods waiting",
+            "Pods in all tiers of the leader's queue.",
+            (Query(f"sum(scheduler_pending_pods{{{HERE}}} {LEADING})", "pods"),),
+            kind="stat",
+            width=4,
+            height=4,
+        ),
+        Panel(
+            "Time to a node, p99",
+            "From a pod's arrival in the queue until it is scheduled, over all its attempts.",
+            quantiles("scheduler_pod_scheduling_sli_duration_seconds", of=(0.99,)),
+            unit="s",
+            kind="stat",
+            width=4,
+            height=4,
+            red_from=5,
+        ),
+        Panel(
+            "Event loop lag, p99",
+            "How late the one thread that decides gets to what is due.",
+            quantiles("equipoise_event_loop_lag_seconds", of=(0.99,)),
+            unit="s",
+            kind="stat",
+            width=4,
+            height=4,
+            red_from=0.5,
+        ),
+    ),
+)
+
+QUEUE = Row(
+    "Queue",
+    (
+        Panel(
+            "Waiting pods by tier",
+            "Active is next, backoff waits for its time, unschedulable was tried in vain, gated "
+            "was never tried.",
+            (Query(f"sum by (queue) (scheduler_pending_pods{{{HERE}}} {LEADING})", "{{queue}}"),),
+            stacked=True,
+        ),
+        Panel(
+            "Why pods wait",
+            "Unschedulable pods by the plugin that rejected them; a pod counts for each of them.",
+            (
+                Query(
+                    f"sum by (plugin) (scheduler_unschedulable_pods{{{PROFILE}}} {LEADING})",
+                    "{{plugin}}",
+                ),
+            ),
+            empty_until="a pod was unschedulable",
+        ),
+        Panel(
+            "Pods entering the queue",
+            "By tier and by the event that brought them; a flood here wakes pods in vain.",
+            (
+                Query(
+                    f"sum by (queue, event) ({rate('scheduler_queue_incoming_pods_total')})",
+                    "{{queue}}: {{event}}",
+                ),
+            ),
+            unit="ops",
+        ),
+        Panel(
+            "Attempts a pod needs",
+            "How often a pod was tried until it was scheduled.",
+            quantiles("scheduler_pod_scheduling_attempts", of=(0.5, 0.99)),
+        ),
+        Panel(
+            "Scheduled after a timeout",
+            "Pods that no event woke although they fitted: each shows that an event is missing.",
+            (Query(f"sum({rate('scheduler_pod_scheduled_after_flush_total')})", "pods/s"),),
+            unit="ops",
+        ),
+        Panel(
+            "Preemption",
+            "Attempts to make room by evicting pods of lower priority, and how many victims each "
+            "chose.",
+            (
+                Query(f"sum({rate('scheduler_preemption_attempts_total')})", "attempts/s"),
+                Query(f"sum({rate('scheduler_preemption_victims_sum')})", "victims/s"),
+            ),
+            unit="ops",
+        ),
+    ),
+)
+
+LATENCY = Row(
+    "Latency",
+    (
+        Panel(
+            "Time to a node",
+            "From a pod's arrival in the queue until it is scheduled.",
+            quantiles("scheduler_pod_scheduling_sli_duration_seconds"),
+            unit="s",
+        ),
+        Panel(
+            "Time of an attempt, p99",
+            "From pop to the end of binding, by result.",
+            quantiles("scheduler_scheduling_attempt_duration_seconds", "result", PROFILE, (0.99,)),
+            unit="s",
+        ),
+        Panel(
+            "Time to choose a node",
+            "Filters, scores and the choice, without binding.",
+            quantiles("scheduler_scheduling_algorithm_duration_seconds"),
+            unit="s",
+        ),
+        Panel(
+            "Extension points, p99",
+            "All plugins of a point together.",
+            quantiles(
+                "scheduler_framework_extension_point_duration_seconds",
+                "extension_point",
+                PROFILE,
+                (0.99,),
+            ),
+            unit="s",
+        ),
+        Panel(
+            "Waiting for a permit, p99",
+            "Pods that a permit plugin held back, by how it ended.",
+            quantiles("scheduler_permit_wait_duration_seconds", "result", of=(0.99,)),
+            unit="s",
+            empty_until="a permit plugin makes a pod wait",
+        ),
+        Panel(
+            "Taking in events, p99",
+            "Time to bring one event of the cluster into the columns and the queue.",
+            quantiles("scheduler_event_handling_duration_seconds", "event", of=(0.99,)),
+            unit="s",
+        ),
+    ),
+)
+
+THROUGHPUT = Row(
+    "Throughput",
+    (
+        Panel(
+            "Attempts by result",
+            "Scheduled, unschedulable (no node would do) or error (the scheduler failed).",
+            (Query(f"sum by (result) ({rate(ATTEMPTS, PROFILE)})", "{{result}}"),),
+            unit="ops",
+        ),
+        Panel(
+            "Bindings under way",
+            "Concurrent tasks by the work they do.",
+            (Query(f"sum by (operation) (scheduler_goroutines{{{HERE}}})", "{{operation}}"),),
+        ),
+        Panel(
+            "Errors of plugins",
+            "Exceptions; each cost one pod one attempt.",
+            (
+                Query(
+                    f"sum by (plugin, extension_point) ({rate('equipoise_plugin_errors_total')})",
+                    "{{plugin}} {{extension_point}}",
+                ),
+            ),
+            unit="ops",
+            empty_until="a plugin raises an exception, which none should",
+        ),
+    ),
+)
+
+EQUIVALENCE = Row(
+    "Equivalence cache",
+    (
+        Panel(
+            "Hit rate",
+            "Share of verdicts that were kept and still held.",
+            (
+                Query(
+                    f"sum({rate('equipoise_equivalence_hits_total')}) / "
+                    f"(sum({rate('equipoise_equivalence_hits_total')}) + "
+                    f"sum({rate('equipoise_equivalence_misses_total')}))",
+                    "hits",
+                ),
+            ),
+            unit="percentunit",
+        ),
+        Panel(
+            "What made verdicts stale",
+            "Changes of nodes by the aspect that changed.",
+            (
+                Query(
+                    f"sum by (aspect) ({rate('equipoise_equivalence_changes_total')})",
+                    "{{aspect}}",
+                ),
+            ),
+            unit="ops",
+        ),
+        Panel(
+            "Classes and columns",
+            "Classes of equal pods, and the columns of verdicts kept for them.",
+            (
+                Query(f"sum(equipoise_equivalence_classes{{{HERE}}} {LEADING})", "classes"),
+                Query(f"sum(equipoise_equivalence_columns{{{HERE}}} {LEADING})", "columns"),
+            ),
+        ),
+        Panel(
+            "Memory of kept verdicts",
+            "Those not used for longest go first when the budget is spent.",
+            (Query(f"equipoise_equivalence_bytes{{{HERE}}}", "{{instance}}"),),
+            unit="bytes",
+        ),
+        Panel(
+            "Evictions",
+            "Classes that lost what was kept for them; many of them mean the budget is too small.",
+            (Query(f"sum({rate('equipoise_equivalence_evictions_total')})", "classes/s"),),
+            unit="ops",
+        ),
+    ),
+)
+
+NUMA = Row(
+    "NUMA",
+    (
+        Panel(
+            "Nodes not settled",
+            "Nodes on which pods came or went that their NodeResourceTopology has not told about.",
+            (Query(f"sum(equipoise_numa_dirty_nodes{{{HERE}}} {LEADING})", "nodes"),),
+        ),
+        Panel(
+            "Doubtful cells",
+            "Cells of which less is counted on than may be free, because unsettled pods might be "
+            "there.",
+            (Query(f"sum(equipoise_numa_doubtful_cells{{{HERE}}} {LEADING})", "cells"),),
+        ),
+        Panel(
+            "Fingerprints compared",
+            "Settled: the published pods are those known here. Mismatch: one side is ahead.",
+            (Query(f"sum by (result) ({rate('equipoise_numa_comparisons_total')})", "{{result}}"),),
+            unit="ops",
+            empty_until="nodes publish pod fingerprints",
+        ),
+        Panel(
+            "Time until settled",
+            "From the first pod that came or went until the node was settled.",
+            quantiles("equipoise_numa_dirty_duration_seconds"),
+            unit="s",
+            empty_until="nodes publish pod fingerprints",
+        ),
+    ),
+    folded=True,
+)
+
+API = Row(
+    "API server",
+    (
+        Panel(
+            "Requests by code",
+            "Answers of the API server; <error> is no answer.",
+            (Query(f"sum by (code) ({rate('rest_client_requests_total')})", "{{code}}"),),
+            unit="reqps",
+        ),
+        Panel(
+            "Request latency, p99",
+            "By method; watches do not count.",
+            quantiles("rest_client_request_duration_seconds", "verb", of=(0.99,)),
+            unit="s",
+        ),
+        Panel(
+            "Watches started again",
+            "By kind and reason; a few each hour are normal.",
+            (
+                Query(
+                    f"sum by (kind, reason) ({rate('equipoise_watch_restarts_total')})",
+                    "{{kind}} {{reason}}",
+                ),
+            ),
+            unit="ops",
+            empty_until="a watch ends, some minutes after the start",
+        ),
+        Panel(
+            "Decoding watch events, p99",
+            "One chunk of the stream.",
+            quantiles("equipoise_watch_decode_seconds", of=(0.99,)),
+            unit="s",
+        ),
+        Panel(
+            "Objects that did not decode",
+            "Skipped, and therefore unknown to the scheduler.",
+            (Query(f"sum by (kind) ({rate('equipoise_watch_decode_errors_total')})", "{{kind}}"),),
+            unit="ops",
+            empty_until="an object cannot be read, which none should",
+        ),
+        Panel(
+            "Events dropped",
+            "Events (the Kubernetes kind) that were not written.",
+            (Query(f"sum({rate('equipoise_events_dropped_total')})", "events/s"),),
+            unit="ops",
+        ),
+    ),
+    folded=True,
+)
+
+PROCESS = Row(
+    "Process",
+    (
+        Panel(
+            "Event loop lag",
+            "How late a timer ran; the loop should get its turn every 5 ms.",
+            quantiles("equipoise_event_loop_lag_seconds"),
+            unit="s",
+        ),
+        Panel(
+            "Garbage collection, p99",
+            "Pauses by generation.",
+            quantiles("equipoise_gc_pause_seconds", "generation", of=(0.99,)),
+            unit="s",
+            empty_until="the collector runs, which it seldom does",
+        ),
+        Panel(
+            "CPU",
+            "Cores in use; one thread decides, so one core is the most that helps.",
+            (Query(rate("process_cpu_seconds_total"), "{{instance}}"),),
+            unit="short",
+        ),
+        Panel(
+            "Memory",
+            "Resident set.",
+            (Query(f"process_resident_memory_bytes{{{HERE}}}", "{{instance}}"),),
+            unit="bytes",
+        ),
+        Panel(
+            "Cluster as the scheduler sees it",
+            "Nodes, pods and pods assumed to be bound.",
+            (Query(f"max by (type) (scheduler_cache_size{{{HERE}}})", "{{type}}"),),
+        ),
+        Panel(
+            "Cache mismatches",
+            "Differences from the API server that a comparison (SIGUSR2) found.",
+            (Query(f"sum(equipoise_cache_mismatches_total{{{HERE}}})", "mismatches"),),
+        ),
+    ),
+    folded=True,
+)
+
+ROWS = (OVERVIEW, QUEUE, LATENCY, THROUGHPUT, EQUIVALENCE, NUMA, API, PROCESS)

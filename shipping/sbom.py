@@ -1,0 +1,86 @@
+"""``make sbom``: what is in the image, as a CycloneDX bill of materials and a list of licences.
+
+The packages are those that the image gets, whatever Python and machine this runs on.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import venv
+from pathlib import Path
+from typing import Any
+
+from shipping import wheels
+from shipping.helm import PROJECT
+from shipping.version import version
+
+Json = dict[str, Any]
+
+DIST = PROJECT / "dist"
+LOCK = wheels.LOCKS / "run.lock"
+SPEC_VERSION = "1.6"
+
+
+def bill_of_materials(packages: Path) -> Json:
+    """All packages below a directory with versions, hashes and licences, the program on top."""
+    with tempfile.TemporaryDirectory() as scratch:
+        environment, bill = Path(scratch) / "environment", Path(scratch) / "bill.json"
+        venv.create(environment, with_pip=False)
+        (library,) = environment.glob("lib/python*/site-packages")
+        (library / "image.pth").write_text(f"{packages}\n")
+        command: list[str | Path] = [
+            *(Path(sys.executable).parent / "cyclonedx-py", "environment"),
+            *("--pyproject", PROJECT / "pyproject.toml", "--mc-type", "application"),
+            *("--spec-version", SPEC_VERSION, "--output-format", "JSON", "--output-reproducible"),
+            *("--output-file", bill, "--validate", environment / "bin" / "python"),
+        ]
+        subprocess.run(command, check=True, stderr=subprocess.PIPE)
+        document: Json = json.loads(bill.read_text())
+        return document
+
+
+def licences(bill: Json) -> str:
+    """A table of all packages and what their authors say of their licence."""
+    rows = sorted(
+        (component["name"], component["version"], licence_of(component))
+        for component in bill["components"]
+    )
+    lines = [f"| {name} | {number} | {licence} |" for name, number, licence in rows]
+    heading = f"# Licences of what equipoise {version()} contains"
+    return "\n".join([heading, "", "| Package | Version | Licence |", "|---|---|---|", *lines, ""])
+
+
+def licence_of(component: Json) -> str:
+    """The licence as an SPDX expression or, from older packages, in their own words."""
+    stated = component.get("licenses", [])
+    expressions = [entry["expression"] for entry in stated if "expression" in entry]
+    named = [entry["license"] for entry in stated if "license" in entry]
+    spdx = [entry["id"] for entry in named if "id" in entry]
+    own_words = [entry["name"].rpartition(" :: ")[2] for entry in named if "name" in entry]
+    return " / ".join(dict.fromkeys(expressions or spdx or own_words)) or "not stated"
+
+
+def write(directory: Path) -> list[Path]:
+    """Write both files; returns where they are."""
+    directory.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        root = Path(scratch)
+        wheels.install(LOCK, wheels.MACHINES[0], root)
+        bill = bill_of_materials(root)
+    bill_file = directory / f"equipoise-{version()}.cdx.json"
+    bill_file.write_text(json.dumps(bill, indent=2) + "\n")
+    licence_file = directory / f"equipoise-{version()}-licences.md"
+    licence_file.write_text(licences(bill))
+    return [bill_file, licence_file]
+
+
+def main() -> int:
+    """Exit 0 with both files written and named."""
+    for path in write(DIST):
+        print(path.relative_to(PROJECT))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,216 @@
+"""Who shares what: classes, templates, columns, budgets."""
+
+from __future__ import annotations
+
+import pytest
+
+from scheduler.state import podindex
+from tests.builders import PodBuilder, pod_term
+from tests.equivalence import law
+from tests.equivalence.templates import HOST, PACKED, waiting
+from tests.equivalence.test_planted_faults import look
+from tests.equivalence.world import World
+
+
+def three_nodes(**equivalence: object) -> World:
+    world = World(**equivalence)
+    for i in range(3):
+        world.change("Node", f"n{i}")
+    return world
+
+
+def same_class(world: World, one: PodBuilder, other: PodBuilder) -> bool:
+    kept = law.equivalence_of(world)
+    return kept.class_of(one.info()) is kept.class_of(other.info())
+
+
+def test_labels_count_only_where_somebody_asks() -> None:
+    world = three_nodes()
+    one, other = waiting("cpu", "one", PACKED), waiting("cpu", "two", PACKED)
+    one.label(app="a")
+    assert same_class(world, one, other)
+    world.change("Pod", "x0", apart=1)  # keeps away from pods with the label
+    assert not same_class(world, one, other)
+    world.remove("Pod", "x0")
+    assert same_class(world, one, other)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(waiting("cpu", "two").priority(7), id="priority"),
+        pytest.param(waiting("cpu", "two").spec(preemptionPolicy="Never"), id="preemption policy"),
+        pytest.param(waiting("cpu", "two", PACKED), id="profile"),
+        pytest.param(waiting("cpu", "two").host_port(80), id="port"),
+        pytest.param(waiting("cpu", "two").apart(pod_term(HOST, {"a": "b"})), id="affinity"),
+    ],
+)
+def test_what_tells_pods_apart(other: PodBuilder) -> None:
+    assert not same_class(three_nodes(), waiting("cpu", "one"), other)
+
+
+def test_pods_with_claims_of_their_own_are_alone() -> None:
+    world = three_nodes()
+    assert not same_class(world, waiting("own claim", "one"), waiting("own claim", "two"))
+
+
+def test_sizes_that_a_kubelet_reported_are_not_in_a_template() -> None:
+    world = three_nodes()
+    given = {"requests": {"cpu": "3"}}
+    resized = waiting("cpu", "one").status(containerStatuses=[{"name": "main", "resources": given}])
+    kept = law.equivalence_of(world)
+    assert kept.class_of(resized.info()) is None
+    assert kept.class_of(waiting("cpu", "two").info()) is not None
+    assert law.placed_alike(world, world.rebuilt(), resized.struct()) == []
+    assert look(world, "cpu", "two") == []
+
+
+def test_profiles_with_other_arguments_share_nothing() -> None:
+    world = three_nodes()
+    world.change("Pod", "x0", cpu=1)
+    for profile in ("equipoise", PACKED):
+        pod = waiting("cpu", "probe", profile).struct()
+        assert law.placed_alike(world, world.rebuilt(), pod) == []
+
+
+def test_by_controller_pods_without_one_are_alone() -> None:
+    world = three_nodes(key="ControllerRef")
+    kept = law.equivalence_of(world)
+    assert kept.class_of(waiting("cpu", "one").info()) is None
+    assert same_class(world, waiting("replica", "one"), waiting("replica", "two"))
+    assert law.placed_alike(world, world.rebuilt(), waiting("cpu", "one").struct()) == []
+
+
+def test_by_controller_equal_pods_of_two_controllers_are_apart() -> None:
+    def owned(name: str, uid: str) -> PodBuilder:
+        owner = {"apiVersion": "batch/v1", "kind": "Job", "name": uid, "uid": uid}
+        return waiting("cpu", name).meta(ownerReferences=[{**owner, "controller": True}])
+
+    assert same_class(three_nodes(), owned("one", "a"), owned("two", "b"))
+    by_controller = three_nodes(key="ControllerRef")
+    assert not same_class(by_controller, owned("one", "a"), owned("two", "b"))
+    assert same_class(by_controller, owned("one", "a"), owned("two", "a"))
+
+
+def test_the_budget_holds_and_who_was_used_last_stays() -> None:
+    world = three_nodes()
+    kept = law.equivalence_of(world)
+    pods = [waiting("cpu", f"p{i}").cpu(f"{i + 1}00m").struct() for i in range(20)]
+    law.outcome_by_class(world, pods[0])
+    kept.budget = 4 * kept.bytes
+    for pod in pods:
+        law.outcome_by_class(world, pod)
+        assert kept.bytes <= kept.budget
+    assert kept.evictions > 0
+    assert kept.lookup("n0", "TaintToleration", _name(world, 19)) is not None
+    assert kept.lookup("n0", "TaintToleration", _name(world, 0)) is None
+    assert law.books_balance(kept) == []
+    assert law.violations(world, pods) == []
+
+
+def _name(world: World, number: int) -> int:
+    pod = waiting("cpu", f"p{number}").cpu(f"{number + 1}00m")
+    found = law.equivalence_of(world).class_of(pod.info())
+    assert found is not None
+    return found.hash
+
+
+def test_books_balance_when_the_cluster_grows_and_all_is_let_go() -> None:
+    world = three_nodes()
+    kept = law.equivalence_of(world)
+    for template in ("cpu", "port", "choosy"):
+        assert look(world, template) == []
+    for i in range(100):
+        world.see({"kind": "Node", "metadata": {"name": f"more-{i}"}})
+    assert look(world, "cpu") == []
+    assert law.books_balance(kept) == []
+    kept.clear()
+    assert (kept.bytes, kept.column_count) == (0, 0)
+
+
+async def test_a_verdict_on_a_pod_with_a_promise_is_for_nobody_else() -> None:
+    """Told that its victims are leaving, a pod waits; an equal one may look for other victims."""
+    words = []
+    for enabled in (True, False):
+        world = World(enabled=enabled)
+        world.change("Node", "n0")
+        world.change("Pod", "x0", cpu=2)
+        world.see(waiting("important", "first").obj())
+        await world.attempt()
+        world.change("Pod", "x0", leaving=1)
+        world.core.queue.activate(["default/first"])
+        world.see(waiting("important", "second").obj())
+        while await world.attempt():
+            pass
+        words.append({entry.pod: entry.message for entry in world.core.queue.snapshot()})
+        await world.close()
+    assert words[0] == words[1]
+    assert "terminating pod on the nominated node" in words[0]["default/first"]
+    assert "terminating pod on the nominated node" not in words[0]["default/second"]
+
+
+async def test_what_was_read_on_trial_does_not_hide_what_is_read() -> None:
+    """A dry run counts a node's volumes without its pods, and an event tells of one of theirs."""
+    world = World()
+    world.change("Node", "n0")
+    world.change("StorageClass", "late")
+    world.change("CSINode", "n0", limit=2)
+    world.change("PersistentVolume", "v0")
+    world.change("PersistentVolumeClaim", "c0", volume=1)
+    world.change("PersistentVolumeClaim", "c1")
+    world.change("Pod", "x0", cpu=1, claim=2)
+    assert look(world, "claim") == []
+    world.see(waiting("claim", "preemptor").priority(100).cpu(4).obj())
+    await world.attempt()
+    assert world.outlet.evicted == ["default/x0"]
+    world.change("PersistentVolumeClaim", "c1", **{"class": 2})  # no longer counted
+    assert look(world, "claim") == []
+    await world.close()
+
+
+def test_codes_given_out_anew_mean_nothing_to_what_was_kept() -> None:
+    world = three_nodes()
+    world.see(waiting("port", "other").status(nominatedNodeName="n0").obj())
+    assert look(world, "port", profile=PACKED) == []
+    world.core.loop._give_codes_anew()
+    assert look(world, "selective", profile=PACKED) == []  # other verdicts take the old codes
+    world.change("Pod", "x1", port=1, node=1)
+    world.change("Pod", "x2", port=1, node=2)
+    assert look(world, "port", profile=PACKED) == []
+
+
+async def test_a_victim_that_is_leaving_by_now_is_not_evicted() -> None:
+    """What was found out about victims is noted, and may be older than what is known of them."""
+    evicted = []
+    for enabled in (True, False):
+        world = World(enabled=enabled)
+        world.change("Node", "n0")
+        world.change("Node", "n1")
+        world.change("Pod", "x0", cpu=2, node=0)
+        world.change("Pod", "x1", cpu=2, node=1)
+        for name in ("w1", "w2"):
+            world.see(waiting("important", name, PACKED).obj())
+        await world.attempt()
+        (first,) = world.outlet.evicted
+        other = "x1" if first == "default/x0" else "x0"
+        world.change("Pod", other, leaving=1)
+        await world.attempt()
+        evicted.append(list(world.outlet.evicted))
+        await world.close()
+    assert evicted[0] == evicted[1]
+    assert len(evicted[0]) == 1
+
+
+async def test_a_relabelled_pod_is_heard_of_after_its_counter_was_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(podindex, "_KEPT_COUNTERS", 1)
+    world = World()
+    world.change("Node", "n0", zone=1)
+    world.change("Pod", "x0")
+    world.see(waiting("company", "w").obj())
+    await world.attempt()
+    assert look(world, "apart") == []  # asks another question
+    world.change("Pod", "x0", app=2)
+    assert look(world, "company") == []
+    await world.close()

@@ -1,0 +1,103 @@
+"""Pods that are sent to a node are taken, in whatever order they arrive and whoever goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.numa.acceptance import Acceptance
+from scheduler.numa.prospects import Room, Search, Step, Steps
+from tests.numa.test_prospects import Naive, amounts, pods
+
+SEARCH = Search([True, False])
+Cell = tuple[int, int]
+
+cells = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=3)
+
+
+def acceptance(
+    free: Sequence[Cell],
+    settled: Sequence[tuple[int, Cell]],
+    coming: Sequence[Steps],
+    *,
+    exact: bool = False,
+) -> Acceptance:
+    """Of a node whose settled pods sit in known cells, which is more than a scheduler knows."""
+    used = [[0, 0] for _ in free]
+    for home, held in settled:
+        used[home] = [have + more for have, more in zip(used[home], held, strict=True)]
+    return Acceptance(
+        SEARCH,
+        tuple(Room(cell, cell) for cell in free),
+        [tuple(cell) for cell in used],
+        [(steps, False) for steps in coming],
+        [held for _, held in settled],
+        exact=exact,
+    )
+
+
+def ever_refused(
+    free: Sequence[Cell], settled: Sequence[tuple[int, Cell]], arrivals: Sequence[Steps]
+) -> bool:
+    """Whether some pod is refused, in some order, with at most one settled pod going meanwhile."""
+    events: list[tuple[str, Any]] = [("comes", steps) for steps in arrivals]
+    departures: list[list[tuple[str, Any]]] = [[], *([("goes", pod)] for pod in settled)]
+    return any(
+        _refused(Naive(free), list(order))
+        for departure in departures
+        for order in permutations([*events, *departure])
+    )
+
+
+def _refused(node: Naive, order: list[tuple[str, Any]]) -> bool:
+    if not order:
+        return False
+    (what, subject), rest = order[0], order[1:]
+    if what == "goes":
+        home, held = subject
+        after = Naive([tuple(cell) for cell in node.free])
+        after.free[home] = [have + more for have, more in zip(node.free[home], held, strict=True)]
+        return _refused(after, rest)
+    return any(not taken or _refused(node, rest) for taken in node.admissions(subject))
+
+
+@given(
+    cells,
+    st.lists(st.tuples(st.integers(0, 2), amounts), max_size=2),
+    st.lists(pods, max_size=1),
+    pods,
+)
+def test_what_is_accepted_is_taken(
+    free: list[Cell], pinned: list[tuple[int, Cell]], coming: list[Steps], newcomer: Steps
+) -> None:
+    settled = [(home % len(free), held) for home, held in pinned]
+    if coming and not acceptance(free, settled, []).accepts(coming[0]):
+        return  # it would not have been sent
+    if acceptance(free, settled, coming).accepts(newcomer):
+        assert not ever_refused(free, settled, [*coming, newcomer])
+
+
+def test_room_that_somebody_leaves_can_be_a_trap_for_init_containers() -> None:
+    steps = (Step((2, 0), passes_on=True), Step((4, 0)))
+    assert acceptance([(0, 9), (4, 9)], [], []).accepts(steps)
+    assert not acceptance([(0, 9), (4, 9)], [(0, (3, 0))], []).accepts(steps)
+    assert acceptance([(0, 9), (4, 9)], [(0, (4, 0))], []).accepts(steps)
+
+
+def test_and_for_pods_that_count_on_something_else_there() -> None:
+    large, memory = (Step((4, 1)),), (Step((0, 9)),)
+    free = [(0, 9), (4, 1)]
+    assert acceptance(free, [], [large]).accepts(memory)
+    assert not acceptance(free, [(0, (4, 0))], [large]).accepts(memory)
+
+
+def test_habits_count_only_where_all_is_known() -> None:
+    steps = (Step((3, 0)), Step((6, 0)))
+    free = [(3, 9), (8, 9)]
+    assert not acceptance(free, [], []).accepts(steps)
+    assert acceptance(free, [], [], exact=True).accepts(steps)
+    assert not acceptance(free[::-1], [], [], exact=True).accepts(steps)
