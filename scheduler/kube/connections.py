@@ -24,6 +24,8 @@ from scheduler.kube.http1 import Answer, Garbled, Reader, reader
 CONNECT_TIMEOUT_SECONDS = 10.0
 # Room for all binding slots, events and status updates at once.
 MAX_CONNECTIONS = 256
+# A stampede overflows the server's backlog, and a connection it dropped comes seconds later.
+MAX_CONNECTING = 32
 # Go's HTTP server closes idle connections after 90 s; being first avoids lost requests.
 KEEPALIVE_SECONDS = 75.0
 
@@ -91,6 +93,7 @@ class ConnectionPool:
     ) -> None:
         self._clock = clock
         self._room = asyncio.Semaphore(limit)
+        self._connecting = asyncio.Semaphore(MAX_CONNECTING)
         self._key: tuple[object, ...] = ()
         # By the time of their last use. The latest is used first, so that the rest can grow old.
         self._idle: deque[_Connection] = deque()
@@ -105,13 +108,13 @@ class ConnectionPool:
         changes nothing, is sent again if the server turns out to have closed a kept connection.
         """
         async with self._room:
-            kept = self._latest(endpoint)
-            if kept is not None:
-                try:
-                    return await self._carry(kept, endpoint, message)
-                except Ambiguous:
-                    if not harmless:
-                        raise
+            connection = self._latest(endpoint) or await self._next(endpoint)
+            kept = connection.kept
+            try:
+                return await self._carry(connection, endpoint, message)
+            except Ambiguous:
+                if not (harmless and kept):
+                    raise
             return await self._carry(await self._connect(endpoint), endpoint, message)
 
     def close(self) -> None:
@@ -144,6 +147,11 @@ class ConnectionPool:
                 return connection
         return None
 
+    async def _next(self, endpoint: Endpoint) -> "_Connection":
+        """The connection that is free first: one that another request gives back, or a new one."""
+        async with self._connecting:
+            return self._latest(endpoint) or await self._connect(endpoint)
+
     async def _connect(self, endpoint: Endpoint) -> "_Connection":
         if self._closed:
             raise Unreachable("the client is closed")
@@ -162,6 +170,7 @@ class ConnectionPool:
     def _release(self, connection: "_Connection", key: tuple[object, ...]) -> None:
         if connection.usable and key == self._key and not self._closed:
             connection.used = self._clock()
+            connection.kept = True
             self._idle.append(connection)
         else:
             connection.abort()
@@ -172,6 +181,8 @@ class _Connection(asyncio.Protocol):
 
     def __init__(self, all_open: "set[_Connection]") -> None:
         self.usable = False
+        self.kept = False
+        """Whether it has carried a request before, so that the server may have closed it since."""
         self.used = 0.0
         self._all_open = all_open
         self._transport: asyncio.Transport | None = None

@@ -337,3 +337,16 @@ async def test_a_server_that_accepts_and_stays_silent_is_unreachable(
         server.endpoint = Endpoint.of(Access(address, tls=ssl.create_default_context()), {})
         with pytest.raises(Unreachable, match=r"no connection within 0\.05 s"):
             await post(pool, server)
+
+
+async def test_a_stampede_opens_a_few_connections_at_a_time_and_takes_those_that_come_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connections, "MAX_CONNECTING", 2)
+    async with talking() as server, pooled(limit=64) as pool:
+        message = server.endpoint.message("GET", "/", "", None)
+        answers = await asyncio.gather(
+            *(pool.exchange(server.endpoint, message, harmless=True) for _ in range(64))
+        )
+        assert [answer.body for answer in answers] == [b"yes"] * 64
+        assert server.accepted < 64
