@@ -80,6 +80,7 @@ bench-micro: setup ## Measure what the core alone costs on 5,000 nodes and more 
 .PHONY: docs
 docs: setup ## Write generated tables into the documentation
 	@$(BIN)/python -m tests.equivalence.document
+	@$(BIN)/python -m tests.plugin_pages
 
 .PHONY: lock
 lock: setup ## Refresh the lock files from pyproject.toml: all of development, then what images hold
