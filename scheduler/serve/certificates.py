@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from scheduler.observe.logs import get_logger
 from scheduler.serve.self_signed import VALID_DAYS, made_elsewhere
@@ -61,28 +61,36 @@ class SelfSigned:
         return self._made[1]
 
 
-class Tls:
-    """The TLS side of a listening socket. A new certificate counts for new connections.
+class _Material(NamedTuple):
+    """What is shown to callers, and who signs what they show; both as PEM."""
 
-    Making one reads the source, which blocks; raises OSError if it has nothing that will do.
+    certificate: bytes
+    client_authority: bytes
+
+
+class Tls:
+    """The TLS side of a listening socket. What was rotated counts for new connections.
+
+    Making one reads files, which blocks; raises OSError if they have nothing that will do.
     """
 
     def __init__(self, source: Source, client_authority: str = "") -> None:
         self._source = source
-        self._pem = b""
+        self._client_authority = client_authority
         self._trouble = ""
-        self.context = _context()
-        if client_authority:
-            self.context.load_verify_locations(client_authority)
-            self.context.verify_mode = ssl.CERT_OPTIONAL
-        self._use(source.load())
+        self._material = self._load()
+        self._current = self._context_of(self._material)
+        self.context = self._context_of(self._material)
+        """For the socket, which keeps it for good: each connection is moved to the current one."""
+        self.context.sni_callback = self._move
 
     async def refresh(self) -> None:
-        """Take up what the source has by now; trouble is logged once and changes nothing."""
+        """Take up what is in the files by now; trouble is logged once and changes nothing."""
         try:
-            pem = await asyncio.to_thread(self._source.load)
-            if pem != self._pem:
-                self._use(pem)
+            material = await asyncio.to_thread(self._load)
+            if material != self._material:
+                self._current = self._context_of(material)
+                self._material = material
                 log.info("Serving with a new certificate")
             self._trouble = ""
         except OSError as fault:
@@ -91,19 +99,31 @@ class Tls:
                 log.warning("A new serving certificate cannot be used", error=trouble)
             self._trouble = trouble
 
-    def _use(self, pem: bytes) -> None:
+    def _load(self) -> _Material:
+        authority = Path(self._client_authority).read_bytes() if self._client_authority else b""
+        return _Material(self._source.load(), authority)
+
+    def _context_of(self, material: _Material) -> ssl.SSLContext:
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        if self._client_authority:
+            try:
+                context.load_verify_locations(cadata=material.client_authority.decode("ascii"))
+            except (ssl.SSLError, ValueError) as fault:
+                raise OSError(f"{self._client_authority}: {_reason(fault)}") from fault
+            context.verify_mode = ssl.CERT_OPTIONAL
         try:
-            with _as_file(pem) as path:
-                # Not the live one at once: a key that does not match would spoil it.
-                for context in (_context(), self.context):
-                    context.load_cert_chain(path, password=_no_password)
+            with _as_file(material.certificate) as path:
+                context.load_cert_chain(path, password=_no_password)
         except ssl.SSLError as fault:
-            raise OSError(f"{self._source.name}: {fault.reason or fault}") from fault
-        self._pem = pem
+            raise OSError(f"{self._source.name}: {_reason(fault)}") from fault
+        return context
+
+    def _move(self, connection: ssl.SSLObject | ssl.SSLSocket, *_: object) -> None:
+        connection.context = self._current
 
 
-def _context() -> ssl.SSLContext:
-    return ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+def _reason(fault: Exception) -> str:
+    return getattr(fault, "reason", None) or str(fault)
 
 
 def _no_password() -> bytes:

@@ -12,6 +12,9 @@ KEEPALIVE_SECONDS = 75.0
 SHUTDOWN_SECONDS = 5.0
 REFRESH_SECONDS = 10.0
 """How often a rotated certificate is looked for."""
+MAX_CONNECTIONS = 256
+"""Further callers are turned away: whoever opens connections must not exhaust the scheduler's."""
+HANDSHAKE_SECONDS = 10.0
 
 
 class Server:
@@ -34,6 +37,7 @@ class Server:
         self._tls = tls
         self._refresh_seconds = refresh_seconds
         self._refreshing: asyncio.Task[None] | None = None
+        self._listening: asyncio.Server | None = None
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -50,13 +54,19 @@ class Server:
     async def start(self) -> None:
         """Listen; raises OSError if the address cannot be had, and then leaves nothing behind."""
         await self._runner.setup()
-        context = self._tls.context if self._tls else None
         try:
-            await web.TCPSite(self._runner, self.host, self.port, ssl_context=context).start()
+            self._listening = await asyncio.get_running_loop().create_server(
+                self._accept,
+                self.host,
+                self.port,
+                ssl=self._tls.context if self._tls else None,
+                ssl_handshake_timeout=HANDSHAKE_SECONDS if self._tls else None,
+                reuse_address=True,
+            )
         except OSError:
             await self._runner.cleanup()
             raise
-        self.port = self._runner.addresses[0][1]
+        self.port = self._listening.sockets[0].getsockname()[1]
         if self._tls:
             self._refreshing = asyncio.create_task(self._refresh(self._tls), name="certificate")
 
@@ -64,7 +74,14 @@ class Server:
         """Stop listening and end open requests, within a few seconds; may be called again."""
         if self._refreshing is not None:
             self._refreshing.cancel()
+        if self._listening is not None:
+            self._listening.close()
         await self._runner.cleanup()
+
+    def _accept(self) -> asyncio.BaseProtocol:
+        requests = self._runner.server
+        assert requests is not None, "it is set up before anybody can connect"
+        return requests() if len(requests.connections) < MAX_CONNECTIONS else _TurnedAway()
 
     async def _refresh(self, tls: Tls) -> None:
         while True:
@@ -82,3 +99,10 @@ class Server:
         traceback: TracebackType | None,
     ) -> None:
         await self.stop()
+
+
+class _TurnedAway(asyncio.Protocol):
+    """Closes a connection as soon as it is there."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()

@@ -166,3 +166,53 @@ def test_a_key_with_a_password_is_an_error_and_nobody_is_asked_for_it(pair: Pair
 def test_a_missing_file_is_named(pair: Pair) -> None:
     with pytest.raises(FileNotFoundError, match=r"tls\.key"):
         Tls(pair.source())
+
+
+class Caller:
+    """A client with a certificate, which tells whether the server took it."""
+
+    def __init__(self, server_authority: trustme.CA, authority: trustme.CA) -> None:
+        self._context = ssl.create_default_context()
+        server_authority.configure_trust(self._context)
+        authority.issue_cert("caller.test").configure_cert(self._context)
+
+    async def is_served_by(self, server: Server) -> bool:
+        reader, writer = await asyncio.open_connection(
+            server.host, server.port, ssl=self._context, server_hostname="127.0.0.1"
+        )
+        try:
+            writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+            return (await reader.readline()).startswith(b"HTTP/1.1 200")
+        except ssl.SSLError:  # in TLS 1.3 the client hears of it after its handshake
+            return False
+        finally:
+            writer.close()
+
+
+async def test_a_rotated_client_authority_counts_and_the_old_one_does_not(
+    pair: Pair, tmp_path: Path
+) -> None:
+    ours, old, new = trustme.CA(), trustme.CA(), trustme.CA()
+    pair.write(ours)
+    bundle = tmp_path / "ca.crt"
+    old.cert_pem.write_to_path(bundle)
+    tls = Tls(pair.source(), str(bundle))
+    async with Server(bare_app(), tls=tls) as server:
+        callers = Caller(ours, old), Caller(ours, new)
+        assert [await each.is_served_by(server) for each in callers] == [True, False]
+        new.cert_pem.write_to_path(bundle)
+        await tls.refresh()
+        assert [await each.is_served_by(server) for each in callers] == [False, True]
+        bundle.write_text("nothing")
+        await tls.refresh()
+        assert [await each.is_served_by(server) for each in callers] == [False, True]
+
+
+@pytest.mark.parametrize("text", ["", "nothing", "-----BEGIN CERTIFICATE-----\n"])
+def test_a_client_authority_that_is_none_is_an_error_that_names_the_file(
+    pair: Pair, tmp_path: Path, text: str
+) -> None:
+    pair.write(trustme.CA())
+    (tmp_path / "ca.crt").write_text(text)
+    with pytest.raises(OSError, match=r"ca\.crt"):
+        Tls(pair.source(), str(tmp_path / "ca.crt"))
