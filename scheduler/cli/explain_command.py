@@ -54,11 +54,20 @@ def explain(
     if unknown := [node for node in nodes if node not in answer["nodes"]]:
         fail(f"no such node: {', '.join(unknown)}")
     if for_programs(output):
-        emit(answer, output)
+        emit(_about(nodes, answer) if nodes else answer, output)
     else:
         show_explanation(answer, nodes, each=each, wide=output == WIDE)
     if not answer["fit"]:
         raise click.exceptions.Exit(UNSCHEDULABLE)
+
+
+def _about(nodes: tuple[str, ...], answer: dict[str, Any]) -> dict[str, Any]:
+    """The answer with verdicts and scores of some nodes only."""
+    chosen = {
+        part: {name: value for name, value in answer[part].items() if name in nodes}
+        for part in ("nodes", "scores")
+    }
+    return {**answer, **chosen}
 
 
 def _pod_name(given: str, namespace: str | None) -> tuple[str, str]:

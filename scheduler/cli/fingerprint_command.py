@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -15,15 +15,30 @@ from scheduler.cli.output import (
     JSON,
     TABLE,
     YAML,
+    counted,
     emit,
     for_programs,
+    note,
     output_option,
     say,
 )
 
+if TYPE_CHECKING:  # because the command line starts faster without
+    from scheduler.model.pods import Pod
+    from scheduler.numa.topology import Topology
+
 Identity = tuple[str, str]
-Standing = Mapping[Identity, str]
-"""The phase of each pod, "" if it is not known."""
+
+
+class Seen(NamedTuple):
+    """What is known of a pod besides its name."""
+
+    phase: str = ""
+    exclusive: bool = False
+    """Whether it has CPUs, devices or memory of its own."""
+
+
+Standing = Mapping[Identity, Seen]
 
 
 @click.command()
@@ -44,53 +59,65 @@ def fingerprint(
     """Print the fingerprint of pods, and compare it with a published one.
 
     Pods are named, or read from manifests (-f), or listed live for a node (--node). Of a node, the
-    fingerprint in its NodeResourceTopology is what is compared with. If they differ, sets of pods
-    close to the given one are tried: without finished or pending pods, or without a single one.
-    Exits 1 if nothing matches.
+    fingerprint in its NodeResourceTopology is what is compared with, made of the pods that it says
+    it counts. If they differ, sets of pods close to the given one are tried: without finished or
+    pending pods, or without a single one. Exits 1 if they differ.
     """
     named = [_identity(text) for text in pods]
-    if named and (files or node):
+    if bool(named) == bool(files or node):
         fail("give names of pods, or --filename, or --node", USAGE)
+    published: Topology | None = None
     if files:
         standing, published = _from_files(files, node)
     elif node:
         standing, published = _from_cluster(node, kubeconfig)
     else:
-        standing, published = dict.fromkeys(named, ""), ""
-    _report(standing, expect or published, output)
+        standing = dict.fromkeys(named, Seen())
+    if node and published is None:
+        note(f"no NodeResourceTopology of node {node}, so nothing was published")
+    _report(standing, published, expect or "", output)
 
 
 def _identity(text: str) -> Identity:
     namespace, slash, name = text.partition("/")
-    if not slash or not namespace or not name:
+    if not slash or not namespace or not name or "/" in name:
         fail(f"{text!r}: expected NAMESPACE/NAME", USAGE)
     return namespace, name
 
 
-def _from_files(files: tuple[str, ...], node: str | None) -> tuple[Standing, str]:
+def _from_files(files: tuple[str, ...], node: str | None) -> tuple[Standing, Topology | None]:
     from scheduler.cli.manifests import ManifestError, read
     from scheduler.model.nodes import NodeResourceTopology
     from scheduler.model.objects import from_dict
+    from scheduler.model.pods import Pod
     from scheduler.numa.topology import topology_of
 
     try:
         objects = read(files)
     except ManifestError as fault:
         fail(str(fault), USAGE)
-    standing: dict[Identity, str] = {}
-    published = ""
-    for body in objects:
-        metadata = body["metadata"]
-        there = body.get("spec", {}).get("nodeName", "")
-        if body["kind"] == "Pod" and (node is None or there == node):
-            key = metadata.get("namespace", "default"), metadata["name"]
-            standing[key] = body.get("status", {}).get("phase", "")
-        elif body["kind"] == "NodeResourceTopology" and metadata["name"] == node:
-            published = topology_of(from_dict(body, NodeResourceTopology)).fingerprint
-    return standing, published
+    pods = [from_dict(body, Pod) for body in objects if body["kind"] == "Pod"]
+    published = [
+        topology_of(from_dict(body, NodeResourceTopology))
+        for body in objects
+        if body["kind"] == "NodeResourceTopology" and body["metadata"]["name"] == node
+    ]
+    there = [pod for pod in pods if node is None or pod.spec.node_name == node]
+    return _standing(there), published[0] if published else None
 
 
-def _from_cluster(node: str, kubeconfig: str | None) -> tuple[Standing, str]:
+def _standing(pods: Iterable[Pod]) -> Standing:
+    from scheduler.model.pinning import pinning_of
+
+    return {
+        (pod.metadata.namespace or "default", pod.metadata.name): Seen(
+            pod.status.phase, bool(pinning_of(pod).shown)
+        )
+        for pod in pods
+    }
+
+
+def _from_cluster(node: str, kubeconfig: str | None) -> tuple[Standing, Topology | None]:
     import asyncio
 
     from scheduler.kube.errors import ClusterUnreachable, KubeError
@@ -101,7 +128,7 @@ def _from_cluster(node: str, kubeconfig: str | None) -> tuple[Standing, str]:
         fail(str(fault), UNREACHABLE if isinstance(fault, ClusterUnreachable) else ERROR)
 
 
-async def _ask(node: str, kubeconfig: str | None) -> tuple[Standing, str]:
+async def _ask(node: str, kubeconfig: str | None) -> tuple[Standing, Topology | None]:
     from scheduler.kube.client import KubeClient
     from scheduler.kube.errors import NotFound
     from scheduler.kube.listing import list_all
@@ -125,26 +152,31 @@ async def _ask(node: str, kubeconfig: str | None) -> tuple[Standing, str]:
             every = []
     finally:
         await client.close()
-    published = [topology_of(each).fingerprint for each in every if each.metadata.name == node]
-    standing = {(pod.metadata.namespace, pod.metadata.name): pod.status.phase for pod in pods}
-    return standing, published[0] if published else ""
+    published = [topology_of(each) for each in every if each.metadata.name == node]
+    return _standing(pods), published[0] if published else None
 
 
-def _report(standing: Standing, expected: str, output: str) -> None:
+def _report(standing: Standing, published: Topology | None, expect: str, output: str) -> None:
+    from scheduler.numa.fingerprint import WITH_EXCLUSIVE_RESOURCES, malformed
     from scheduler.numa.fingerprint import fingerprint as fingerprint_of
-    from scheduler.numa.fingerprint import malformed
 
-    own = fingerprint_of(standing)
-    value: dict[str, Any] = {"fingerprint": own, "pods": len(standing)}
+    expected = expect or (published.fingerprint if published else "")
+    method = published.method if published else ""
+    pods = _exclusive(standing) if method == WITH_EXCLUSIVE_RESOURCES else standing
+    own = fingerprint_of(pods)
+    value: dict[str, Any] = {"fingerprint": own, "pods": len(pods)}
+    if method:
+        value["method"] = method
     explanation = ""
     if expected:
         fault = malformed(expected)
-        explanation = fault.value if fault else _explain(standing, expected)
+        explanation = fault.value if fault else _explain(pods, standing, expected)
         value |= {"expected": expected, "match": own == expected, "difference": explanation}
     if for_programs(output):
         emit(value, output)
     else:
-        say(f"{own}  {len(standing)} pods")
+        left_out = f" ({method})" if len(pods) < len(standing) else ""
+        say(f"{own}  {counted(len(pods), 'pod')}{left_out}")
         if expected:
             equal = own == expected
             say(f"{expected}  {'the same' if equal else explanation}", GOOD if equal else BAD)
@@ -152,22 +184,28 @@ def _report(standing: Standing, expected: str, output: str) -> None:
         raise click.exceptions.Exit(ERROR)
 
 
-def _explain(standing: Standing, expected: str) -> str:
+def _exclusive(standing: Standing) -> Standing:
+    return {pod: seen for pod, seen in standing.items() if seen.exclusive}
+
+
+def _explain(pods: Standing, standing: Standing, expected: str) -> str:
     from scheduler.numa.fingerprint import fingerprint as fingerprint_of
 
-    if fingerprint_of(standing) == expected:
+    if fingerprint_of(pods) == expected:
         return ""
-    for pods, words in _near(standing):
-        if fingerprint_of(pods) == expected:
+    for near, words in _near(pods, standing):
+        if fingerprint_of(near) == expected:
             return f"the same {words}"
     return "differs by more than one pod, or by pods that are not here"
 
 
-def _near(standing: Standing) -> Iterator[tuple[Iterable[Identity], str]]:
-    """Sets of pods that somebody else may have seen, and what is left out of them."""
+def _near(pods: Standing, standing: Standing) -> Iterator[tuple[Iterable[Identity], str]]:
+    """Sets of pods that somebody else may have seen, and what is different about them."""
     for phases in (("Succeeded", "Failed"), ("Pending",), ("Succeeded", "Failed", "Pending")):
-        left = [pod for pod, phase in standing.items() if phase not in phases]
+        left = [pod for pod, seen in pods.items() if seen.phase not in phases]
         yield left, f"without pods that are {' or '.join(phases)}"
-    for namespace, name in standing:
-        left = [pod for pod in standing if pod != (namespace, name)]
+    for namespace, name in pods:
+        left = [pod for pod in pods if pod != (namespace, name)]
         yield left, f"without {namespace}/{name}"
+    yield standing, "with all pods, whatever they request"
+    yield _exclusive(standing), "without pods that have no exclusive resources"

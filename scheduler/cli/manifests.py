@@ -21,6 +21,8 @@ from scheduler.model.objects import KINDS, from_dict, without_nulls
 
 STDIN = "-"
 _SUFFIXES = (".yaml", ".yml", ".json")
+_MOST_VALUES = 20_000_000
+"""What aliases may multiply a document to; a cluster of 5,000 nodes and their pods has fewer."""
 _NOT_JSON_TYPES = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
 
 
@@ -114,13 +116,26 @@ def _parsed(name: str, content: bytes) -> list[Any]:
         except msgspec.DecodeError:
             pass  # YAML with braces, or bad JSON: YAML errors tell the line
     try:
-        return list(yaml.load_all(content.decode("utf-8-sig"), Loader=_Loader))
+        documents = list(yaml.load_all(content.decode("utf-8-sig"), Loader=_Loader))
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         raise ManifestError(f"{name}: {where}{fault.problem or fault.context}") from None
     except (yaml.YAMLError, ValueError) as fault:
         raise ManifestError(f"{name}: not YAML: {' '.join(str(fault).split())}") from None
+    if _values_in(documents, {}) > _MOST_VALUES:
+        raise ManifestError(f"{name}: aliases make it too large")
+    return documents
+
+
+def _values_in(value: Any, known: dict[int, int]) -> int:
+    """How many values there are once aliases are written out; each is looked at once."""
+    if not isinstance(value, (dict, list)):
+        return 1
+    if id(value) not in known:
+        members = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_values_in(member, known) for member in members)
+    return known[id(value)]
 
 
 def _flattened(body: Any, where: str) -> Iterator[Body]:
@@ -130,10 +145,11 @@ def _flattened(body: Any, where: str) -> Iterator[Body]:
     kind = body.get("kind")
     if not isinstance(kind, str) or not kind:
         raise ManifestError(f"{where}: kind: expected the kind of an object, got {_shown(kind)}")
-    if not kind.endswith("List") or "items" not in body:
+    named = isinstance(body.get("metadata"), dict) and "name" in body["metadata"]
+    if not kind.endswith("List") or ("items" not in body and named):
         yield body
         return
-    items = body["items"]
+    items = body.get("items", [])  # an empty list may be written as null
     if not isinstance(items, list):
         raise ManifestError(f"{where}: items: expected a list, got {_shown(items)}")
     element = kind.removesuffix("List")

@@ -91,6 +91,12 @@ def test_single_nodes_can_be_picked(file: str) -> None:
     assert result.stderr == "equipoise: no such node: absent\n"
 
 
+def test_programs_get_just_the_nodes_they_pick(file: str) -> None:
+    answer = json.loads(run("a", "--node", "small", "-f", file, "-o", "json").stdout)
+    assert (list(answer["nodes"]), list(answer["scores"])) == (["small"], ["small"])
+    assert answer["fit"] == ["big", "small"]
+
+
 def test_no_fitting_node_exits_3_with_the_message(file: str) -> None:
     result = run("huge", "-f", file)
     assert result.exit_code == 3

@@ -32,12 +32,15 @@ def pods() -> list[PodBuilder]:
     ]
 
 
-def topology(node: str, text: str) -> Json:
+def topology(node: str, text: str, method: str = "all") -> Json:
     return {
         "apiVersion": "topology.node.k8s.io/v1alpha2",
         "kind": "NodeResourceTopology",
         "metadata": {"name": node},
-        "attributes": [{"name": "nodeTopologyPodsFingerprint", "value": text}],
+        "attributes": [
+            {"name": "nodeTopologyPodsFingerprint", "value": text},
+            {"name": "nodeTopologyPodsFingerprintMethod", "value": method},
+        ],
         "zones": [],
     }
 
@@ -48,7 +51,7 @@ def test_names_are_enough() -> None:
     assert result.output.startswith(fingerprint_of([A, B]))
 
 
-@pytest.mark.parametrize("text", ["a", "/a", "default/", ""])
+@pytest.mark.parametrize("text", ["a", "/a", "default/", "", "default/a/b"])
 def test_a_bad_name_is_named(text: str) -> None:
     result = run(text)
     assert result.exit_code == 2
@@ -87,6 +90,36 @@ def test_what_is_no_fingerprint_is_said_to_be_none() -> None:
     assert (result.exit_code, "malformed" in result.output) == (1, True)
 
 
+def test_only_pods_with_exclusive_resources_count_where_the_agent_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    pinned = make_pod("d").image("app").request("example.com/nic", 1).on("n1").phase("Running")
+    everybody = [pod.obj() for pod in (*pods(), pinned)]
+    published = fingerprint_of([("default", "d")])
+    write(file, *everybody, topology("n1", published, "with-exclusive-resources"))
+    result = run("-f", str(file), "--node", "n1")
+    assert result.exit_code == 0
+    assert "1 pod (with-exclusive-resources)" in result.output
+    write(file, *everybody, topology("n1", published))
+    result = run("-f", str(file), "--node", "n1")
+    assert (result.exit_code, "no exclusive resources" in result.output) == (1, True)
+
+
+def test_a_node_without_an_object_is_said_to_have_none(tmp_path: Path) -> None:
+    write(tmp_path / "cluster.yaml", *(pod.obj() for pod in pods()))
+    result = run("-f", str(tmp_path / "cluster.yaml"), "--node", "n3")
+    assert "no NodeResourceTopology of node n3" in result.stderr
+
+
+def test_objects_of_other_kinds_are_no_concern(tmp_path: Path) -> None:
+    other = {"kind": "Other", "metadata": {"name": "a"}, "spec": ["nodeName"]}
+    write(tmp_path / "cluster.yaml", other, pods()[0].obj())
+    assert run("-f", str(tmp_path / "cluster.yaml")).output.startswith(fingerprint_of([A]))
+
+
+def test_nothing_given_is_a_mistake() -> None:
+    assert run().exit_code == 2
+
+
 async def test_a_node_is_asked_live(tmp_path: Path) -> None:
     async with ApiServer() as server:
         async with connect(ApiEndpoint(server.url)) as client:
@@ -94,4 +127,4 @@ async def test_a_node_is_asked_live(tmp_path: Path) -> None:
                 (await client.create("/api/v1/namespaces/default/pods", pod.obj())).ok(201)
         config = Kubeconfig(tmp_path, {"server": server.url}).write()
         result = await asyncio.to_thread(run, "--node", "n1", "--kubeconfig", config)
-    assert (result.exit_code, result.output.split()[0]) == (0, fingerprint_of([A, B]))
+    assert (result.exit_code, result.stdout.split()[0]) == (0, fingerprint_of([A, B]))

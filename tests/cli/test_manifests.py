@@ -36,6 +36,21 @@ def test_items_of_a_typed_list_have_its_kind(file: Path) -> None:
     assert node["kind"] == "Node"
 
 
+def test_a_list_without_items_is_empty(file: Path) -> None:
+    empty = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"}}
+    assert names(read([write(file, {**empty, "items": None}, empty, make_node("a").obj())])) == [
+        "a"
+    ]
+
+
+def test_aliases_do_not_multiply_without_end(file: Path) -> None:
+    lines = ["kind: Other", "metadata: {name: a}", "x0: &x0 [a, a, a, a, a, a, a, a, a, a]"]
+    lines += [f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 12)]
+    file.write_text("\n".join(lines))
+    with pytest.raises(ManifestError, match="aliases make it too large"):
+        read([str(file)])
+
+
 def test_a_directory_gives_its_manifests_by_name_and_no_others(tmp_path: Path) -> None:
     write(tmp_path / "2.yaml", make_node("b").obj())
     write(tmp_path / "1.yml", make_node("a").obj())
