@@ -14,10 +14,10 @@ from functools import partial
 from scheduler.config.loading import Configuration
 from scheduler.config.plugins import Available, resolve_plugins
 from scheduler.config.schema import Equivalence as EquivalenceConfig
-from scheduler.config.schema import Profile
+from scheduler.config.schema import OwnPoints, Profile
 from scheduler.equivalence import window
 from scheduler.equivalence.cache import Equivalence
-from scheduler.framework.calls import PluginFault
+from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, Plugin
 from scheduler.framework.outlet import Outlet
@@ -38,7 +38,6 @@ from scheduler.pipeline.ingest import Ingest
 from scheduler.pipeline.placement import filter_rows
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.scheduling_queue import SchedulingQueue
-from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows
 
@@ -91,6 +90,7 @@ def assemble(
     decisions = Decisions()
     background = Background()
     frameworks: dict[str, Framework] = {}
+    complaints = Complaints(metrics, partial(_warn, outlet), clock)
     for profile in config.scheduler.profiles:
         name = profile.scheduler_name
         handle = Handle(
@@ -104,9 +104,11 @@ def assemble(
             filter=partial(_filter, frameworks, name),
             judges_row_by_row=partial(_judges_row_by_row, frameworks, name),
             waiting=partial(_waiting, frameworks),
+            waiting_pods=partial(_waiting_pods, frameworks),
             metrics=metrics,
         )
-        frameworks[name] = _framework(profile, registry, handle, metrics, without)
+        own = config.equipoise.own_points(name)
+        frameworks[name] = _framework(profile, own, registry, handle, complaints, without)
     queue = _queue(config, frameworks, metrics, clock)
     equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)
     if equivalence is not None:
@@ -176,20 +178,30 @@ def _waiting(frameworks: Mapping[str, Framework], uid: str) -> WaitingPod | None
     return next((pod for pod in found if pod is not None), None)
 
 
+def _waiting_pods(frameworks: Mapping[str, Framework]) -> list[WaitingPod]:
+    return [pod for framework in frameworks.values() for pod in framework.waiting.values()]
+
+
+def _warn(outlet: Outlet, pod: PodInfo, reason: str, note: str) -> None:
+    outlet.record_event(pod, "Warning", reason, "Scheduling", note)
+
+
 def _framework(
     profile: Profile,
+    own: OwnPoints,
     registry: Registry,
     handle: Handle,
-    metrics: Metrics,
+    complaints: Complaints,
     without: Collection[str],
 ) -> Framework:
-    resolved = resolve_plugins(profile, available(registry))
+    resolved = resolve_plugins(profile, available(registry), own)
     enabled = {point: entries for point, entries in resolved.items() if point not in without}
     names = dict.fromkeys(entry.name for entries in enabled.values() for entry in entries)
     plugins: dict[str, Plugin] = {
         name: registry[name](profile.args(name), handle) for name in names
     }
-    return Framework(profile.scheduler_name, plugins, enabled, metrics)
+    guests = [name for name in plugins if registry[name] is not IN_TREE.get(name)]
+    return Framework(profile.scheduler_name, plugins, enabled, handle.metrics, complaints, guests)
 
 
 def _queue(
@@ -198,11 +210,8 @@ def _queue(
     metrics: Metrics,
     clock: Callable[[], float],
 ) -> SchedulingQueue:
-    # One order for all: the configuration makes sure that every profile has the same sort plugin.
-    first = next(iter(frameworks.values()))
-
-    def sort_key(queued: QueuedPod) -> object:
-        return first.sort_key(queued)
+    # One order for all: the configuration makes sure that every profile has the same sort plugins.
+    sort_key = next(iter(frameworks.values())).sort_key
 
     def pre_enqueue(pod: PodInfo) -> Status:
         try:

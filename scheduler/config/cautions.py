@@ -2,16 +2,21 @@
 
 from collections.abc import Iterator
 
-from scheduler.config.plugins import ALL, KNOWN_PLUGINS, Available
+from scheduler.config.plugins import ALL, KNOWN_PLUGINS, Available, resolve_plugins
 from scheduler.config.problems import Problem
 from scheduler.config.schema import PLACEMENT_POINTS, KubeSchedulerConfiguration, Profile
 from scheduler.config.validation import unknown_plugin
 
+_LAST_SORT = "PrioritySort"
 _JSON = "application/json"
 _PROFILING = "has no effect: profiles of the process are not served"
 
 
-def cautions(given: KubeSchedulerConfiguration, available: Available | None) -> Iterator[Problem]:
+def cautions(
+    given: KubeSchedulerConfiguration,
+    effective: KubeSchedulerConfiguration,
+    available: Available | None,
+) -> Iterator[Problem]:
     """Warnings about what the file says, in the order of the document's fields."""
     default = KubeSchedulerConfiguration()
     if given.parallelism != default.parallelism:
@@ -35,6 +40,17 @@ def cautions(given: KubeSchedulerConfiguration, available: Available | None) -> 
         yield Problem("delayCacheUntilActive", "has no effect: a standby keeps its caches warm")
     for i, profile in enumerate(given.profiles):
         yield from _profile(f"profiles[{i}]", profile, available)
+    for i, profile in enumerate(effective.profiles if available is not None else ()):
+        yield from _sorting(f"profiles[{i}].plugins.queueSort", profile, available or {})
+
+
+def _sorting(path: str, profile: Profile, available: Available) -> Iterator[Problem]:
+    """Two pods are never equal in priority and time, so nobody is asked after the default."""
+    names = [plugin.name for plugin in resolve_plugins(profile, available)["queueSort"]]
+    if _LAST_SORT in names[:-1]:
+        unheard = ", ".join(names[names.index(_LAST_SORT) + 1 :])
+        message = f"{unheard} has no effect after {_LAST_SORT}, which leaves no two pods equal"
+        yield Problem(path, message)
 
 
 def _percentage(path: str, value: int | None) -> Iterator[Problem]:

@@ -103,7 +103,7 @@ def from_dicts(
     problems += [problem for problem in invalid if unreadable.isdisjoint(_ancestry(problem.path))]
     if problems:
         raise ConfigError(problems)
-    return Configuration(effective, equipoise, tuple(cautions(given, available)))
+    return Configuration(effective, equipoise, tuple(cautions(given, effective, available)))
 
 
 def _ancestry(path: str) -> list[str]:

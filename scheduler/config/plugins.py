@@ -11,7 +11,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from scheduler.config.schema import EXTENSION_POINTS, Plugin, Plugins, PluginSet, Profile
+from scheduler.config.schema import (
+    EXTENSION_POINTS,
+    OWN_POINTS,
+    OwnPoints,
+    Plugin,
+    Plugins,
+    PluginSet,
+    Profile,
+)
 
 ALL = "*"
 """The name that disables every default plugin of a set."""
@@ -97,13 +105,15 @@ def merge_plugins(custom: Plugins) -> Plugins:
     return msgspec.structs.replace(custom, multi_point=multi_point)
 
 
-def resolve_plugins(profile: Profile, available: Available) -> dict[str, list[Enabled]]:
+def resolve_plugins(
+    profile: Profile, available: Available, own: OwnPoints | None = None
+) -> dict[str, list[Enabled]]:
     """Who runs at each extension point, in order, for a profile as `loading` returns it.
 
     What is not available, or not at that point, is left out: loading warned of it or refused it.
     """
-    sets = profile.plugins.by_point()
-    return {point: _resolve(point, sets, available) for point in EXTENSION_POINTS}
+    sets = profile.plugins.by_point() | (own or OwnPoints()).by_point()
+    return {point: _resolve(point, sets, available) for point in EXTENSION_POINTS + OWN_POINTS}
 
 
 def _resolve(point: str, sets: Mapping[str, PluginSet], available: Available) -> list[Enabled]:

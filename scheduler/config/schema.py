@@ -92,7 +92,7 @@ PLACEMENT_POINTS = ("placementGenerate", "placementScore")
 EXTENSION_POINTS = tuple(
     name for name in Plugins().by_point() if name not in {"multiPoint", *PLACEMENT_POINTS}
 )
-"""Every extension point, as documents spell it, in the order a pod meets them."""
+"""Every extension point of kube-scheduler, as documents spell it, in the order a pod meets them."""
 
 
 class PluginConfig(Section, frozen=True):
@@ -216,6 +216,26 @@ class Equivalence(Section, frozen=True):
     """How much memory kept verdicts may take; those not used for longest go first."""
 
 
+class OwnPoints(Section, frozen=True):
+    """Plugin sets of a profile at the points that only Equipoise has.
+
+    The `multiPoint` set of the profile in the other document stands for these points too.
+    """
+
+    scheduler_name: str = ""
+    """Whose sets these are; may be left out if there is one profile."""
+    after_filter: PluginSet = PluginSet()
+    post_score: PluginSet = PluginSet()
+
+    def by_point(self) -> dict[str, PluginSet]:
+        """All sets by the name the document uses."""
+        return {"afterFilter": self.after_filter, "postScore": self.post_score}
+
+
+OWN_POINTS = tuple(OwnPoints().by_point())
+"""The extension points that only Equipoise has."""
+
+
 class EquipoiseConfiguration(Section, frozen=True):
     """What only Equipoise has."""
 
@@ -224,4 +244,12 @@ class EquipoiseConfiguration(Section, frozen=True):
     binding: Binding = Binding()
     events: Events = Events()
     equivalence: Equivalence = Equivalence()
+    extension_points: tuple[OwnPoints, ...] = ()
     tie_break_seed: int = 0
+
+    def own_points(self, scheduler_name: str) -> OwnPoints:
+        """The sets of a profile at the points that only Equipoise has."""
+        for points in self.extension_points:
+            if points.scheduler_name in {"", scheduler_name}:
+                return points
+        return OwnPoints()

@@ -11,6 +11,7 @@ from scheduler.config.plugins import ALL, KNOWN_PLUGINS, Available, resolve_plug
 from scheduler.config.problems import Problem, suggest
 from scheduler.config.schema import (
     EXTENSION_POINTS,
+    OWN_POINTS,
     PLACEMENT_POINTS,
     ClientConnection,
     EquipoiseConfiguration,
@@ -36,12 +37,17 @@ def validate(
         *_client_connection(effective.client_connection),
         *_profile_names(effective.profiles),
         *_plugins(given, available),
+        *_own_points(own, effective.profiles, available),
         *_plugin_config(effective.profiles, available),
         *_own(own),
     ]
-    if available is not None and not any(".plugins." in problem.path for problem in problems):
-        problems += _resolved(effective.profiles, available)
+    if available is not None and not any(_about_plugins(problem) for problem in problems):
+        problems += _resolved(effective.profiles, own, available)
     return problems
+
+
+def _about_plugins(problem: Problem) -> bool:
+    return ".plugins." in problem.path or problem.path.startswith("extensionPoints")
 
 
 def _scheduler(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
@@ -144,7 +150,7 @@ def _plugin_set(
 
 
 def _listed(points: Collection[str]) -> str:
-    return ", ".join(p for p in (*EXTENSION_POINTS, *PLACEMENT_POINTS) if p in points)
+    return ", ".join(p for p in (*EXTENSION_POINTS, *OWN_POINTS, *PLACEMENT_POINTS) if p in points)
 
 
 def unknown_plugin(name: str, available: Available | None) -> str:
@@ -169,14 +175,37 @@ def _plugin_config(profiles: tuple[Profile, ...], available: Available | None) -
             yield from validate_args(f"{path}.args", config.args)
 
 
-def _resolved(profiles: tuple[Profile, ...], available: Available) -> Iterator[Problem]:
-    resolved = [resolve_plugins(profile, available) for profile in profiles]
+def _own_points(
+    own: EquipoiseConfiguration, profiles: tuple[Profile, ...], available: Available | None
+) -> Iterator[Problem]:
+    names = [profile.scheduler_name for profile in profiles]
+    seen = set()
+    for i, points in enumerate(own.extension_points):
+        path, name = f"extensionPoints[{i}]", points.scheduler_name
+        if not name and len(names) > 1:
+            yield Problem(f"{path}.schedulerName", "is required: there are several profiles")
+        elif name and name not in names:
+            message = f'there is no profile of this name{suggest(name, names)}, got "{name}"'
+            yield Problem(f"{path}.schedulerName", message)
+        name = name or names[0]
+        if name in seen:
+            yield Problem(f"{path}.schedulerName", f'"{name}" has come before')
+        seen.add(name)
+        for point, chosen in points.by_point().items():
+            yield from _plugin_set(f"{path}.{point}", point, chosen, available)
+
+
+def _resolved(
+    profiles: tuple[Profile, ...], own: EquipoiseConfiguration, available: Available
+) -> Iterator[Problem]:
+    resolved = [
+        resolve_plugins(profile, available, own.own_points(profile.scheduler_name))
+        for profile in profiles
+    ]
     for i, points in enumerate(resolved):
         path = f"profiles[{i}].plugins"
-        sorters = [plugin.name for plugin in points["queueSort"]]
-        if len(sorters) != 1:
-            message = f"exactly one plugin must sort the queue, not {len(sorters)}"
-            yield Problem(f"{path}.queueSort", message)
+        if not points["queueSort"]:
+            yield Problem(f"{path}.queueSort", "at least one plugin must sort the queue")
         elif points["queueSort"] != resolved[0]["queueSort"]:
             yield Problem(f"{path}.queueSort", "must be the same for all profiles")
         if not points["bind"]:

@@ -9,18 +9,10 @@ from typing import Any
 
 import msgspec
 
-from scheduler.framework.interface import POINTS
+from scheduler.framework.complaints import Complaints, PluginFault
+from scheduler.framework.points import POINTS
 from scheduler.model.status import Code
 from scheduler.observe.metrics import Children, Metrics
-
-
-class PluginFault(Exception):
-    """A plugin raised, or returned something it must not: a bug in it, not a verdict."""
-
-    def __init__(self, plugin: str, point: str, fault: object) -> None:
-        super().__init__(f"plugin {plugin!r} failed at {point}: {fault}")
-        self.plugin = plugin
-        self.point = point
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -59,8 +51,9 @@ class Timing:
 class PluginCalls:
     """Calls the plugins of one profile."""
 
-    def __init__(self, profile: str, metrics: Metrics) -> None:
+    def __init__(self, profile: str, metrics: Metrics, complaints: Complaints) -> None:
         self.profile = profile
+        self.complaints = complaints
         self._metrics = metrics
         self._durations = Children(metrics.extension_point_duration)
 
@@ -79,10 +72,7 @@ class PluginCalls:
             raise self._fault(entry.name, point, fault) from fault
 
     def _fault(self, plugin: str, point: str, fault: Exception | str) -> PluginFault:
-        label = POINTS[point].label
-        self._metrics.plugin_errors.labels(plugin, label).inc()
-        text = fault if isinstance(fault, str) else f"{type(fault).__name__}: {fault}"
-        return PluginFault(plugin, label, text)
+        return self.complaints.fault(plugin, POINTS[point].label, fault)
 
     def timed(self, point: str) -> Timing:
         """Observes how long a block took, under the last code that is put into its list."""

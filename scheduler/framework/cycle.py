@@ -71,6 +71,8 @@ class Diagnosis(msgspec.Struct):
     codes: Codes
     pre_filter: Status | None = None
     """Set when the pod was rejected as a whole; every node then counts as rejected by it."""
+    settled: bool = False
+    """Whether nobody is to look for a way to make room all the same."""
     post_filter: str = ""
     nominated_node: str | None = None
     """The node to promise to the pod; "" takes a promise back, None leaves it as it is."""

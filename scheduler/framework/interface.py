@@ -6,43 +6,44 @@ The binding points (``pre_bind``, ``bind``) are coroutines, one binding task per
 
 In the order in which a pod meets them::
 
-    pre_enqueue  may the pod be tried at all?                       before every move to the queue
-    queue sort   who is next?                                       one for all profiles
-    pre_filter   look at the pod, prepare; reject it as a whole     once per attempt
-    filter       which nodes will do?                               once per attempt, all nodes
-    post_filter  no node will do: what can be done?                 only then
-    pre_score    prepare for scoring; skip it                       once per attempt
-    score        how good is each node?                             once per attempt, feasible nodes
-    normalize    bring raw scores into 0..100                       once per attempt, feasible nodes
-    reserve      book what only this plugin accounts for            the chosen node
-    permit       go, no, or wait                                    the chosen node
-    pre_bind     make the node ready (volumes, devices)             binding task
-    bind         tell the API server                                binding task, first that acts
-    post_bind    it is done                                         binding task
-    unreserve    undo reserve, in reverse order                     after any later failure
+    pre_enqueue   may the pod be tried at all?                      before every move to the queue
+    queue sort    who is next?                                      the same for all profiles
+    pre_filter    look at the pod, prepare; reject it as a whole    once per attempt
+    filter        which nodes will do?                              once per attempt, all nodes
+    after_filter  look at the nodes that will do; end the attempt   once per attempt, even if none
+    post_filter   no node will do: what can be done?                only then
+    pre_score     prepare for scoring; skip it                      once per attempt
+    score         how good is each node?                            once per attempt, feasible nodes
+    normalize     bring raw scores into 0..100                      once per attempt, feasible nodes
+    post_score    veto the node: the next best is tried             the best node
+    reserve       book what only this plugin accounts for           the chosen node
+    permit        go, no, or wait                                   the chosen node
+    pre_bind      make the node ready (volumes, devices)            binding task
+    bind          tell the API server                               binding task, first that acts
+    post_bind     it is done                                        binding task
+    unreserve     undo, in reverse order                            after any later failure
 
-Verdicts are values (``Status``); an exception is a bug, costs the pod this one attempt (condition
-reason ``SchedulerError``) and is counted under the plugin's name.
+At each point plugins are called one after the other, in the configured order, on the thread of the
+event loop: a plugin needs no locks. Verdicts are values (``Status``); an exception is a bug, costs
+the pod this one attempt (condition reason ``SchedulerError``) and is counted under the plugin's
+name. At ``pre_score``, ``score`` and ``normalize`` it costs nodes the plugin's score instead.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.outlet import Outlet
-from scheduler.framework.waiting import WaitingPod
-from scheduler.model.events import Event
+from scheduler.framework.handle import Handle as Handle  # noqa: PLC0414  plugins need it too
+from scheduler.framework.handle import PluginFactory as PluginFactory  # noqa: PLC0414  as above
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
-from scheduler.observe.metrics import Metrics
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.tiers import QueuedPod
-from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows, Scores
 
 MAX_SCORE = 100
@@ -72,12 +73,21 @@ class PreEnqueuePlugin(Protocol):
 
 @runtime_checkable
 class QueueSortPlugin(Protocol):
-    """Orders the active queue."""
+    """Orders the active queue. Of several, the first that does not hold two pods equal decides.
+
+    All profiles share one queue, so they must name the same plugins in the same order.
+    """
 
     def sort_key(self, queued: QueuedPod) -> Any:
         """A key that sorts the next pod first; comparable with the keys of all other pods.
 
-        Taken when the pod is queued, and again when it comes back. Exactly one plugin sorts.
+        Taken when the pod is queued, and again when it comes back. A plugin may have a method
+        ``less(a, b) -> bool`` instead, which is asked some twenty times per pod in a long queue; it
+        holds two pods equal when neither is less.
+
+        Keys that cannot be compared, and a plugin that raises, leave the order to priority and
+        time. A plugin whose keys are always comparable may say so by an attribute
+        ``comparable = True``: they are then compared as they are, which is faster.
         """
         ...
 
@@ -148,6 +158,25 @@ class EquivalentFilter(Protocol):
         ...
 
 
+@runtime_checkable
+class AfterFilterPlugin(Protocol):
+    """Sees which nodes will do, whether there are any or not."""
+
+    def after_filter(self, cycle: Cycle, rows: Rows) -> Status:
+        """Look at the feasible rows, in no order; perhaps none. Must not change them.
+
+        Called after the filters of every attempt in which nodes were judged; a node that was
+        promised to the pod is judged alone first, and is then the only row. Success goes on: to
+        scoring, or with no rows to ``post_filter``. Unschedulable, UnschedulableAndUnresolvable and
+        Pending reject the pod as a whole, Error is a fault: both end the attempt, without
+        ``post_filter``. To reject single nodes is for ``filter``.
+
+        Verdicts on whole classes are not kept in a profile with such a plugin, unless it has an
+        attribute ``answers_for_class = True`` (see ``PostFilterPlugin``).
+        """
+        ...
+
+
 class PostFilterResult(msgspec.Struct, frozen=True):
     """What came of the attempt to make room."""
 
@@ -176,23 +205,32 @@ class PreScorePlugin(Protocol):
     """Prepares scoring."""
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
-        """Prepare for ``score`` on these feasible rows; Skip leaves out this plugin's ``score``."""
+        """Prepare for ``score`` on these feasible rows; Skip leaves out this plugin's ``score``.
+
+        Anything else but Success is a fault, which leaves it out too: scoring never ends an
+        attempt.
+        """
         ...
 
 
 @runtime_checkable
 class ScorePlugin(Protocol):
-    """Rates feasible nodes."""
+    """Rates feasible nodes. Its weight times the normalised score joins a node's total."""
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """A raw score per row, higher is better.
 
-        As for filters, there may be a method ``score_one(cycle, row) -> int``.
+        As for filters, there may be a method ``score_one(cycle, row) -> int``. A fault (an
+        exception, a wrong number of scores, a score that is no number) gives the rows concerned
+        zero from this plugin; it is counted and named, and the attempt goes on.
         """
         ...
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
-        """Raw scores brought into 0..100, before the plugin's weight is applied."""
+        """Raw scores brought into 0..100, before the plugin's weight is applied.
+
+        What is not in that range counts as zero, and as a fault.
+        """
         ...
 
 
@@ -202,7 +240,7 @@ class EquivalentScore(Protocol):
 
     Kept raw scores are asked for without ``pre_score``, and must not depend on which other rows are
     feasible; ``normalize`` may. A plugin whose raw scores are final says so by an attribute
-    ``absolute = True``, and ``normalize`` is then left out.
+    ``absolute = True``, and ``normalize`` is then left out. Zeros of a fault are kept as well.
     """
 
     @property
@@ -216,6 +254,24 @@ class EquivalentScore(Protocol):
 
 
 @runtime_checkable
+class PostScorePlugin(Protocol):
+    """Has one more look at the best node, before anything is taken."""
+
+    def post_score(self, cycle: Cycle, node: str) -> Status:
+        """Take the node, or veto it: the next best by the same totals is then asked about.
+
+        Success lets it pass to the next plugin. Unschedulable, UnschedulableAndUnresolvable and
+        Pending veto the node for this attempt; a veto is never kept. When all feasible nodes are
+        vetoed, the pod is unschedulable for the plugins' reasons. Error is a fault and ends the
+        attempt. Must not change anything: it is asked by ``explain`` too. Usually called once per
+        attempt, at worst once for each feasible node.
+
+        What is said above of ``answers_for_class`` holds here as well.
+        """
+        ...
+
+
+@runtime_checkable
 class ReservePlugin(Protocol):
     """Keeps books of its own about chosen nodes."""
 
@@ -224,7 +280,12 @@ class ReservePlugin(Protocol):
         ...
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
-        """Undo ``reserve``. Must cope with a ``reserve`` that was never called or failed."""
+        """Undo what this plugin did for the pod at ``reserve`` and after it.
+
+        Called in reverse order after any refusal or fault from ``reserve`` to ``bind``, a denied
+        permission and a timeout included. Must cope with a ``reserve`` that was never called or
+        failed. A plugin that has ``permit`` or ``pre_bind`` and no ``reserve`` may have it too.
+        """
         ...
 
 
@@ -233,7 +294,12 @@ class PermitPlugin(Protocol):
     """Has the last word before binding."""
 
     def permit(self, cycle: Cycle, node: str) -> tuple[Status, float]:
-        """Success, a rejection, or Wait with the longest time in seconds that it is worth."""
+        """Success, a rejection, or Wait with the longest time in seconds that it is worth.
+
+        All plugins are asked, until one rejects: that undoes the reservation at once. A pod that
+        somebody has wait keeps its node until each of them allows it (``Handle.waiting_pods``),
+        one rejects it, or the time of one is up.
+        """
         ...
 
 
@@ -242,7 +308,10 @@ class PreBindPlugin(Protocol):
     """Prepares the node, perhaps slowly."""
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status:
-        """All must agree before the pod is bound; in order, in the pod's binding task."""
+        """All must agree before the pod is bound; in order, in the pod's binding task.
+
+        Skip is as good as Success; anything else sends the pod back to the queue.
+        """
         ...
 
 
@@ -251,7 +320,10 @@ class BindPlugin(Protocol):
     """Binds."""
 
     async def bind(self, cycle: Cycle, node: str) -> Status:
-        """Bind the pod, or Skip to leave it to the next; one must act."""
+        """Bind the pod, or Skip to leave it to the next; one must act.
+
+        The first that does not skip is the last: its refusal, or that all skip, rejects the pod.
+        """
         ...
 
 
@@ -260,7 +332,7 @@ class PostBindPlugin(Protocol):
     """Is told."""
 
     def post_bind(self, cycle: Cycle, node: str) -> None:
-        """The pod is bound; clean up."""
+        """The pod is bound; clean up. All are told; nothing that happens here changes anything."""
         ...
 
 
@@ -281,59 +353,3 @@ class Observer(Protocol):
     def observes(self) -> Sequence[str]:
         """The kinds it finds in ``state.objects``; kinds that nobody observes are not watched."""
         ...
-
-
-class Point(msgspec.Struct, frozen=True):
-    """An extension point: its key in configuration, its method, its name in metrics."""
-
-    key: str
-    method: str
-    label: str
-    protocol: type
-
-
-POINTS: Mapping[str, Point] = {
-    point.key: point
-    for point in (
-        Point("preEnqueue", "pre_enqueue", "PreEnqueue", PreEnqueuePlugin),
-        Point("queueSort", "sort_key", "QueueSort", QueueSortPlugin),
-        Point("preFilter", "pre_filter", "PreFilter", PreFilterPlugin),
-        Point("filter", "filter", "Filter", FilterPlugin),
-        Point("postFilter", "post_filter", "PostFilter", PostFilterPlugin),
-        Point("preScore", "pre_score", "PreScore", PreScorePlugin),
-        Point("score", "score", "Score", ScorePlugin),
-        Point("reserve", "reserve", "Reserve", ReservePlugin),
-        Point("permit", "permit", "Permit", PermitPlugin),
-        Point("preBind", "pre_bind", "PreBind", PreBindPlugin),
-        Point("bind", "bind", "Bind", BindPlugin),
-        Point("postBind", "post_bind", "PostBind", PostBindPlugin),
-    )
-}
-
-
-class Handle(msgspec.Struct, frozen=True):
-    """What a plugin may hold on to."""
-
-    profile: str
-    """The name of the profile it belongs to."""
-    state: ClusterState
-    outlet: Outlet
-    activate: Callable[[Collection[str]], None]
-    """Have waiting pods (``namespace/name``) tried again at once, without back-off."""
-    tell: Callable[[Event], None]
-    """Tell the queue what happened in a plugin's own books, to wake pods that it may have cured."""
-    clock: Callable[[], float]
-    """Seconds that never go back, for measuring."""
-    spawn: Callable[[Coroutine[Any, Any, None]], None]
-    """Run a coroutine in the background; it must handle its own errors. Stopped with the daemon."""
-    filter: Callable[[Cycle, Rows], Codes]
-    """Run the profile's filters on rows as they are now, nominated pods included."""
-    judges_row_by_row: Callable[[Cycle], bool]
-    """Whether those filters look at each row alone (see ``FilterPlugin``)."""
-    waiting: Callable[[str], WaitingPod | None]
-    """A pod that waits for permission, by uid, whatever its profile."""
-    metrics: Metrics
-
-
-PluginFactory = Callable[[Any, Handle], Plugin]
-"""Makes a plugin from its arguments (a struct of ``config``, or None) and the handle."""

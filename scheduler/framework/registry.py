@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scheduler.framework.interface import POINTS, PluginFactory
+from scheduler.framework.interface import PluginFactory
+from scheduler.framework.points import POINTS
 
 Registry = Mapping[str, PluginFactory]
 

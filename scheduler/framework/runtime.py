@@ -7,7 +7,7 @@ are written once. Order is the configured order; undo runs in reverse.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +15,8 @@ import numpy as np
 
 from scheduler.equivalence.classes import FILTER, SCORE
 from scheduler.equivalence.reads import Declaration
+from scheduler.framework.calls import Entry
+from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.declaring import declared_filter, declared_score
 from scheduler.framework.interface import (
@@ -25,13 +27,13 @@ from scheduler.framework.interface import (
     PreFilterResult,
 )
 from scheduler.framework.single import SinglePlugins
+from scheduler.framework.sorting import sort_key_of
 from scheduler.framework.waiting import WaitingPod
 from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from scheduler.observe.metrics import Metrics
 from scheduler.queueing.hints import ANY_KIND, HintRegistration
-from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.columns import Codes, Rows, Scores
 
 
@@ -67,9 +69,27 @@ class Framework(SinglePlugins):
         plugins: Mapping[str, Plugin],
         enabled: Mapping[str, Sequence[tuple[str, int]]],
         metrics: Metrics,
+        complaints: Complaints | None = None,
+        guests: Collection[str] | None = None,
     ) -> None:
-        super().__init__(profile, plugins, enabled, metrics)
+        super().__init__(profile, plugins, enabled, metrics, complaints, guests)
         self.waiting: dict[str, WaitingPod] = {}
+        self.sort_key = sort_key_of(self._entries["queueSort"], plugins, self.complaints)
+        """The key of a queued pod, which sorts the next pod first."""
+        self.vetoes = bool(self._entries["postScore"])
+        """Whether some plugin may veto the best node."""
+        self.answers_for_class = all(
+            getattr(plugins[entry.name], "answers_for_class", False) is True
+            for point in ("afterFilter", "postFilter", "postScore")
+            for entry in self._entries[point]
+        )
+        """Whether plugins that look at whole attempts say the same for all pods of a class."""
+        booking = (e.name for p in ("reserve", "permit", "preBind") for e in self._entries[p])
+        self._undoing = [
+            (name, undo)
+            for name in reversed(dict.fromkeys(booking))
+            if (undo := getattr(plugins[name], "unreserve", None)) is not None
+        ]
 
     def declarations(self) -> dict[str, list[Declaration]]:
         """What the plugins say they read when they filter and score, in the order they run."""
@@ -106,11 +126,6 @@ class Framework(SinglePlugins):
         }
 
     # Queue
-
-    def sort_key(self, queued: QueuedPod) -> Any:
-        """The key of the queue sort plugin."""
-        (entry,) = self._entries["queueSort"]
-        return entry.call(queued)
 
     def run_pre_enqueue(self, pod: PodInfo) -> Status:
         """The first verdict that keeps the pod out of the queue, else Success."""
@@ -183,6 +198,39 @@ class Framework(SinglePlugins):
             for entry in self._entries["filter"]
         )
 
+    def run_after_filters(self, cycle: Cycle, rows: Rows) -> Status:
+        """Success, or the first rejection of the pod as a whole; anything else is a fault."""
+        if not self._entries["afterFilter"]:
+            return SUCCESS
+        with self.timed("afterFilter") as outcome:
+            for entry in self._entries["afterFilter"]:
+                status = self._verdict("afterFilter", entry, cycle, rows)
+                if not status.ok:
+                    outcome.append(status.code)
+                    return status
+        return SUCCESS
+
+    def run_post_score(self, cycle: Cycle, node: str) -> Status:
+        """Success, or the first veto against the node; anything else is a fault."""
+        if not self._entries["postScore"]:
+            return SUCCESS
+        with self.timed("postScore") as outcome:
+            for entry in self._entries["postScore"]:
+                status = self._verdict("postScore", entry, cycle, node)
+                if not status.ok:
+                    outcome.append(status.code)
+                    return status
+        return SUCCESS
+
+    def _verdict(self, point: str, entry: Entry, cycle: Cycle, subject: Any) -> Status:
+        """Success or a rejection, signed."""
+        status: Status = self._call(point, entry, cycle, subject)
+        if status.ok:
+            return SUCCESS
+        if not status.rejected:
+            raise self._fault(entry.name, point, status.message or status.code.value)
+        return status.by(entry.name)
+
     def run_post_filters(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult | None:
         """What came of making room; None when no plugin is enabled."""
         if not self._entries["postFilter"]:
@@ -199,14 +247,6 @@ class Framework(SinglePlugins):
                 if result.nominated_node is not None:
                     nominated = result.nominated_node
         return PostFilterResult(unschedulable(*reasons), nominated)
-
-    @property
-    def answers_for_class(self) -> bool:
-        """Whether post-filter plugins say the same for all pods of a class."""
-        return all(
-            getattr(self.plugins[entry.name], "answers_for_class", False) is True
-            for entry in self._entries["postFilter"]
-        )
 
     def run_scores(self, cycle: Cycle, rows: Rows) -> ScoredRows:
         """Weighted scores of feasible rows, normalised over these rows."""
@@ -227,11 +267,16 @@ class Framework(SinglePlugins):
             for entry in self._entries["preScore"]:
                 if entry.name in cycle.skipped["score"]:
                     continue
-                status: Status = self._call("preScore", entry, cycle, rows)
-                if status.code is Code.SKIP:
+                if entry.count is not None:
+                    entry.count()
+                try:
+                    status: Status = entry.call(cycle, rows)
+                except Exception as fault:
+                    status = error(f"{type(fault).__name__}: {fault}")
+                if not status.ok:
                     cycle.skipped["score"].add(entry.name)
-                elif not status.ok:
-                    raise self._fault(entry.name, "preScore", status.message)
+                    if status.code is not Code.SKIP:
+                        self._no_score(entry.name, cycle, status.message, "preScore")
 
     def run_reserve(self, cycle: Cycle, node: str) -> Status:
         """Book the pod everywhere; the first refusal is returned, and nothing is undone here."""
@@ -246,11 +291,11 @@ class Framework(SinglePlugins):
     def run_unreserve(self, cycle: Cycle, node: str) -> None:
         """Undo all bookings, last first; every plugin is asked, whatever the others do."""
         faults = []
-        for entry in reversed(self._entries["reserve"]):
+        for name, undo in self._undoing:
             try:
-                self.plugins[entry.name].unreserve(cycle, node)  # type: ignore[attr-defined]  # ReservePlugin
+                undo(cycle, node)
             except Exception as fault:
-                faults.append(self._fault(entry.name, "reserve", fault))
+                faults.append(self._fault(name, "reserve", fault))
         if faults:
             raise faults[0]
 
@@ -310,12 +355,18 @@ class Framework(SinglePlugins):
         return error("no bind plugin acted on the pod")
 
     def run_post_bind(self, cycle: Cycle, node: str) -> None:
-        """Tell all plugins that the pod is bound."""
+        """Tell all plugins that the pod is bound, whatever the others do."""
         if not self._entries["postBind"]:
             return
+        faults = []
         with self.timed("postBind"):
             for entry in self._entries["postBind"]:
-                self._call("postBind", entry, cycle, node)
+                try:
+                    self._call("postBind", entry, cycle, node)
+                except PluginFault as fault:
+                    faults.append(fault)
+        if faults:
+            raise faults[0]
 
 
 def _nothing_left(plugins: Sequence[str]) -> Status:

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.framework.calls import Entry, PluginCalls
+from scheduler.framework.complaints import Complaints
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.declaring import is_absolute
-from scheduler.framework.interface import MAX_SCORE, POINTS, Plugin, Point
+from scheduler.framework.guests import guarded, unusable_code, unusable_codes
+from scheduler.framework.interface import MAX_SCORE, Plugin
+from scheduler.framework.points import POINTS, Point
 from scheduler.observe.metrics import Metrics
-from scheduler.state.columns import Codes, Rows, Scores
+from scheduler.state.columns import Codes, Mask, Rows, Scores
 
 # The points whose calls ``scheduler_plugin_evaluation_total`` counts.
 _EVALUATED = frozenset(("preFilter", "filter", "preScore", "score"))
+
+FAULTY = int(np.iinfo(np.int64).min)
+"""The raw score of a row for which a plugin failed: zero, once scores are normalised."""
+
+_EFFECT = "nodes concerned get no score from it"
 
 
 class SinglePlugins(PluginCalls):
@@ -27,9 +37,15 @@ class SinglePlugins(PluginCalls):
         plugins: Mapping[str, Plugin],
         enabled: Mapping[str, Sequence[tuple[str, int]]],
         metrics: Metrics,
+        complaints: Complaints | None = None,
+        guests: Collection[str] | None = None,
     ) -> None:
-        super().__init__(profile, metrics)
+        super().__init__(profile, metrics, complaints or Complaints(metrics))
         self.plugins = plugins
+        self._guests = frozenset(plugins if guests is None else guests)
+        """The plugins whose answers are checked; all, if nobody says which."""
+        self._faulty: set[str] = set()
+        """The plugins that have given a raw score ``FAULTY``, so that others are not searched."""
         self._entries = {
             point.key: tuple(
                 self._entry(point, name, weight) for name, weight in enabled.get(point.key, ())
@@ -40,7 +56,7 @@ class SinglePlugins(PluginCalls):
             (point, entry.name): entry for point, all_ in self._entries.items() for entry in all_
         }
         self._singly = {
-            (point, entry.name): msgspec.structs.replace(entry, call=call)
+            (point, entry.name): self._single(POINTS[point], entry, call)
             for point in ("filter", "score")
             for entry in self._entries[point]
             if (call := getattr(plugins[entry.name], f"{point}_one", None))
@@ -51,7 +67,15 @@ class SinglePlugins(PluginCalls):
         count = None
         if point.key in _EVALUATED:
             count = self._metrics.plugin_evaluations.labels(name, point.label, self.profile).inc
-        return Entry(name, getattr(self.plugins[name], point.method), weight or 1, count)
+        call = getattr(self.plugins[name], point.method)
+        if name in self._guests:
+            call = guarded(call, point, name, self.complaints)
+        return Entry(name, call, weight or 1, count)
+
+    def _single(self, point: Point, entry: Entry, call: Any) -> Entry:
+        if entry.name in self._guests:
+            call = guarded(call, point, entry.name, self.complaints)
+        return msgspec.structs.replace(entry, call=call)
 
     def judges(self, name: str) -> bool:
         """Whether a plugin filters nodes."""
@@ -66,47 +90,114 @@ class SinglePlugins(PluginCalls):
         entry = self._singly.get(("filter", name))
         if entry is None:
             return int(self.filter_by(name, cycle, np.array((row,), np.intp))[0])
-        return int(self._call("filter", entry, cycle, row))
+        code = self._call("filter", entry, cycle, row)
+        if name in self._guests and (wrong := unusable_code(code, len(cycle.state.statuses))):
+            raise self._fault(name, "filter", wrong)
+        return int(code)
 
     def score_one_by(self, name: str, cycle: Cycle, row: int) -> int:
         """One plugin's raw score of one row."""
         entry = self._singly.get(("score", name))
         if entry is None:
             return int(self.score_by(name, cycle, np.array((row,), np.intp))[0])
-        score = int(self._call("score", entry, cycle, row))
-        if not 0 <= score <= MAX_SCORE and is_absolute(self.plugins[name]):
-            raise self._fault(name, "score", f"a score is outside 0..{MAX_SCORE}")
+        if entry.count is not None:
+            entry.count()
+        absolute = is_absolute(self.plugins[name])
+        try:
+            score = int(entry.call(cycle, row))
+        except Exception as fault:
+            self._no_score(name, cycle, fault)
+            return 0 if absolute else self._faulted(name)
+        if absolute and not 0 <= score <= MAX_SCORE:
+            self._no_score(name, cycle, _OUTSIDE)
+            return 0
         return score
 
     def score_by(self, name: str, cycle: Cycle, rows: Rows) -> Scores:
-        """One plugin's raw score per row; a score that is final is checked."""
+        """One plugin's raw score per row; those that are final are checked."""
         raw = self._score(self._by_name["score", name], cycle, rows)
-        return self._in_range(name, raw) if is_absolute(self.plugins[name]) else raw
+        return self._in_range(name, cycle, raw) if is_absolute(self.plugins[name]) else raw
 
     def normalize(self, name: str, cycle: Cycle, raw: Scores) -> Scores:
         """One plugin's raw scores brought into range, over these rows."""
+        if name not in self._faulty:
+            return self._normalize(name, cycle, raw)
+        sound = raw != FAULTY
+        scores: Scores = np.zeros(len(raw), np.int64)
+        scores[sound] = self._normalize(name, cycle, raw[sound])
+        return scores
+
+    def _normalize(self, name: str, cycle: Cycle, raw: Scores) -> Scores:
         try:
             # Typed by the ScorePlugin protocol; the registry only lets such plugins score.
-            scores: Scores = self.plugins[name].normalize(cycle, raw)  # type: ignore[attr-defined]  # see above
+            scores = self.plugins[name].normalize(cycle, raw)  # type: ignore[attr-defined]  # see above
         except Exception as fault:
-            raise self._fault(name, "score", fault) from fault
-        if len(scores) != len(raw):
-            raise self._fault(name, "score", "wrong number of scores")
-        return self._in_range(name, scores)
+            self._no_score(name, cycle, fault)
+            return np.zeros(len(raw), np.int64)
+        return self._in_range(name, cycle, self._numbers(name, cycle, scores, len(raw)))
 
     def _filter(self, entry: Entry, cycle: Cycle, rows: Rows) -> Codes:
         verdicts: Codes = self._call("filter", entry, cycle, rows)
-        if len(verdicts) != len(rows):
-            raise self._fault(entry.name, "filter", "wrong number of verdicts")
+        if entry.name in self._guests:
+            wrong = unusable_codes(verdicts, len(rows), len(cycle.state.statuses))
+            if wrong:
+                raise self._fault(entry.name, "filter", wrong)
         return verdicts
 
     def _score(self, entry: Entry, cycle: Cycle, rows: Rows) -> Scores:
-        raw: Scores = self._call("score", entry, cycle, rows)
-        if len(raw) != len(rows):
-            raise self._fault(entry.name, "score", "wrong number of scores")
-        return raw
+        if entry.count is not None:
+            entry.count()
+        try:
+            raw = entry.call(cycle, rows)
+        except Exception as fault:
+            self._no_score(entry.name, cycle, fault)
+            return np.full(len(rows), self._faulted(entry.name), np.int64)
+        return self._numbers(entry.name, cycle, raw, len(rows))
 
-    def _in_range(self, name: str, scores: Scores) -> Scores:
-        if len(scores) and (scores.min() < 0 or scores.max() > MAX_SCORE):
-            raise self._fault(name, "score", f"a score is outside 0..{MAX_SCORE}")
+    def _numbers(self, name: str, cycle: Cycle, scores: Any, count: int) -> Scores:
+        """So many whole numbers; where there is none, ``FAULTY``, which is never in range."""
+        if type(scores) is np.ndarray and scores.dtype == np.int64 and scores.shape == (count,):
+            return scores
+        try:
+            given = np.asarray(scores)
+        except Exception as fault:
+            self._no_score(name, cycle, fault)
+            return np.full(count, self._faulted(name), np.int64)
+        if given.shape != (count,):
+            self._no_score(name, cycle, "wrong number of scores")
+        elif given.dtype.kind not in "iufb":
+            self._no_score(name, cycle, f"scores are {given.dtype}, not numbers")
+        else:
+            return self._whole(name, cycle, given)
+        return np.full(count, self._faulted(name), np.int64)
+
+    def _whole(self, name: str, cycle: Cycle, given: NDArray[Any]) -> Scores:
+        # Beyond 2**62 a float is no score either, and not all of them fit 64 bits.
+        sound: Mask = np.isfinite(given) & (np.abs(given.astype(np.float64)) < 2.0**62)
+        if sound.all():
+            return given.astype(np.int64)
+        self._no_score(name, cycle, "a score is not a finite number")
+        scores: Scores = np.full(len(given), self._faulted(name), np.int64)
+        scores[sound] = given[sound].astype(np.int64)
         return scores
+
+    def _faulted(self, name: str) -> int:
+        self._faulty.add(name)
+        return FAULTY
+
+    def _in_range(self, name: str, cycle: Cycle, scores: Scores) -> Scores:
+        if len(scores) and (scores.min() < 0 or scores.max() > MAX_SCORE):
+            outside = (scores < 0) | (scores > MAX_SCORE)
+            if (scores[outside] != FAULTY).any():
+                self._no_score(name, cycle, _OUTSIDE)
+            return np.where(outside, 0, scores)
+        return scores
+
+    def _no_score(
+        self, name: str, cycle: Cycle, fault: Exception | str, point: str = "score"
+    ) -> None:
+        """Count and tell a fault that costs nodes this plugin's score, and nobody anything else."""
+        self.complaints.contained(cycle.pod, name, POINTS[point].label, fault, _EFFECT)
+
+
+_OUTSIDE = f"a score is outside 0..{MAX_SCORE}"

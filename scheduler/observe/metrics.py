@@ -188,7 +188,14 @@ class Metrics:
         )
         self.plugin_errors = self._counter(
             "equipoise_plugin_errors_total",
-            "Exceptions raised by a plugin; each cost one pod one attempt.",
+            "Faults of a plugin: exceptions, and answers it must not give. At PreScore and Score "
+            "each cost nodes the plugin's score, elsewhere one pod one attempt.",
+            ("plugin", "extension_point"),
+        )
+        self.plugin_slow_calls = self._counter(
+            "equipoise_plugin_slow_calls_total",
+            "Answers of a plugin that kept all scheduling waiting for longer than "
+            "plugins.slowAfter.",
             ("plugin", "extension_point"),
         )
         self.permit_wait_duration = self._histogram(

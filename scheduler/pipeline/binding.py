@@ -11,7 +11,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from scheduler.framework.calls import PluginFault
+from scheduler.framework.complaints import PluginFault
 from scheduler.framework.outlet import Outlet
 from scheduler.model.status import Status, error
 from scheduler.observe.decisions import Decisions

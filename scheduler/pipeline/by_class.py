@@ -22,10 +22,10 @@ from scheduler.equivalence.notes import Notes
 from scheduler.equivalence.standing import UNFIT, Standing
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
+from scheduler.pipeline.choosing import among_equals, choose, veto_codes
 from scheduler.pipeline.placement import (
     Placement,
-    among_equals,
-    best_of,
+    after_filters,
     crowded,
     finish,
     prepare,
@@ -117,16 +117,22 @@ class ByClass:
             rows, rest = self._feasible(framework, cycle, pod_class, standing, asked)
             if overruled is not None:
                 rows = rows[~np.isin(rows, overruled[0])]
+        if (ended := after_filters(framework, cycle, rows)) is not None:
+            return ended
         if not len(rows):
             return rejected(_diagnosis(cycle, standing, rest, overruled), cycle)
-        with framework.timed("score"):
-            if standing.complete and len(rows) == standing.count:
+        if standing.complete and len(rows) == standing.count and not framework.vetoes:
+            with framework.timed("score"):
                 best, score = self._best_kept(cycle, standing)
-            else:
-                totals = self._totals(framework, cycle, pod_class, standing, rows, asked)
-                position = best_of(cycle, rows, totals, self._seed)
-                best, score = int(rows[position]), int(totals[position])
-        return Placement(cycle.state.name(best), score, len(rows), cycle.state.node_count)
+            return Placement(cycle.state.name(best), score, len(rows), cycle.state.node_count)
+        with framework.timed("score"):
+            totals = self._totals(framework, cycle, pod_class, standing, rows, asked)
+        position, vetoes = choose(framework, cycle, rows, totals, self._seed)
+        if position is None:
+            rest.append((rows, veto_codes(cycle, rows, vetoes)))
+            return rejected(_diagnosis(cycle, standing, rest, overruled), cycle)
+        node, score = cycle.state.name(int(rows[position])), int(totals[position])
+        return Placement(node, score, len(rows), cycle.state.node_count)
 
     def _overruled(self, framework: Framework, cycle: Cycle) -> tuple[Rows, Codes] | None:
         """The rows that do not fit because they are promised to others, and why."""

@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from scheduler.equivalence.cache import Equivalence
-from scheduler.framework.calls import PluginFault
+from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
 from scheduler.model.status import Code, Status
@@ -156,6 +156,8 @@ class SchedulingLoop:
     def _make_room(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
         """Have plugins look for a way, unless the pod itself or an empty cluster is the problem."""
         diagnosis.nominated_node = ""
+        if diagnosis.settled:
+            return
         if diagnosis.pre_filter is not None and diagnosis.pre_filter.plugin in OWN_VERDICTS:
             return
         result = attempt.framework.run_post_filters(attempt.cycle, diagnosis)

@@ -10,8 +10,10 @@ from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
-from scheduler.pipeline.placement import best_of, fit_error, judge, promised_row
+from scheduler.pipeline.choosing import choose, veto_codes
+from scheduler.pipeline.placement import after_filters, fit_error, judge, promised_row
 from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Rows
 
 
 def explain(
@@ -19,36 +21,50 @@ def explain(
 ) -> dict[str, Any]:
     """What the cycle would find for the pod now; changes nothing.
 
-    Scores are given even for a single feasible node. ``node`` is the one that would be chosen.
+    Scores are given even for a single feasible node. ``node`` is the one that would be chosen; a
+    node that was vetoed before it counts as one that does not fit.
     """
     cycle = Cycle(pod, state)
     diagnosis = judge(framework, cycle)
-    verdicts = _verdicts(state, diagnosis)
     feasible = diagnosis.rows[diagnosis.codes == 0]
-    answer: dict[str, Any] = {
+    ended = None if diagnosis.pre_filter else after_filters(framework, cycle, feasible)
+    if ended is not None:
+        diagnosis, feasible = ended, ended.rows
+    node, scores = _choice(framework, cycle, diagnosis, feasible, seed)
+    verdicts = _verdicts(state, diagnosis)
+    return {
         "pod": pod.key,
-        "node": None,
-        "fit": sorted(state.name(int(row)) for row in feasible),
+        "node": node,
+        "fit": sorted(name for name, status in verdicts.items() if status.ok),
         "nodes": {name: _verdict(status) for name, status in sorted(verdicts.items())},
-        "scores": {},
-        "message": "",
+        "scores": {name: score for name, score in scores.items() if verdicts[name].ok},
+        "message": "" if node else fit_error(cycle, diagnosis),
     }
+
+
+def _choice(
+    framework: Framework, cycle: Cycle, diagnosis: Diagnosis, feasible: Rows, seed: int
+) -> tuple[str | None, dict[str, Any]]:
+    """The node that would be chosen, and all scores; vetoes go into the diagnosis."""
     if not len(feasible):
-        answer["message"] = fit_error(cycle, diagnosis)
-        return answer
+        return None, {}
+    state = cycle.state
     scored = framework.run_scores(cycle, feasible)
-    promised = promised_row(cycle)
-    if promised is None or promised not in feasible:
-        promised = int(feasible[best_of(cycle, feasible, scored.totals, seed)])
-    answer["node"] = state.name(promised)
-    answer["scores"] = {
+    scores = {
         state.name(int(row)): {
             "total": int(scored.totals[i]),
             "plugins": {name: int(part[i]) for name, part in scored.plugins.items()},
         }
         for i, row in enumerate(feasible)
     }
-    return answer
+    promised = promised_row(cycle)
+    if promised is not None and promised in feasible:
+        node = state.name(promised)
+        if framework.run_post_score(cycle, node).ok:
+            return node, scores
+    best, vetoes = choose(framework, cycle, feasible, scored.totals, seed)
+    diagnosis.codes[diagnosis.codes == 0] = veto_codes(cycle, feasible, vetoes)
+    return (None if best is None else state.name(int(feasible[best]))), scores
 
 
 def _verdicts(state: ClusterState, diagnosis: Diagnosis) -> dict[str, Status]:

@@ -11,10 +11,10 @@ from scheduler.model.status import Code, Status
 from scheduler.observe.decisions import Decisions, Result
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
+from scheduler.observe.repeats import Repeats
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.nomination import withdraw
 from scheduler.pipeline.placement import fit_error
-from scheduler.pipeline.repeats import Repeats
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 
 log = get_logger(__name__)

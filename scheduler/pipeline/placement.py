@@ -6,16 +6,15 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 import numpy as np
-import xxhash
 
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework, PreFilterOutcome
 from scheduler.model.status import Code, Status
+from scheduler.pipeline.choosing import choose, veto_codes
 from scheduler.pipeline.own_verdicts import NODES, no_nodes, unreadable
-from scheduler.state.columns import Codes, Rows, Scores
+from scheduler.state.columns import Codes, Rows
 from scheduler.state.scratch import scratch
 
-_ODD = np.uint64(0x9E3779B97F4A7C15)
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _NO_CODES: Codes = np.zeros(0, np.int32)
 
@@ -49,21 +48,50 @@ def finish(
 
     A node that was promised to the pod is taken without comparison, if the pod fits there now.
     """
-    promised = promised_row(cycle)
-    if promised is not None and not filter_rows(framework, cycle, np.array([promised])).any():
-        return Placement(node=cycle.state.name(promised), score=None, feasible=1, evaluated=1)
+    taken = _take_promised(framework, cycle)
+    if taken is not None:
+        return taken
     diagnosis = _judge_nodes(framework, cycle, prepared)
     feasible = diagnosis.rows[diagnosis.codes == 0]
+    if (ended := after_filters(framework, cycle, feasible)) is not None:
+        return ended
     if not len(feasible):
         return rejected(diagnosis, cycle)
-    scored = framework.run_scores(cycle, feasible)
-    best = best_of(cycle, feasible, scored.totals, seed)
+    totals = framework.run_scores(cycle, feasible).totals
+    best, vetoes = choose(framework, cycle, feasible, totals, seed)
+    if best is None:
+        diagnosis.codes[diagnosis.codes == 0] = veto_codes(cycle, feasible, vetoes)
+        return rejected(diagnosis, cycle)
     return Placement(
         node=cycle.state.name(int(feasible[best])),
-        score=int(scored.totals[best]),
+        score=int(totals[best]),
         feasible=len(feasible),
         evaluated=len(diagnosis.rows),
     )
+
+
+def _take_promised(framework: Framework, cycle: Cycle) -> Placement | Diagnosis | None:
+    """The promised node if it will do now; None if all have to be looked at."""
+    promised = promised_row(cycle)
+    if promised is None:
+        return None
+    alone = np.array([promised], np.intp)
+    if filter_rows(framework, cycle, alone).any():
+        return None
+    if (ended := after_filters(framework, cycle, alone)) is not None:
+        return ended
+    node = cycle.state.name(promised)
+    if not framework.run_post_score(cycle, node).ok:
+        return None
+    return Placement(node=node, score=None, feasible=1, evaluated=1)
+
+
+def after_filters(framework: Framework, cycle: Cycle, feasible: Rows) -> Diagnosis | None:
+    """The verdict of a plugin that would not have the pod on any of these rows, if one said so."""
+    status = framework.run_after_filters(cycle, feasible)
+    if status.ok:
+        return None
+    return rejected(msgspec.structs.replace(_rejected_whole(status), settled=True), cycle)
 
 
 def judge(framework: Framework, cycle: Cycle) -> Diagnosis:
@@ -143,27 +171,6 @@ def promised_to_others(cycle: Cycle) -> Rows:
         if (row := state.row(node)) is not None and state.nominations.ahead_of(cycle.pod, node)
     ]
     return np.array(sorted(rows), np.intp)
-
-
-def best_of(cycle: Cycle, rows: Rows, totals: Scores, seed: int) -> int:
-    """The position of the highest total; equals are ranked by a hash of node, pod and seed.
-
-    So the choice depends on nothing but names: not on history, row numbers or replica, and
-    different pods break the same tie differently.
-    """
-    best = np.flatnonzero(totals == totals.max())
-    return int(best[among_equals(cycle, rows[best], seed)])
-
-
-def among_equals(cycle: Cycle, rows: Rows, seed: int) -> int:
-    """The position of one of these rows, chosen by a hash of node, pod and seed."""
-    if len(rows) == 1:
-        return 0
-    pod_hash = xxhash.xxh64_intdigest(cycle.pod.key.encode(), seed)
-    # Both are good hashes already. One multiplication lets every bit of both move the upper bits,
-    # which decide the order.
-    mixed = (cycle.state.columns.name_hash[rows] ^ np.uint64(pod_hash)) * _ODD
-    return int(mixed.argmin())
 
 
 def _rejected_whole(status: Status, narrowing: Iterable[str] = ()) -> Diagnosis:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.framework.calls import PluginFault
+from scheduler.framework.complaints import PluginFault
 from scheduler.model.events import ASSIGNED_POD, Action, Event
 from scheduler.model.status import Status
 from scheduler.observe.logs import get_logger

@@ -18,6 +18,7 @@ class PrioritySort:
     """Higher priority first; among equals, whoever has waited longer."""
 
     name = PRIORITY_SORT
+    comparable = True
 
     def __init__(self, args: Any, handle: Handle) -> None: ...
 

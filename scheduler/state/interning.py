@@ -58,6 +58,10 @@ class StatusTable:
     def __init__(self) -> None:
         self._statuses: Interner[Status] = Interner(SUCCESS)
 
+    def __len__(self) -> int:
+        """How many codes are given out."""
+        return len(self._statuses)
+
     def code(self, status: Status) -> int:
         """The code of a verdict."""
         return self._statuses.intern(status)

@@ -145,9 +145,23 @@ CASES = {
         'profiles[0].plugins.score.enabled[0].name: "NodeName" does not implement score, '
         "only filter",
     ),
-    "two queue sorts": (
-        profile(plugins={"queueSort": {"enabled": [{"name": "OtherSort"}]}}),
-        "profiles[0].plugins.queueSort: exactly one plugin must sort the queue, not 2",
+    "no queue sort": (
+        profile(plugins={"queueSort": {"disabled": [{"name": "*"}]}}),
+        "profiles[0].plugins.queueSort: at least one plugin must sort the queue",
+    ),
+    "points of nobody": (
+        own(extensionPoints=[{"schedulerName": "equipose"}]),
+        "extensionPoints[0].schedulerName: there is no profile of this name (did you mean "
+        '"equipoise"?), got "equipose"',
+    ),
+    "points of one profile twice": (
+        own(extensionPoints=[{}, {"schedulerName": "equipoise"}]),
+        'extensionPoints[1].schedulerName: "equipoise" has come before',
+    ),
+    "a plugin at a point of ours that it does not have": (
+        own(extensionPoints=[{"postScore": {"enabled": [{"name": "NodeName"}]}}]),
+        'extensionPoints[0].postScore.enabled[0].name: "NodeName" does not implement postScore, '
+        "only filter",
     ),
     "a different queue sort in another profile": (
         kube(
@@ -201,6 +215,13 @@ CASES = {
 )
 def test_one_fault_is_one_problem(document: dict[str, Any], problem: str) -> None:
     assert problems_of(document) == [problem]
+
+
+def test_points_of_one_of_several_profiles_need_its_name() -> None:
+    profiles = [{"schedulerName": "a"}, {"schedulerName": "b"}]
+    problems = problems_of(kube(profiles=profiles), own(extensionPoints=[{}]))
+    message = "is required: there are several profiles"
+    assert problems == [f"extensionPoints[0].schedulerName: {message}"]
 
 
 def test_all_faults_of_both_documents_come_at_once() -> None:

@@ -9,6 +9,10 @@ from scheduler.config.loading import from_dicts
 from .support import AVAILABLE, kube, profile
 
 WARNINGS = {
+    "a queue sort that is never asked": (
+        profile(plugins={"queueSort": {"enabled": [{"name": "OtherSort"}]}}),
+        ["profiles[0].plugins.queueSort"],
+    ),
     "parallelism": (kube(parallelism=8), ["parallelism"]),
     "the lease of kube-scheduler": (
         kube(leaderElection={"resourceName": "kube-scheduler"}),

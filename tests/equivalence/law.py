@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.equivalence.cache import Equivalence
 from scheduler.equivalence.classes import FILTER, Classes, PodClass
 from scheduler.equivalence.verdicts import Column
-from scheduler.framework.calls import PluginFault
+from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo

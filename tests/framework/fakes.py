@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.interface import POINTS, PostFilterResult, PreFilterResult
+from scheduler.framework.interface import PostFilterResult, PreFilterResult
+from scheduler.framework.points import POINTS
 from scheduler.framework.runtime import Framework
+from scheduler.framework.scoring import normalize_by_max
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, unschedulable
 from scheduler.observe.metrics import Metrics
@@ -94,6 +96,20 @@ class WrongShapeFilter(Fake):
         return np.zeros(len(rows) - 1, np.int32)
 
 
+class CodedFilter(Fake):
+    """Answers what it was given, whatever it is asked."""
+
+    def __init__(self, name: str, codes: Any) -> None:
+        super().__init__(name)
+        self.codes = codes
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Any:
+        return self.codes
+
+    def filter_one(self, cycle: Cycle, row: int) -> Any:
+        return None if self.codes is None else self.codes[0]
+
+
 class RaisingFilter(Fake):
     """Has a bug."""
 
@@ -130,6 +146,48 @@ class FixedScore(Fake):
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
         return scores
+
+
+class GivenScore(Fake):
+    """Scores as given, whatever they are; higher raw scores are worse if it normalises."""
+
+    def __init__(self, name: str, scores: Any, normalized: Any = None) -> None:
+        super().__init__(name)
+        self.scores = scores
+        self.normalized = normalized
+
+    def score(self, cycle: Cycle, rows: Rows) -> Any:
+        return self.scores
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Any:
+        if self.normalized is not None:
+            return self.normalized
+        return normalize_by_max(scores, reverse=True)
+
+
+class Reviewing(Fake):
+    """AfterFilter and PostScore with fixed verdicts; vetoes the nodes it names."""
+
+    def __init__(
+        self,
+        name: str,
+        diary: list[str],
+        after: Status = SUCCESS,
+        vetoed: Sequence[str] = (),
+        veto: Status | None = None,
+    ) -> None:
+        super().__init__(name, diary)
+        self.after = after
+        self.vetoed = vetoed
+        self.veto = veto or unschedulable(f"{name} vetoed")
+
+    def after_filter(self, cycle: Cycle, rows: Rows) -> Status:
+        self.note(f"after_filter {names(cycle, rows)}")
+        return self.after
+
+    def post_score(self, cycle: Cycle, node: str) -> Status:
+        self.note(f"post_score {node}")
+        return self.veto if node in self.vetoed else SUCCESS
 
 
 class RaisingScore(FixedScore):

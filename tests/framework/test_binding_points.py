@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.calls import PluginFault
+from scheduler.framework.complaints import PluginFault
 from scheduler.framework.runtime import Framework
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, error, unschedulable
 from tests.framework import fakes

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
-from scheduler.framework.calls import PluginFault
+from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
 from scheduler.pipeline.placement import judge
@@ -136,6 +137,19 @@ def test_no_filter_is_asked_when_nothing_is_left() -> None:
     [
         (fakes.RaisingFilter("Bad"), "plugin 'Bad' failed at Filter: RuntimeError: boom"),
         (fakes.WrongShapeFilter("Bad"), "plugin 'Bad' failed at Filter: wrong number of verdicts"),
+        (
+            fakes.CodedFilter("Bad", np.zeros(3)),
+            "plugin 'Bad' failed at Filter: verdicts are float64, not int32",
+        ),
+        (
+            fakes.CodedFilter("Bad", np.full(3, 99, np.int32)),
+            "plugin 'Bad' failed at Filter: a verdict is not the code of a status",
+        ),
+        (
+            fakes.CodedFilter("Bad", np.full(3, -1, np.int32)),
+            "plugin 'Bad' failed at Filter: a verdict is not the code of a status",
+        ),
+        (fakes.CodedFilter("Bad", None), "plugin 'Bad' failed at Filter: wrong number of verdicts"),
     ],
 )
 def test_a_filter_with_a_bug_is_a_fault_and_counted(plugin: Any, text: str) -> None:
@@ -198,23 +212,3 @@ def test_a_plugin_that_skips_scoring_is_absent() -> None:
     framework = framework_of(fakes.FixedScore("A", pre_score=SKIP), fakes.FixedScore("B"))
     cycle = a_cycle()
     assert list(framework.run_scores(cycle, cycle.state.rows()).plugins) == ["B"]
-
-
-@pytest.mark.parametrize(
-    ("plugin", "point", "text"),
-    [
-        (fakes.RaisingScore("Bad"), "Score", "RuntimeError: boom"),
-        (fakes.RaisingNormalize("Bad"), "Score", "RuntimeError: boom"),
-        (fakes.WrongShapeScore("Bad"), "Score", "wrong number of scores"),
-        (fakes.FixedScore("Bad", factor=51), "Score", "a score is outside 0..100"),
-        (fakes.FixedScore("Bad", factor=-1), "Score", "a score is outside 0..100"),
-        (fakes.FixedScore("Bad", pre_score=error("broken")), "PreScore", "broken"),
-    ],
-)
-def test_a_score_with_a_bug_is_a_fault_and_counted(plugin: Any, point: str, text: str) -> None:
-    framework = framework_of(plugin)
-    cycle = a_cycle()
-    with pytest.raises(PluginFault) as raised:
-        framework.run_scores(cycle, cycle.state.rows())
-    assert str(raised.value) == f"plugin 'Bad' failed at {point}: {text}"
-    assert faults(framework, "Bad", point) == 1

@@ -89,6 +89,12 @@ OURS = [
     Row("watch_restarts", "equipoise_watch_restarts_total", Counter, ("kind", "reason")),
     Row("events_dropped", "equipoise_events_dropped_total", Counter),
     Row("plugin_errors", "equipoise_plugin_errors_total", Counter, ("plugin", "extension_point")),
+    Row(
+        "plugin_slow_calls",
+        "equipoise_plugin_slow_calls_total",
+        Counter,
+        ("plugin", "extension_point"),
+    ),
     Row("cache_mismatches", "equipoise_cache_mismatches_total", Counter),
     Row("numa_dirty_nodes", "equipoise_numa_dirty_nodes", Gauge),
     Row("numa_doubtful_cells", "equipoise_numa_doubtful_cells", Gauge),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.pipeline.repeats import Repeats
-
-from .support import FakeClock
+from scheduler.observe.repeats import Repeats
+from tests.pipeline.support import FakeClock
 
 
 def test_the_same_words_are_news_once_a_minute() -> None:

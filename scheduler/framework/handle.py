@@ -1,0 +1,49 @@
+"""What a plugin gets to work with, and how it is made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.outlet import Outlet
+from scheduler.framework.waiting import WaitingPod
+from scheduler.model.events import Event
+from scheduler.observe.metrics import Metrics
+from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Codes, Rows
+
+if TYPE_CHECKING:
+    from scheduler.framework.interface import Plugin
+
+
+class Handle(msgspec.Struct, frozen=True):
+    """What a plugin may hold on to."""
+
+    profile: str
+    """The name of the profile it belongs to."""
+    state: ClusterState
+    outlet: Outlet
+    activate: Callable[[Collection[str]], None]
+    """Have waiting pods (``namespace/name``) tried again at once, without back-off."""
+    tell: Callable[[Event], None]
+    """Tell the queue what happened in a plugin's own books, to wake pods that it may have cured."""
+    clock: Callable[[], float]
+    """Seconds that never go back, for measuring."""
+    spawn: Callable[[Coroutine[Any, Any, None]], None]
+    """Run a coroutine in the background; it must handle its own errors. Stopped with the daemon."""
+    filter: Callable[[Cycle, Rows], Codes]
+    """Run the profile's filters on rows as they are now, nominated pods included."""
+    judges_row_by_row: Callable[[Cycle], bool]
+    """Whether those filters look at each row alone (see ``FilterPlugin``)."""
+    waiting: Callable[[str], WaitingPod | None]
+    """A pod that waits for permission, by uid, whatever its profile."""
+    waiting_pods: Callable[[], list[WaitingPod]]
+    """All pods that wait for permission, of all profiles, in the order in which they began to."""
+    metrics: Metrics
+
+
+PluginFactory = Callable[[Any, Handle], "Plugin"]
+"""Makes a plugin from its arguments (a struct of ``config``, or plain data) and the handle."""
