@@ -17,11 +17,11 @@ from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.equivalence.reads import Declaration
 from scheduler.framework.declaring import declared_filter, declared_score
 from scheduler.framework.interface import (
-    POINTS,
     EnqueueExtensions,
     Observer,
     Plugin,
 )
+from scheduler.framework.points import POINTS
 from scheduler.framework.registry import points_of
 from scheduler.model.events import Action
 from scheduler.observe.metrics import Metrics
