@@ -17,7 +17,7 @@ _CHURN_SECONDS = 2.0
 
 @click.command()
 @click.option("--once", is_flag=True, help="Schedule the workload, print a summary and exit.")
-@click.option("--nodes", default=100, type=click.IntRange(5, 5000), help="How many nodes.")
+@click.option("--nodes", default=100, type=click.IntRange(5, 5000), help="About how many nodes.")
 @click.option("--port", default=0, type=click.IntRange(0, 65535), help="Metrics port; 0: any free.")
 @click.option(
     "--config", "config_file", type=click.Path(path_type=Path), help="Configuration file."
