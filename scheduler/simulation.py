@@ -150,7 +150,10 @@ def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
         for item in _flatten(raw):
             kind = str(item.get("kind", ""))
             if kind in KINDS:
-                by_kind.setdefault(kind, []).append(_decode(item, KINDS[kind].type, kind))
+                decoded = _decode(item, KINDS[kind].type, kind)
+                if KINDS[kind].namespaced:
+                    decoded = _in_some_namespace(decoded)
+                by_kind.setdefault(kind, []).append(decoded)
     pods = [_own(core, pod) for pod in by_kind.pop("Pod", [])]
     for kind, items in by_kind.items():
         core.ingest.handler(kind)([_Change(None, item) for item in items])
@@ -171,13 +174,18 @@ def _flatten(raw: Object) -> Iterable[Object]:
         yield raw
 
 
+def _in_some_namespace(item: Any) -> Any:
+    """An object where kubectl would put it: in the default namespace, unless it says otherwise."""
+    namespace = item.metadata.namespace or "default"
+    metadata = msgspec.structs.replace(item.metadata, namespace=namespace)
+    return msgspec.structs.replace(item, metadata=metadata)
+
+
 def _own(core: Core, pod: Pod) -> Pod:
     """A pod with what the API server would have filled in."""
+    pod = _in_some_namespace(pod)
     metadata = pod.metadata
-    namespace = metadata.namespace or "default"
-    metadata = msgspec.structs.replace(
-        metadata, namespace=namespace, uid=metadata.uid or f"{namespace}/{metadata.name}"
-    )
+    metadata = msgspec.structs.replace(metadata, uid=metadata.uid or metadata.key)
     name = pod.spec.scheduler_name or next(iter(core.frameworks))
     spec = msgspec.structs.replace(pod.spec, scheduler_name=name)
     return msgspec.structs.replace(pod, metadata=metadata, spec=spec)
@@ -186,7 +194,7 @@ def _own(core: Core, pod: Pod) -> Pod:
 def _decode(raw: Object, type_: Any, kind: str) -> Any:
     try:
         return from_dict(raw, type_)
-    except msgspec.ValidationError as fault:
+    except (msgspec.ValidationError, UnicodeError) as fault:
         metadata = raw.get("metadata")
         name = metadata.get("name", "?") if isinstance(metadata, Mapping) else "?"
         raise InputError(f"{kind} {name}: {fault}") from None

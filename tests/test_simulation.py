@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.simulation import InputError, explain, place
-from tests.builders import make_node, make_pod, make_worker
+from tests.builders import Json, make_node, make_pod, make_worker
 
 
 def test_explain_judges_and_scores_every_node() -> None:
@@ -104,3 +104,40 @@ def test_an_object_that_cannot_be_read_is_named_with_its_field() -> None:
         place([broken])
     with pytest.raises(InputError, match=r"Pod p: .*spec\.priority"):
         explain([], broken)
+
+
+def claiming(name: str) -> Json:
+    volume = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    return make_pod(name).spec(volumes=[volume]).obj()
+
+
+def test_objects_without_a_namespace_are_in_the_default_one() -> None:
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
+        "spec": {"volumeName": "v"},
+    }
+    volume = {"kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": {}}
+    nodes = [make_node("n").cpu(4).obj()]
+    assert explain([*nodes, claim, volume], claiming("a"))["fit"] == ["n"]
+
+
+def test_a_fault_is_explained_and_not_raised() -> None:
+    claim = {
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": "c", "namespace": "default"},
+        "spec": {"storageClassName": "odd"},
+    }
+    odd = {"kind": "StorageClass", "metadata": {"name": "odd"}, "provisioner": "example.com"}
+    answer = explain([make_node("n").cpu(4).obj(), claim, odd], claiming("a"))
+    assert (answer["fit"], answer["node"]) == ([], None)
+    assert answer["message"] == 'VolumeBindingMode not set for StorageClass "odd"'
+    assert answer["nodes"]["n"]["plugin"] == "VolumeBinding"
+    assert answer["nodes"]["n"]["code"] == "Error"
+
+
+def test_text_that_is_no_text_is_named() -> None:
+    node = make_node("n").label(a="\ud800").obj()
+    node["metadata"]["labels"] = "\ud800"
+    with pytest.raises(InputError, match="Node n"):
+        explain([node], make_pod("a").obj())

@@ -1,8 +1,9 @@
 """What an API server would fill in before a scheduler sees an object that comes from a file.
 
 Only what changes a verdict: requests that follow from limits, host ports of pods on the host's
-network, priorities by class, and nodes that give a capacity and nothing else. Objects are copied
-where they change; those from a live cluster come out as they are.
+network, priorities by class, nodes that give a capacity and nothing else, when a storage class
+binds, and the class of claims that name none. Objects are copied where they change; those from a
+live cluster come out as they are.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Mapping
 
 from scheduler.cli.workloads import Body
 
+_CLASS_OF_OLD = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _BUILT_IN_CLASSES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
@@ -21,6 +24,7 @@ def admitted(objects: list[Body]) -> list[Body]:
     """The objects as the API server would store them."""
     classes = priority_classes(objects)
     general = next((o.get("value", 0) for o in objects if _is_default_class(o)), 0)
+    storage = _default_storage_class(objects)
 
     def stored(body: Body) -> Body:
         match body["kind"]:
@@ -28,6 +32,10 @@ def admitted(objects: list[Body]) -> list[Body]:
                 return {**body, "spec": _pod_spec(body.get("spec", {}), classes, general)}
             case "Node":
                 return _node(body)
+            case "StorageClass":
+                return {"volumeBindingMode": "Immediate", **body}
+            case "PersistentVolumeClaim" if storage and _wants_a_class(body):
+                return {**body, "spec": {**body.get("spec", {}), "storageClassName": storage}}
         return body
 
     return [stored(body) for body in objects]
@@ -45,6 +53,24 @@ def priority_classes(objects: list[Body]) -> dict[str, int]:
 
 def _is_default_class(body: Body) -> bool:
     return body["kind"] == "PriorityClass" and bool(body.get("globalDefault"))
+
+
+def _default_storage_class(objects: list[Body]) -> str:
+    """The newest class that is marked as the default, the first by name of several; "" if none."""
+    marked = sorted(
+        (body["metadata"]["name"], body["metadata"].get("creationTimestamp", ""))
+        for body in objects
+        if body["kind"] == "StorageClass"
+        and body["metadata"].get("annotations", {}).get(_DEFAULT_CLASS) == "true"
+    )
+    return max(marked, key=lambda each: each[1], default=("", ""))[0]
+
+
+def _wants_a_class(claim: Body) -> bool:
+    """Whether a claim names no class; one that is bound was stored without any."""
+    named = "storageClassName" in claim.get("spec", {})
+    named = named or _CLASS_OF_OLD in claim["metadata"].get("annotations", {})
+    return not named and claim.get("status", {}).get("phase") != "Bound"
 
 
 def _pod_spec(spec: Body, classes: Mapping[str, int], general: int) -> Body:

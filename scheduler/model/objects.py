@@ -37,15 +37,21 @@ class Kind(Struct, frozen=True):
     type: type
     path: str
     optional: bool = False
+    namespaced: bool = False
 
 
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("Pod", Pod, "/api/v1/pods"),
+        Kind("Pod", Pod, "/api/v1/pods", namespaced=True),
         Kind("Node", Node, "/api/v1/nodes"),
         Kind("PersistentVolume", PersistentVolume, "/api/v1/persistentvolumes"),
-        Kind("PersistentVolumeClaim", PersistentVolumeClaim, "/api/v1/persistentvolumeclaims"),
+        Kind(
+            "PersistentVolumeClaim",
+            PersistentVolumeClaim,
+            "/api/v1/persistentvolumeclaims",
+            namespaced=True,
+        ),
         Kind("StorageClass", StorageClass, "/apis/storage.k8s.io/v1/storageclasses"),
         Kind("CSINode", CSINode, "/apis/storage.k8s.io/v1/csinodes"),
         Kind("CSIDriver", CSIDriver, "/apis/storage.k8s.io/v1/csidrivers"),
@@ -53,14 +59,25 @@ KINDS: dict[str, Kind] = {
             "CSIStorageCapacity",
             CSIStorageCapacity,
             "/apis/storage.k8s.io/v1/csistoragecapacities",
+            namespaced=True,
         ),
         Kind("VolumeAttachment", VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments"),
-        Kind("Service", Service, "/api/v1/services"),
+        Kind("Service", Service, "/api/v1/services", namespaced=True),
         Kind("Namespace", Namespace, "/api/v1/namespaces"),
-        Kind("ReplicaSet", ReplicaSet, "/apis/apps/v1/replicasets"),
-        Kind("StatefulSet", StatefulSet, "/apis/apps/v1/statefulsets"),
-        Kind("ReplicationController", ReplicationController, "/api/v1/replicationcontrollers"),
-        Kind("PodDisruptionBudget", PodDisruptionBudget, "/apis/policy/v1/poddisruptionbudgets"),
+        Kind("ReplicaSet", ReplicaSet, "/apis/apps/v1/replicasets", namespaced=True),
+        Kind("StatefulSet", StatefulSet, "/apis/apps/v1/statefulsets", namespaced=True),
+        Kind(
+            "ReplicationController",
+            ReplicationController,
+            "/api/v1/replicationcontrollers",
+            namespaced=True,
+        ),
+        Kind(
+            "PodDisruptionBudget",
+            PodDisruptionBudget,
+            "/apis/policy/v1/poddisruptionbudgets",
+            namespaced=True,
+        ),
         Kind("PriorityClass", PriorityClass, "/apis/scheduling.k8s.io/v1/priorityclasses"),
         Kind(
             "NodeResourceTopology",
@@ -68,7 +85,13 @@ KINDS: dict[str, Kind] = {
             "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies",
             optional=True,
         ),
-        Kind("PodGroup", PodGroup, "/apis/scheduling.x-k8s.io/v1alpha1/podgroups", optional=True),
+        Kind(
+            "PodGroup",
+            PodGroup,
+            "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
+            optional=True,
+            namespaced=True,
+        ),
     )
 }
 

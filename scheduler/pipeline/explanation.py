@@ -6,12 +6,19 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.framework.calls import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.status import Status
+from scheduler.model.status import Status, error
 from scheduler.pipeline.choosing import choose, veto_codes
-from scheduler.pipeline.placement import after_filters, fit_error, judge, promised_row
+from scheduler.pipeline.placement import (
+    CycleError,
+    after_filters,
+    fit_error,
+    judge,
+    promised_row,
+)
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Rows
 
@@ -22,8 +29,24 @@ def explain(
     """What the cycle would find for the pod now; changes nothing.
 
     Scores are given even for a single feasible node. ``node`` is the one that would be chosen; a
-    node that was vetoed before it counts as one that does not fit.
+    node that was vetoed before it counts as one that does not fit. A fault that would end the
+    attempt is what is said of every node.
     """
+    try:
+        return _explain(framework, state, pod, seed)
+    except (PluginFault, CycleError) as fault:
+        status = error(str(fault)).by(fault.plugin)
+        return {
+            "pod": pod.key,
+            "node": None,
+            "fit": [],
+            "nodes": {name: _verdict(status) for name in sorted(state.names())},
+            "scores": {},
+            "message": str(fault),
+        }
+
+
+def _explain(framework: Framework, state: ClusterState, pod: PodInfo, seed: int) -> dict[str, Any]:
     cycle = Cycle(pod, state)
     diagnosis = judge(framework, cycle)
     feasible = diagnosis.rows[diagnosis.codes == 0]

@@ -32,6 +32,10 @@ class Placement(msgspec.Struct, frozen=True):
 class CycleError(Exception):
     """The attempt cannot go on: a plugin reported a fault instead of a verdict."""
 
+    def __init__(self, plugin: str, message: str) -> None:
+        super().__init__(message)
+        self.plugin = plugin
+
 
 def place(framework: Framework, cycle: Cycle, seed: int) -> Placement | Diagnosis:
     """The best node, or why there is none. All nodes are looked at, whatever their number."""
@@ -116,7 +120,7 @@ def prepare(framework: Framework, cycle: Cycle) -> PreFilterOutcome | Diagnosis:
     outcome = framework.run_pre_filter(cycle)
     if outcome.rejection is not None:
         if not outcome.rejection.rejected:
-            raise CycleError(outcome.rejection.message)
+            raise CycleError(outcome.rejection.plugin, outcome.rejection.message)
         return _rejected_whole(outcome.rejection, outcome.narrowing)
     return outcome
 

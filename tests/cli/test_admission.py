@@ -66,3 +66,37 @@ def test_pods_from_a_cluster_keep_their_status() -> None:
     [stored] = admitted([pod])
     assert stored["status"] == {"phase": "Running"}
     assert stored["spec"]["nodeName"] == "n"
+
+
+def storage_class(name: str, default: str, created: str = "") -> dict[str, Any]:
+    annotations = {"storageclass.kubernetes.io/is-default-class": default}
+    metadata = {"name": name, "annotations": annotations, "creationTimestamp": created}
+    return {"kind": "StorageClass", "metadata": metadata, "provisioner": "example.com"}
+
+
+def test_a_storage_class_binds_at_once_unless_it_says_otherwise() -> None:
+    waits = {**storage_class("b", "false"), "volumeBindingMode": "WaitForFirstConsumer"}
+    one, two = admitted([storage_class("a", "false"), waits])
+    assert one["volumeBindingMode"] == "Immediate"
+    assert two["volumeBindingMode"] == "WaitForFirstConsumer"
+
+
+@pytest.mark.parametrize(
+    ("claim", "chosen"),
+    [
+        pytest.param({"spec": {}}, "newest", id="no class"),
+        pytest.param({"spec": {"storageClassName": ""}}, "", id="none on purpose"),
+        pytest.param({"spec": {"storageClassName": "old"}}, "old", id="a class"),
+        pytest.param({"spec": {}, "status": {"phase": "Bound"}}, None, id="bound without"),
+    ],
+)
+def test_claims_that_name_no_class_get_the_default(claim: dict[str, Any], chosen: str) -> None:
+    classes = [
+        storage_class("old", "true", "2025-01-01T00:00:00Z"),
+        storage_class("other", "false", "2027-01-01T00:00:00Z"),
+        storage_class("newest", "true", "2026-01-01T00:00:00Z"),
+        storage_class("of the same age", "true", "2026-01-01T00:00:00Z"),
+    ]
+    body = {"kind": "PersistentVolumeClaim", "metadata": {"name": "c"}, **claim}
+    assert admitted([body, *classes])[0]["spec"].get("storageClassName") == chosen
+    assert admitted([body])[0] is body
