@@ -166,8 +166,7 @@ class Daemon:
     def _cease(self) -> None:
         """Write nothing from this instant: another replica may lead already."""
         self._writer.stop()
-        self.core.bindings.cancel()
-        self.core.background.cancel()
+        self.core.cancel()
 
     async def _wind_down(self) -> None:
         """Let bindings and evictions under way end, within reason, and send the last events."""
@@ -186,8 +185,7 @@ class Daemon:
 
     async def _stop_work(self) -> None:
         """After this nothing writes any more, except for reports."""
-        await self.core.bindings.stop()
-        await self.core.background.stop()
+        await self.core.stop()
 
     # Parts
 
@@ -206,12 +204,14 @@ class Daemon:
 
     def _reflector(self, kind: str) -> Reflector[Any]:
         handler = self.core.ingest.handler(kind)
+        originals = self.core.remotes.originals
         return Reflector(
             self._client,
             _resource(kind),
             handler,
             self._metrics,
             idle_timeout=self._watch_idle_seconds,
+            keep=originals.keeper(kind) if originals is not None else None,
         )
 
     def _make_elector(self) -> LeaderElector | None:
@@ -270,9 +270,9 @@ class Daemon:
     def _shutdown(self) -> str | None:
         return "stopping" if self._stopping.is_set() else None
 
-    def _explain(self, key: str) -> Any:
+    async def _explain(self, key: str) -> Any:
         try:
-            return inspection.explain(self.core, self.pods(), key)
+            return await inspection.explain(self.core, self.pods(), key)
         except inspection.UnknownPod as unknown:
             raise NotFound(f"unknown pod: {unknown}") from unknown
 

@@ -7,23 +7,27 @@ who feeds ``ingest``.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from scheduler.config.loading import Configuration
-from scheduler.config.plugins import Available, resolve_plugins
+from scheduler.config.plugins import Available, Enabled, resolve_plugins
 from scheduler.config.schema import Equivalence as EquivalenceConfig
-from scheduler.config.schema import OwnPoints, Profile
+from scheduler.config.schema import Profile
+from scheduler.config.webhooks import with_webhooks
 from scheduler.equivalence import window
 from scheduler.equivalence.cache import Equivalence
 from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle, Plugin
+from scheduler.framework.handle import Handle, Victims
+from scheduler.framework.interface import Plugin
 from scheduler.framework.outlet import Outlet
-from scheduler.framework.registry import Registry, points_of
+from scheduler.framework.registry import Registry, merge, points_of
 from scheduler.framework.runtime import Framework
 from scheduler.framework.waiting import WaitingPod
+from scheduler.framework.webhooks.building import Remotes
+from scheduler.framework.webhooks.extender import ExtenderPlugin
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, error
 from scheduler.observe.decisions import Decisions
@@ -36,6 +40,7 @@ from scheduler.pipeline.cycle import SchedulingLoop
 from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.ingest import Ingest
 from scheduler.pipeline.placement import filter_rows
+from scheduler.pipeline.suspension import Suspension
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
@@ -57,13 +62,28 @@ class Core:
     ingest: Ingest
     bindings: Bindings
     loop: SchedulingLoop
+    suspension: Suspension
     background: Background
+    remotes: Remotes
     equivalence: Equivalence | None
 
     def kinds(self) -> list[str]:
         """The kinds to watch: nodes and pods, and what some plugin looks up or listens to."""
         observed = {kind for f in self.frameworks.values() for kind in f.observed_kinds()}
         return ["Node", "Pod", *sorted(observed)]
+
+    def cancel(self) -> None:
+        """Drop calls, bindings and background work at once."""
+        self.suspension.cancel()
+        self.bindings.cancel()
+        self.background.cancel()
+
+    async def stop(self) -> None:
+        """Drop all work and wait for its end; nothing is written or called after this."""
+        await self.suspension.stop()
+        await self.bindings.stop()
+        await self.background.stop()
+        await self.remotes.close()
 
     @property
     def seed(self) -> int:
@@ -91,6 +111,8 @@ def assemble(
     background = Background()
     frameworks: dict[str, Framework] = {}
     complaints = Complaints(metrics, partial(_warn, outlet), clock)
+    remotes = Remotes(config, metrics, clock)
+    registry = merge(registry, remotes.factories)
     for profile in config.scheduler.profiles:
         name = profile.scheduler_name
         handle = Handle(
@@ -106,15 +128,18 @@ def assemble(
             waiting=partial(_waiting, frameworks),
             waiting_pods=partial(_waiting_pods, frameworks),
             metrics=metrics,
+            trim_victims=partial(_trim_victims, frameworks, name, remotes.trimmers()),
         )
-        own = config.equipoise.own_points(name)
-        frameworks[name] = _framework(profile, own, registry, handle, complaints, without)
+        enabled = _enabled(config, profile, remotes, registry, without)
+        frameworks[name] = _framework(profile, registry, enabled, handle, remotes, complaints)
     queue = _queue(config, frameworks, metrics, clock)
     equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)
     if equivalence is not None:
         metrics.readings.follow(partial(window.readings, equivalence))
     failures = Failures(queue, outlet, metrics, decisions, clock)
     bindings = Bindings(queue, outlet, failures, metrics, decisions, clock=clock)
+    limit = config.equipoise.max_suspended_pods
+    suspension = Suspension(queue, bindings, metrics, limit)
     loop = SchedulingLoop(
         frameworks,
         state,
@@ -122,11 +147,12 @@ def assemble(
         bindings,
         failures,
         metrics,
+        suspension,
         equivalence=equivalence,
         tie_break_seed=config.equipoise.tie_break_seed,
         clock=clock,
     )
-    ingest = Ingest(state, queue, frameworks, metrics)
+    ingest = Ingest(state, queue, frameworks, metrics, suspension)
     return Core(
         config=config,
         metrics=metrics,
@@ -137,7 +163,9 @@ def assemble(
         ingest=ingest,
         bindings=bindings,
         loop=loop,
+        suspension=suspension,
         background=background,
+        remotes=remotes,
         equivalence=equivalence,
     )
 
@@ -186,19 +214,50 @@ def _warn(outlet: Outlet, pod: PodInfo, reason: str, note: str) -> None:
     outlet.record_event(pod, "Warning", reason, "Scheduling", note)
 
 
+def _trim_victims(
+    frameworks: Mapping[str, Framework],
+    name: str,
+    extenders: Sequence[str],
+    cycle: Cycle,
+    victims: Mapping[str, Victims],
+) -> Mapping[str, Victims]:
+    for extender in extenders:
+        plugin = frameworks[name].plugins[extender]
+        assert isinstance(plugin, ExtenderPlugin), "extenders are made by Remotes"
+        victims = plugin.trim(cycle, victims)
+        if not victims:
+            break
+    return victims
+
+
+def _enabled(
+    config: Configuration,
+    profile: Profile,
+    remotes: Remotes,
+    registry: Registry,
+    without: Collection[str],
+) -> dict[str, list[Enabled]]:
+    """Who runs at each extension point of a profile, in order."""
+    exist = with_webhooks(available(registry), config.equipoise.webhooks) or {}
+    own = config.equipoise.own_points(profile.scheduler_name)
+    resolved = resolve_plugins(profile, exist, own)
+    return remotes.joined(
+        {point: entries for point, entries in resolved.items() if point not in without}
+    )
+
+
 def _framework(
     profile: Profile,
-    own: OwnPoints,
     registry: Registry,
+    enabled: Mapping[str, Sequence[Enabled]],
     handle: Handle,
+    remotes: Remotes,
     complaints: Complaints,
-    without: Collection[str],
 ) -> Framework:
-    resolved = resolve_plugins(profile, available(registry), own)
-    enabled = {point: entries for point, entries in resolved.items() if point not in without}
-    names = dict.fromkeys(entry.name for entries in enabled.values() for entry in entries)
+    names = [entry.name for entries in enabled.values() for entry in entries]
     plugins: dict[str, Plugin] = {
-        name: registry[name](profile.args(name), handle) for name in names
+        name: registry[name](profile.args(name), handle)
+        for name in dict.fromkeys([*names, *remotes.trimmers()])
     }
     guests = [name for name in plugins if registry[name] is not IN_TREE.get(name)]
     return Framework(profile.scheduler_name, plugins, enabled, handle.metrics, complaints, guests)

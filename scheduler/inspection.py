@@ -9,9 +9,11 @@ import msgspec
 
 from scheduler.assembly import Core
 from scheduler.equivalence import window
+from scheduler.framework.answers import Told
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.pipeline import explanation
+from scheduler.pipeline.suspension import answered
 from scheduler.state.scratch import scratch
 
 
@@ -57,10 +59,11 @@ def equivalence(core: Core, name: int | None, node: str | None, limit: int) -> d
         raise NothingKept(str(unknown)) from unknown
 
 
-def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, Any]:
+async def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, Any]:
     """The verdict of every node for a pod, as if it were scheduled now.
 
-    A pod that is on a node already is judged as if it were not.
+    A pod that is on a node already is judged as if it were not. Waits for answers of webhooks and
+    extenders.
     """
     pod = pods.get(key)
     if pod is None:
@@ -70,8 +73,12 @@ def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, Any]:
         names = ", ".join(sorted(core.frameworks))
         raise UnknownPod(f"{key} asks for scheduler {pod.spec.scheduler_name!r}, not for {names}")
     waiting = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
-    with scratch(core.state) as changes:
-        if (placed := core.state.pod(pod.metadata.uid)) is not None:
-            changes.remove(placed)
-        answer = explanation.explain(framework, core.state, PodInfo(waiting), core.seed)
-    return {**answer, "boundTo": pod.spec.node_name or None}
+    info = PodInfo(waiting)
+
+    def explained(told: Told) -> dict[str, Any]:
+        with scratch(core.state) as changes:
+            if (placed := core.state.pod(info.uid)) is not None:
+                changes.remove(placed)
+            return explanation.explain(framework, core.state, info, core.seed, told)
+
+    return {**await answered(explained), "boundTo": pod.spec.node_name or None}

@@ -15,6 +15,7 @@ import msgspec
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import Configuration, from_dicts
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
+from scheduler.framework.answers import Told
 from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.podinfo import PodInfo
@@ -23,6 +24,7 @@ from scheduler.model.status import SUCCESS, Status
 from scheduler.numa.plugin import NAME as NODE_RESOURCE_TOPOLOGY
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline import explanation
+from scheduler.pipeline.suspension import answered
 
 Object = Mapping[str, Any]
 Config = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
@@ -82,11 +84,33 @@ def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> di
     """
     objects = list(objects)
     core = _core(config, objects, _Recorder())
+    if core.remotes.originals is not None:
+        return asyncio.run(_explain_outside(core, objects, pod))
+    return _explain(core, objects, pod)
+
+
+def _explain(
+    core: Core, objects: Iterable[Object], pod: Object, told: Told | None = None
+) -> dict[str, Any]:
     _load(core, objects)
     info = PodInfo(_own(core, _decode(pod, Pod, "Pod")))
+    _keep(core, "Pod", info.pod, pod)
     framework = core.frameworks.get(info.pod.spec.scheduler_name)
     framework = framework or next(iter(core.frameworks.values()))
-    return explanation.explain(framework, core.state, info, core.seed)
+    return explanation.explain(framework, core.state, info, core.seed, told)
+
+
+async def _explain_outside(core: Core, objects: Iterable[Object], pod: Object) -> dict[str, Any]:
+    """The same with webhooks and extenders, which are really asked."""
+    _load(core, objects)
+
+    def explained(told: Told) -> dict[str, Any]:
+        return _explain(core, (), pod, told)
+
+    try:
+        return await answered(explained)
+    finally:
+        await core.stop()
 
 
 def place(objects: Iterable[Object], config: Config = None) -> list[tuple[str, str | None, str]]:
@@ -104,9 +128,15 @@ async def _place(objects: Iterable[Object], config: Config) -> list[Placed]:
     waiting = _load(core, objects)
     # In the order of their first attempt; those that are never tried (gated) come last.
     order: dict[str, None] = {}
+    for framework in core.frameworks.values():
+        framework.begin()
+    await core.background.idle()
     while (queued := core.loop.schedule_next()) is not None and queued.key not in order:
         order[queued.key] = None
+        await core.suspension.idle()
         await core.bindings.idle()
+        await core.background.idle()
+    await core.stop()
     order |= dict.fromkeys(info.key for info in waiting)
     for entry in core.queue.snapshot():
         recorder.messages.setdefault(entry.pod, entry.message)
@@ -154,11 +184,19 @@ def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
                 if KINDS[kind].namespaced:
                     decoded = _in_some_namespace(decoded)
                 by_kind.setdefault(kind, []).append(decoded)
+                _keep(core, kind, _own(core, decoded) if kind == "Pod" else decoded, item)
     pods = [_own(core, pod) for pod in by_kind.pop("Pod", [])]
     for kind, items in by_kind.items():
         core.ingest.handler(kind)([_Change(None, item) for item in items])
     core.ingest.handler("Pod")([_Change(None, pod) for pod in pods])
     return [PodInfo(p) for p in pods if core.ingest.responsible(p) and _waits(p)]
+
+
+def _keep(core: Core, kind: str, decoded: Any, raw: Object) -> None:
+    """Remember an object as it was given, if somebody outside wants to see it."""
+    originals = core.remotes.originals
+    if originals is not None and (keep := originals.keeper(kind)) is not None:
+        keep(decoded.metadata.key, decoded, msgspec.json.encode(raw))
 
 
 def _waits(pod: Pod) -> bool:

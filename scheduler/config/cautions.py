@@ -1,10 +1,15 @@
 """What a valid configuration says in vain, or at a risk: its author should hear of it."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from scheduler.config.plugins import ALL, KNOWN_PLUGINS, Available, resolve_plugins
 from scheduler.config.problems import Problem
-from scheduler.config.schema import PLACEMENT_POINTS, KubeSchedulerConfiguration, Profile
+from scheduler.config.schema import (
+    PLACEMENT_POINTS,
+    KubeSchedulerConfiguration,
+    Profile,
+    Webhook,
+)
 from scheduler.config.validation import unknown_plugin
 
 _LAST_SORT = "PrioritySort"
@@ -51,6 +56,24 @@ def _sorting(path: str, profile: Profile, available: Available) -> Iterator[Prob
         unheard = ", ".join(names[names.index(_LAST_SORT) + 1 :])
         message = f"{unheard} has no effect after {_LAST_SORT}, which leaves no two pods equal"
         yield Problem(path, message)
+
+
+def unused_webhooks(
+    effective: KubeSchedulerConfiguration, webhooks: Sequence[Webhook]
+) -> Iterator[Problem]:
+    """Webhooks that no profile enables, and tokens that anybody on the way can read."""
+    enabled = {
+        plugin.name
+        for profile in effective.profiles
+        for chosen in profile.plugins.by_point().values()
+        for plugin in chosen.enabled
+    }
+    for i, webhook in enumerate(webhooks):
+        if webhook.name not in enabled:
+            message = f'is never asked: no profile enables the plugin "{webhook.name}"'
+            yield Problem(f"webhooks[{i}]", message)
+        if webhook.token_file and webhook.url.startswith("http://"):
+            yield Problem(f"webhooks[{i}].tokenFile", "is sent in the clear over http://")
 
 
 def _percentage(path: str, value: int | None) -> Iterator[Problem]:

@@ -4,11 +4,12 @@ Fixed defaults stand in the structs; here is what is left: the lease's namespace
 profile, the default plugins and the arguments of every enabled plugin that takes any.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
+from scheduler.config.extenders import ignored_resources
 from scheduler.config.plugin_args import (
     ARGS_TYPES,
     CPU_AND_MEMORY,
@@ -42,7 +43,25 @@ def with_defaults(
         config,
         leader_election=_leader_election(config.leader_election, environ),
         client_connection=_client_connection(config.client_connection),
-        profiles=tuple(map(_profile, profiles)),
+        profiles=_without(ignored_resources(config.extenders), map(_profile, profiles)),
+    )
+
+
+def _without(ignored: tuple[str, ...], profiles: Iterable[Profile]) -> tuple[Profile, ...]:
+    """Profiles whose nodes are not asked for resources that extenders count instead."""
+    if not ignored:
+        return tuple(profiles)
+    return tuple(
+        replace(
+            profile,
+            plugin_config=tuple(
+                replace(each, args=replace(each.args, ignored_resources=ignored))
+                if isinstance(each.args, NodeResourcesFitArgs)
+                else each
+                for each in profile.plugin_config
+            ),
+        )
+        for profile in profiles
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from msgspec.structs import replace
 
-from scheduler.config.cautions import cautions
+from scheduler.config.cautions import cautions, unused_webhooks
 from scheduler.config.codec import decode, encode_struct
 from scheduler.config.defaults import with_defaults
 from scheduler.config.documents import parse_documents, split_documents
@@ -27,6 +27,7 @@ from scheduler.config.schema import (
     PluginConfig,
 )
 from scheduler.config.validation import validate
+from scheduler.config.webhooks import with_webhooks
 
 _LARGEST_FILE = 1 << 20
 
@@ -103,7 +104,12 @@ def from_dicts(
     problems += [problem for problem in invalid if unreadable.isdisjoint(_ancestry(problem.path))]
     if problems:
         raise ConfigError(problems)
-    return Configuration(effective, equipoise, tuple(cautions(given, effective, available)))
+    available = with_webhooks(available, equipoise.webhooks)
+    warnings = (
+        *cautions(given, effective, available),
+        *unused_webhooks(effective, equipoise.webhooks),
+    )
+    return Configuration(effective, equipoise, warnings)
 
 
 def _ancestry(path: str) -> list[str]:

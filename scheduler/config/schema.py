@@ -236,6 +236,70 @@ OWN_POINTS = tuple(OwnPoints().by_point())
 """The extension points that only Equipoise has."""
 
 
+class WebhookTLS(Section, frozen=True):
+    """How to know a webhook and be known to it. Files may be replaced at any time."""
+
+    ca_file: str = ""
+    """Who signs the webhook's certificate, in PEM; without it and `caBundle` the system's CAs."""
+    ca_bundle: str = ""
+    """The same as text."""
+    cert_file: str = ""
+    key_file: str = ""
+    server_name: str = ""
+    """The name in its certificate, if that is not the host of the URL."""
+
+
+class WebhookReads(Section, frozen=True):
+    """All that a webhook's answers depend on; it is told nothing else, and asked once per class."""
+
+    pod: tuple[str, ...] = ()
+    """Such as `metadata.labels` or `spec.nodeSelector`."""
+    node: tuple[str, ...] = ()
+    """Such as `labels`, `taints` or `requested`."""
+
+
+class WebhookPods(Section, frozen=True):
+    """Which pods a webhook is asked about; empty means any."""
+
+    namespaces: tuple[str, ...] = ()
+    match_labels: dict[str, str] = {}
+
+
+class WebhookBreaker(Section, frozen=True):
+    """After so many failures in a row nothing is sent for a while; then one call tries."""
+
+    failures: int = 5
+    open_for: Duration = Duration(10.0)
+
+
+class Webhook(Section, frozen=True):
+    """A plugin in another process, asked by HTTP; enabled in profiles by its name."""
+
+    name: str = ""
+    url: str = ""
+    """Each point is a path below it: `<url>/filter`."""
+    points: tuple[str, ...] = ()
+    timeout: Duration = Duration(2.0)
+    """Of one try."""
+    retries: int = 1
+    failure_policy: Literal["Fail", "Ignore"] = "Fail"
+    """Without an answer: fail the attempt, or go on as if it had no objection."""
+    tls: WebhookTLS = WebhookTLS()
+    token_file: str = ""
+    """A bearer token; may be replaced at any time."""
+    pods: WebhookPods = WebhookPods()
+    nodes: Literal["Names", "Objects"] = "Names"
+    """What is sent of nodes."""
+    reads: WebhookReads | None = None
+    """If given, its filter and score answers are kept for classes of equal pods."""
+    retry_on: tuple[str, ...] = ()
+    """Events that may cure its rejections, such as `Node/Add`; any event if empty."""
+    concurrency: int = 16
+    max_request_bytes: int = 32 * 2**20
+    max_response_bytes: int = 8 * 2**20
+    breaker: WebhookBreaker = WebhookBreaker()
+
+
 class EquipoiseConfiguration(Section, frozen=True):
     """What only Equipoise has."""
 
@@ -245,6 +309,9 @@ class EquipoiseConfiguration(Section, frozen=True):
     events: Events = Events()
     equivalence: Equivalence = Equivalence()
     extension_points: tuple[OwnPoints, ...] = ()
+    webhooks: tuple[Webhook, ...] = ()
+    max_suspended_pods: int = 1024
+    """How many pods may wait for answers of webhooks and extenders at once."""
     tie_break_seed: int = 0
 
     def own_points(self, scheduler_name: str) -> OwnPoints:

@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from scheduler.config.args_validation import validate_args
 from scheduler.config.plugins import ALL, KNOWN_PLUGINS, Available, resolve_plugins
 from scheduler.config.problems import Problem, suggest
+from scheduler.config.remote_validation import validate_extenders, validate_webhooks
 from scheduler.config.schema import (
     EXTENSION_POINTS,
     OWN_POINTS,
@@ -20,6 +21,7 @@ from scheduler.config.schema import (
     PluginSet,
     Profile,
 )
+from scheduler.config.webhooks import with_webhooks
 
 _MAX_INT32 = 2**31 - 1
 
@@ -31,6 +33,7 @@ def validate(
     available: Available | None,
 ) -> list[Problem]:
     """Every problem of both documents; `given` is what the file says, `effective` the result."""
+    in_process, available = available, with_webhooks(available, own.webhooks)
     problems = [
         *_scheduler(effective),
         *_leader_election(effective.leader_election),
@@ -39,6 +42,8 @@ def validate(
         *_plugins(given, available),
         *_own_points(own, effective.profiles, available),
         *_plugin_config(effective.profiles, available),
+        *validate_extenders(effective.extenders),
+        *validate_webhooks(own.webhooks, in_process),
         *_own(own),
     ]
     if available is not None and not any(_about_plugins(problem) for problem in problems):
@@ -60,9 +65,6 @@ def _scheduler(config: KubeSchedulerConfiguration) -> Iterator[Problem]:
     if longest < initial:
         message = f"must not be less than podInitialBackoffSeconds ({initial}), not {longest}"
         yield Problem("podMaxBackoffSeconds", message)
-    for i, extender in enumerate(config.extenders):
-        # Going on without an extender would place pods where it had forbidden them.
-        yield Problem(f"extenders[{i}]", f'not supported yet (urlPrefix "{extender.url_prefix}")')
 
 
 def _percentage(path: str, value: int | None) -> Iterator[Problem]:
@@ -228,6 +230,7 @@ def _own(config: EquipoiseConfiguration) -> Iterator[Problem]:
         "binding.timeoutSeconds": config.binding.timeout_seconds,
         "events.queueSize": config.events.queue_size,
         "equivalence.budgetMebibytes": config.equivalence.budget_mebibytes,
+        "maxSuspendedPods": config.max_suspended_pods,
     }
     for path, value in positive.items():
         if not value > 0:

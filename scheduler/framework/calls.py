@@ -44,6 +44,8 @@ class Timing:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         elapsed = time.perf_counter() - self._started
         if kind is not None:
+            if not issubclass(kind, Exception):
+                return  # given up to be done again, not done
             self._outcome.append(Code.ERROR)
         self._observe(self._outcome[-1] if self._outcome else Code.SUCCESS, elapsed)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from scheduler.equivalence.reads import Declaration, Key
@@ -12,7 +14,7 @@ from scheduler.model.podinfo import PodInfo
 def declared_filter(plugin: Plugin, *, judges: bool) -> Declaration:
     """What a plugin's verdicts depend on; one that does not judge nodes has none to keep."""
     if not isinstance(plugin, EquivalentFilter):
-        return Declaration(plugin.name, None, _undeclared)
+        return Declaration(plugin.name, None, _undeclared(plugin))
     reads = plugin.filter_reads
     if not judges:
         reads = msgspec.structs.replace(reads, kept=False)
@@ -22,7 +24,7 @@ def declared_filter(plugin: Plugin, *, judges: bool) -> Declaration:
 def declared_score(plugin: Plugin, weight: int) -> Declaration:
     """What a plugin's scores depend on."""
     if not isinstance(plugin, EquivalentScore):
-        return Declaration(plugin.name, None, _undeclared, weight)
+        return Declaration(plugin.name, None, _undeclared(plugin), weight)
     return Declaration(
         plugin.name, plugin.score_reads, plugin.score_key, weight, is_absolute(plugin)
     )
@@ -33,6 +35,14 @@ def is_absolute(plugin: Plugin) -> bool:
     return getattr(plugin, "absolute", False) is True
 
 
-def _undeclared(pod: PodInfo) -> Key:
-    """The same for all pods: what an undeclared plugin says is never kept."""
-    return ""
+def _undeclared(plugin: Plugin) -> Callable[[PodInfo], Key]:
+    """The same for all pods: what an undeclared plugin says is never kept.
+
+    Except for pods that are none of its concern: it has nothing to say about them.
+    """
+    concerns: Callable[[PodInfo], bool] | None = getattr(plugin, "concerns", None)
+
+    def key(pod: PodInfo) -> Key:
+        return "" if concerns is None or concerns(pod) else None
+
+    return key

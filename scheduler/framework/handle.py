@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -11,12 +11,20 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.outlet import Outlet
 from scheduler.framework.waiting import WaitingPod
 from scheduler.model.events import Event
+from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Metrics
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows
 
 if TYPE_CHECKING:
     from scheduler.framework.interface import Plugin
+
+
+class Victims(NamedTuple):
+    """Who would have to leave a node, and how many of them no disruption budget allows to go."""
+
+    pods: Sequence[PodInfo]
+    violations: int
 
 
 class Handle(msgspec.Struct, frozen=True):
@@ -43,6 +51,8 @@ class Handle(msgspec.Struct, frozen=True):
     waiting_pods: Callable[[], list[WaitingPod]]
     """All pods that wait for permission, of all profiles, in the order in which they began to."""
     metrics: Metrics
+    trim_victims: Callable[[Cycle, Mapping[str, Victims]], Mapping[str, Victims]]
+    """What extenders leave of the victims of preemption, by node."""
 
 
 PluginFactory = Callable[[Any, Handle], "Plugin"]

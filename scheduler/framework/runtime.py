@@ -26,7 +26,7 @@ from scheduler.framework.interface import (
     PostFilterResult,
     PreFilterResult,
 )
-from scheduler.framework.single import SinglePlugins
+from scheduler.framework.remote import RemotePoints
 from scheduler.framework.sorting import sort_key_of
 from scheduler.framework.waiting import WaitingPod
 from scheduler.model.events import Action
@@ -60,7 +60,7 @@ class ScoredRows(msgspec.Struct, frozen=True):
     plugins: dict[str, Scores]
 
 
-class Framework(SinglePlugins):
+class Framework(RemotePoints):
     """One profile: the plugins it enables, at the points it enables them."""
 
     def __init__(
@@ -90,6 +90,7 @@ class Framework(SinglePlugins):
             for name in reversed(dict.fromkeys(booking))
             if (undo := getattr(plugins[name], "unreserve", None)) is not None
         ]
+        self._find_remote()
 
     def declarations(self) -> dict[str, list[Declaration]]:
         """What the plugins say they read when they filter and score, in the order they run."""

@@ -44,6 +44,10 @@ class SinglePlugins(PluginCalls):
         self.plugins = plugins
         self._guests = frozenset(plugins if guests is None else guests)
         """The plugins whose answers are checked; all, if nobody says which."""
+        self._unbounded = frozenset(
+            name for name, plugin in plugins.items() if getattr(plugin, "unbounded", False) is True
+        )
+        """The plugins whose scores are taken as they are, as kube-scheduler takes extenders'."""
         self._faulty: set[str] = set()
         """The plugins that have given a raw score ``FAULTY``, so that others are not searched."""
         self._entries = {
@@ -186,6 +190,8 @@ class SinglePlugins(PluginCalls):
         return FAULTY
 
     def _in_range(self, name: str, cycle: Cycle, scores: Scores) -> Scores:
+        if name in self._unbounded:
+            return scores
         if len(scores) and (scores.min() < 0 or scores.max() > MAX_SCORE):
             outside = (scores < 0) | (scores > MAX_SCORE)
             if (scores[outside] != FAULTY).any():

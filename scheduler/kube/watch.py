@@ -85,6 +85,8 @@ class Reflector(Generic[T]):
     `on_changes` is called synchronously on the event loop with each batch, in the server's order,
     after `store` has taken the batch; what it raises ends `run`, as the consumer's state can then
     no longer be trusted. At most one page or one buffer of events is decoded between two awaits.
+
+    `keep` is given the bytes of each object as it comes, and None for both when it goes.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Reflector(Generic[T]):
         clock: Callable[[], float] = time.perf_counter,
         rng: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        keep: Callable[[str, T | None, bytes | None], None] | None = None,
     ) -> None:
         self.resource = resource
         self.store: dict[str, T] = {}
@@ -109,6 +112,7 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
+        self._keep = keep
         self._objects = ObjectDecoder(resource.kind, resource.type, metrics)
         self._events = msgspec.json.Decoder(WatchEvent)
         self._pages = msgspec.json.Decoder(Page)
@@ -259,10 +263,14 @@ class Reflector(Generic[T]):
         # what it occupies, and forgetting it would hand its room to others.
         if not isinstance(decoded, Identity):
             self.store[key] = decoded
+            if self._keep is not None:
+                self._keep(key, decoded, bytes(raw))
             changes.append(Change(old, decoded))
         return key
 
     def _forget(self, key: str) -> Change[T]:
+        if self._keep is not None:
+            self._keep(key, None, None)
         return Change(self.store.pop(key), None)
 
     def _lose_all(self) -> None:

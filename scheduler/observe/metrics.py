@@ -79,6 +79,7 @@ class Metrics:
         self._add_api_client()
         self._add_runtime()
         self._add_numa()
+        self._add_webhooks()
         self.readings = Readings()
         self.registry.register(self.readings)
         self._gauge(
@@ -281,6 +282,37 @@ class Metrics:
             "equipoise_numa_dirty_duration_seconds",
             "Time from the first pod that came or went until the node was settled, in seconds.",
             buckets=DIRTY_BUCKETS,
+        )
+
+    def _add_webhooks(self) -> None:
+        self.webhook_duration = self._histogram(
+            "equipoise_webhook_duration_seconds",
+            "Time of one call of a webhook or an extender, its retries and its wait for a free "
+            "slot included, in seconds; by result: 'success', or what kept an answer from coming.",
+            ("webhook", "point", "result"),
+            buckets=CYCLE_BUCKETS,
+        )
+        self.webhook_in_flight = self._gauge(
+            "equipoise_webhook_in_flight", "Calls of a webhook that are under way.", ("webhook",)
+        )
+        self.webhook_retries = self._counter(
+            "equipoise_webhook_retries_total",
+            "Calls of a webhook that were made again after a failure.",
+            ("webhook",),
+        )
+        self.webhook_breaker_state = self._gauge(
+            "equipoise_webhook_breaker_state",
+            "0 while a webhook is called, 1 while one call tries whether it is back, 2 while "
+            "nothing is sent to it after too many failures in a row.",
+            ("webhook",),
+        )
+        self.webhook_suspended_pods = self._gauge(
+            "equipoise_webhook_suspended_pods",
+            "Pods whose attempt waits for an answer of a webhook or an extender.",
+        )
+        self.webhook_postponed_pods = self._counter(
+            "equipoise_webhook_postponed_pods_total",
+            "Pods put back because as many as may be were suspended already.",
         )
 
     def _counter(self, name: str, text: str, labels: Labels = ()) -> Counter:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.equivalence.classes import PodClass, template_of
+from scheduler.framework.answers import Told
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runtime import Framework
 from scheduler.pipeline.placement import Placement
@@ -22,6 +23,8 @@ class Attempt(msgspec.Struct):
     """The class of the pod, if it is in one."""
     placement: Placement | None = None
     """Set once a node is chosen."""
+    told: Told = msgspec.field(default_factory=Told)
+    """What was answered from outside so far."""
 
     @property
     def cohort(self) -> bytes | None:

@@ -131,12 +131,22 @@ class Bindings:
         self._waiting += 1
         self._changed.set()
         try:
-            status = await attempt.framework.wait_on_permit(attempt.cycle)
+            status = await self._permitted(attempt)
             if not status.ok:
                 return status
             return await attempt.framework.run_pre_bind(attempt.cycle, attempt.node)
         finally:
             self._waiting -= 1
+
+    @staticmethod
+    async def _permitted(attempt: Attempt) -> Status:
+        """Have plugins outside reserve and permit, then wait for those inside that hold the pod."""
+        framework, cycle = attempt.framework, attempt.cycle
+        refusal = await framework.run_late_points(cycle, attempt.node)
+        if not refusal.ok and (waiting := framework.waiting.get(cycle.pod.uid)) is not None:
+            waiting.reject(refusal.plugin, refusal.message, refusal.code)
+        status = await framework.wait_on_permit(cycle)
+        return status if refusal.ok else refusal
 
     def _finish(self, attempt: Attempt) -> None:
         pod, queued, node = attempt.cycle.pod, attempt.queued, attempt.node

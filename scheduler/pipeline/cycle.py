@@ -4,7 +4,8 @@ This file is the way of a pod; each verb is a function of a sibling module::
 
     queue.pop ─► class ─► place ─► reserve ─► permit ─► bindings.start
                              │         └────────┴─ refused: give_back ─► failures.refused
-                             └─ no node: post-filter ─► failures.unplaceable
+                             ├─ no node: post-filter ─► failures.unplaceable
+                             └─ an answer from outside is needed: suspend, and from the start later
 
 A run of pods of one class is not a thing of its own: each of them finds what is kept for the class,
 and only the row that the one before it took has to be looked at again.
@@ -20,6 +21,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from scheduler.equivalence.cache import Equivalence
+from scheduler.framework.answers import TOLD, AnswerNeeded
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
@@ -33,6 +35,7 @@ from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.own_verdicts import OWN_VERDICTS
 from scheduler.pipeline.placement import CycleError, Placement, place
 from scheduler.pipeline.reserve import give_back, reserve
+from scheduler.pipeline.suspension import Suspension
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.cache import ClusterState
@@ -53,6 +56,7 @@ class SchedulingLoop:
         bindings: Bindings,
         failures: Failures,
         metrics: Metrics,
+        suspension: Suspension,
         *,
         equivalence: Equivalence | None = None,
         tie_break_seed: int = 0,
@@ -64,6 +68,8 @@ class SchedulingLoop:
         self._bindings = bindings
         self._failures = failures
         self._metrics = metrics
+        self._suspension = suspension
+        suspension.run_slice = self.run_slice
         self._classes = ByClass(equivalence, tie_break_seed) if equivalence else None
         self._seed = tie_break_seed
         self._clock = clock
@@ -71,6 +77,8 @@ class SchedulingLoop:
 
     async def run(self) -> None:
         """Schedule until stopped or cancelled."""
+        for framework in self._frameworks.values():
+            framework.begin()
         while not self._stopped:
             await self._queue.wait()
             await self._bindings.room()
@@ -80,6 +88,7 @@ class SchedulingLoop:
     def stop(self) -> None:
         """Attempt no further pods; what is being bound goes on."""
         self._stopped = True
+        self._suspension.cancel()
 
     def run_slice(self) -> None:
         """Attempt pods until none is left, the slice is over, or too many bindings are open."""
@@ -93,25 +102,38 @@ class SchedulingLoop:
 
     def schedule_next(self) -> QueuedPod | None:
         """Attempt the next pod, and return it; None if nobody waits."""
-        queued = self._queue.pop()
-        if queued is None:
+        attempt = self._suspension.next_ready() or self._popped()
+        if attempt is None:
             return None
+        queued = attempt.queued
         if self._obsolete(queued):
+            self._suspension.settled(queued.info.uid)
             self._queue.done(queued.info.uid)
             return queued
-        framework = self._frameworks[queued.profile]
         if self._state.statuses.overfull:
             self._give_codes_anew()
-        cycle = Cycle(queued.info, self._state)
-        attempt = Attempt(queued, framework, cycle, self._clock())
+        attempt.cycle = Cycle(queued.info, self._state)
+        if attempt.framework.asks_outside:
+            attempt.cycle.put(TOLD, attempt.told)
         try:
             self._schedule(attempt)
+        except AnswerNeeded as needed:
+            self._suspension.suspend(attempt, needed.question)
+            return queued
         except (PluginFault, CycleError) as fault:
             self._abort(attempt, str(fault))
         except Exception as fault:
             log.error("Scheduling failed unexpectedly", exc=fault, pod=queued.key)
             self._abort(attempt, f"{type(fault).__name__}: {fault}")
+        self._suspension.settled(queued.info.uid)
         return queued
+
+    def _popped(self) -> Attempt | None:
+        queued = self._queue.pop()
+        if queued is None:
+            return None
+        cycle = Cycle(queued.info, self._state)
+        return Attempt(queued, self._frameworks[queued.profile], cycle, self._clock())
 
     def _schedule(self, attempt: Attempt) -> None:
         chosen = self._place(attempt)
@@ -130,7 +152,9 @@ class SchedulingLoop:
     def _place(self, attempt: Attempt) -> Placement | Diagnosis:
         """A node for the pod; or why there is none, after plugins have tried to make room."""
         framework, cycle = attempt.framework, attempt.cycle
-        pod_class = attempt.pod_class = self._classes.class_of(cycle) if self._classes else None
+        # What comes of old answers, or of none, is for this pod alone.
+        classes = None if attempt.told.weary else self._classes
+        pod_class = attempt.pod_class = classes.class_of(cycle) if classes else None
         if self._classes is None or pod_class is None:
             chosen = place(framework, cycle, self._seed)
             if isinstance(chosen, Diagnosis):
@@ -173,6 +197,7 @@ class SchedulingLoop:
     def _give_codes_anew(self) -> None:
         if self._classes is not None:
             self._classes.clear()
+        self._suspension.forget_codes()
         self._state.statuses.restart()
 
     def _obsolete(self, queued: QueuedPod) -> bool:

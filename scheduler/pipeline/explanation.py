@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from scheduler.framework.answers import TOLD, Told
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
@@ -24,16 +25,24 @@ from scheduler.state.columns import Rows
 
 
 def explain(
-    framework: Framework, state: ClusterState, pod: PodInfo, seed: int = 0
+    framework: Framework,
+    state: ClusterState,
+    pod: PodInfo,
+    seed: int = 0,
+    told: Told | None = None,
 ) -> dict[str, Any]:
     """What the cycle would find for the pod now; changes nothing.
 
     Scores are given even for a single feasible node. ``node`` is the one that would be chosen; a
     node that was vetoed before it counts as one that does not fit. A fault that would end the
-    attempt is what is said of every node.
+    attempt is what is said of every node. With ``told`` plugins outside have their say, and
+    AnswerNeeded is raised for what they have not been asked yet; without, they have no objections.
     """
+    cycle = Cycle(pod, state)
+    if told is not None:
+        cycle.put(TOLD, told)
     try:
-        return _explain(framework, state, pod, seed)
+        return _explain(framework, cycle, seed)
     except (PluginFault, CycleError) as fault:
         status = error(str(fault)).by(fault.plugin)
         return {
@@ -46,17 +55,16 @@ def explain(
         }
 
 
-def _explain(framework: Framework, state: ClusterState, pod: PodInfo, seed: int) -> dict[str, Any]:
-    cycle = Cycle(pod, state)
+def _explain(framework: Framework, cycle: Cycle, seed: int) -> dict[str, Any]:
     diagnosis = judge(framework, cycle)
     feasible = diagnosis.rows[diagnosis.codes == 0]
     ended = None if diagnosis.pre_filter else after_filters(framework, cycle, feasible)
     if ended is not None:
         diagnosis, feasible = ended, ended.rows
     node, scores = _choice(framework, cycle, diagnosis, feasible, seed)
-    verdicts = _verdicts(state, diagnosis)
+    verdicts = _verdicts(cycle.state, diagnosis)
     return {
-        "pod": pod.key,
+        "pod": cycle.pod.key,
         "node": node,
         "fit": sorted(name for name, status in verdicts.items() if status.ok),
         "nodes": {name: _verdict(status) for name, status in sorted(verdicts.items())},

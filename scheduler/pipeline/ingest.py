@@ -26,6 +26,7 @@ from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.pipeline.nomination import follow, withdraw
+from scheduler.pipeline.suspension import Suspension
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
 
@@ -46,10 +47,12 @@ class Ingest:
         queue: SchedulingQueue,
         frameworks: Mapping[str, Framework],
         metrics: Metrics,
+        suspension: Suspension,
     ) -> None:
         self._state = state
         self._queue = queue
         self._frameworks = frameworks
+        self._suspension = suspension
         self._durations = Children(metrics.event_handling_duration)
         self._sizes = Children(metrics.cache_size)
 
@@ -139,6 +142,7 @@ class Ingest:
     def _gone(self, was: PodInfo) -> Event:
         """A pod of ours was deleted before it got a node."""
         self._queue.delete(was)
+        self._suspension.drop(was.uid)
         withdraw(self._state, self._queue, was)
         framework = self._frameworks[was.pod.spec.scheduler_name]
         if waiting := framework.waiting.get(was.uid):

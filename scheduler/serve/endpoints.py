@@ -6,7 +6,7 @@ here can be tested, and replaced, without one. Reading is all that is possible: 
 
 import asyncio
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,8 +52,8 @@ class Sources:
     """/api/v1/nodes?limit=: at most so many nodes."""
     decisions: Callable[[int], Any] | None = None
     """/api/v1/decisions?limit=: at most so many decisions, newest first."""
-    explain: Callable[[str], Any] | None = None
-    """/api/v1/explain?pod=namespace/name: the verdict of every node."""
+    explain: Callable[[str], Awaitable[Any]] | None = None
+    """/api/v1/explain?pod=namespace/name: the verdict of every node; may wait for webhooks."""
     equivalence: Callable[[int | None, str | None, int], Any] | None = None
     """/debug/equivalence?class=&node=&limit=: what is kept for classes of equal pods."""
 
@@ -168,12 +168,12 @@ async def _equivalence(
     return _json(source(name, node, _limit(request)))
 
 
-async def _explain(source: Callable[[str], Any], request: web.Request) -> web.Response:
+async def _explain(source: Callable[[str], Awaitable[Any]], request: web.Request) -> web.Response:
     pod = request.query.get("pod", "")
     namespace, _, name = pod.partition("/")
     if not namespace or not name or "/" in name:
         raise BadRequest(f"pod must be given as namespace/name, not {pod!r}")
-    return _json(source(pod))
+    return _json(await source(pod))
 
 
 def _json(value: Any) -> web.Response:

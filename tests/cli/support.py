@@ -77,9 +77,9 @@ class ServedScheduler:
         while self.core.loop.schedule_next() is not None:
             await self.core.bindings.idle()
 
-        def explain(key: str) -> Any:
+        async def explain(key: str) -> Any:
             try:
-                return inspection.explain(self.core, by_key, key)
+                return await inspection.explain(self.core, by_key, key)
             except inspection.UnknownPod as unknown:
                 raise NotFound(f"unknown pod: {unknown}") from unknown
 

@@ -107,10 +107,6 @@ CASES = {
         kube(clientConnection={"burst": -1}),
         "clientConnection.burst: must not be negative, not -1",
     ),
-    "an extender": (
-        kube(extenders=[{"urlPrefix": "http://here"}]),
-        'extenders[0]: not supported yet (urlPrefix "http://here")',
-    ),
     "two profiles of one name": (
         kube(profiles=[{"schedulerName": "a"}, {"schedulerName": "a"}]),
         'profiles[1].schedulerName: "a" is taken by profiles[0]',

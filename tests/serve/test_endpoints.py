@@ -50,7 +50,7 @@ class Scheduler:
             raise Unavailable("not synced yet")
         return ["ns/a", "ns/b"][:limit]
 
-    def explain(self, pod: str) -> dict[str, Any]:
+    async def explain(self, pod: str) -> dict[str, Any]:
         if pod != "ns/a":
             raise NotFound(f"pod {pod} is not known")
         return {"fit": ["n1"]}

@@ -14,13 +14,14 @@ import numpy as np
 from scheduler.config.plugin_args import DefaultPreemptionArgs
 from scheduler.equivalence.notes import Notes
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.interface import Handle, PostFilterResult
+from scheduler.framework.handle import Handle, Victims
+from scheduler.framework.interface import PostFilterResult
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from scheduler.plugins.names import DEFAULT_PREEMPTION
 from scheduler.plugins.preemption.budgets import Budgets
-from scheduler.plugins.preemption.candidates import Candidate, choose
+from scheduler.plugins.preemption.candidates import Candidate, choose, importance
 from scheduler.plugins.preemption.dry_run import Outcome, lower_pods, outcomes
 from scheduler.plugins.preemption.evictions import Evictions
 from scheduler.queueing.hints import HintRegistration
@@ -28,6 +29,7 @@ from scheduler.state.columns import Rows
 
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_LEAVING = "not eligible due to a terminating pod on the nominated node."
+NO_CANDIDATE = "no candidate node for preemption"
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 MAX_EFFORT = 2000
 """In pods tried out: who has taken this much of the loop's time makes do with what was found."""
@@ -66,6 +68,9 @@ class DefaultPreemption:
         if not candidates:
             message = _message(rejections, cycle.state.node_count)
             return PostFilterResult(unschedulable(f"preemption: {message}"), nominated_node="")
+        candidates = self._trimmed(cycle, candidates)
+        if not candidates:
+            return PostFilterResult(unschedulable(f"preemption: {NO_CANDIDATE}"))
         chosen = choose(candidates)
         self._evictions.start(cycle.pod, chosen)
         return PostFilterResult(SUCCESS, chosen.node)
@@ -98,6 +103,17 @@ class DefaultPreemption:
             if enough and any(not candidate.violations for candidate in candidates):
                 break
         return candidates, rejections
+
+    def _trimmed(self, cycle: Cycle, candidates: Sequence[Candidate]) -> list[Candidate]:
+        """What extenders leave of the candidates, who may also name other victims."""
+        victims = {each.node: Victims(each.victims, each.violations) for each in candidates}
+        left = self._handle.trim_victims(cycle, victims)
+        if left is victims:
+            return list(candidates)
+        return [
+            Candidate(node, sorted(pods, key=importance), violations)
+            for node, (pods, violations) in left.items()
+        ]
 
     def _wanted(self, nodes: int) -> int:
         share = nodes * self._args.min_candidate_nodes_percentage // 100

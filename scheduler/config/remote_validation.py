@@ -1,0 +1,171 @@
+"""What may be wrong with webhooks and extenders. Pure: every problem comes back as a value."""
+
+import re
+from collections.abc import Iterator, Sequence
+from urllib.parse import urlsplit
+
+from scheduler.config.extenders import pem
+from scheduler.config.plugins import KNOWN_PLUGINS, Available
+from scheduler.config.problems import Problem, show, suggest
+from scheduler.config.schema import Extender, ExtenderTLSConfig, Webhook
+from scheduler.config.webhooks import (
+    LABEL_PREFIX,
+    NODE_FIELDS,
+    POD_FIELDS,
+    WEBHOOK_POINTS,
+    limits,
+)
+
+_MAX_WEIGHT = 2**31 - 1
+_EVENTS = (
+    "Node/Add",
+    "Node/Delete",
+    "Node/Update",
+    "Pod/Add",
+    "Pod/Delete",
+    "Pod/Update",
+)
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+_RESOURCE = re.compile(r"[a-z0-9][-a-z0-9.]*/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+
+def validate_webhooks(
+    webhooks: Sequence[Webhook], available: Available | None
+) -> Iterator[Problem]:
+    """Every problem of our own webhooks."""
+    seen: set[str] = set()
+    for i, webhook in enumerate(webhooks):
+        path = f"webhooks[{i}]"
+        yield from _name(path, webhook.name, seen, available)
+        yield from _url(f"{path}.url", webhook.url)
+        yield from _points(f"{path}.points", webhook.points)
+        yield from _tls(f"{path}.tls", webhook)
+        yield from _reads(f"{path}.reads", webhook)
+        for field, value in limits(webhook).items():
+            if not value > 0:
+                yield Problem(f"{path}.{field}", f"must be greater than 0, not {value:g}")
+        if not 0 <= webhook.retries <= 10:
+            yield Problem(f"{path}.retries", f"must be between 0 and 10, not {webhook.retries}")
+        for j, event in enumerate(webhook.retry_on):
+            if event not in _EVENTS:
+                message = f'unknown event "{event}"{suggest(event, _EVENTS)}'
+                yield Problem(f"{path}.retryOn[{j}]", message)
+        for key, label in webhook.pods.match_labels.items():
+            if not isinstance(label, str):
+                message = f"expected a string, got {show(label)}"
+                yield Problem(f"{path}.pods.matchLabels.{key}", message)
+
+
+def _name(path: str, name: str, seen: set[str], available: Available | None) -> Iterator[Problem]:
+    if not name:
+        yield Problem(f"{path}.name", "is required")
+    elif not _NAME.fullmatch(name):
+        message = f'must be made of letters, digits, "-", "_" and ".", not "{name}"'
+        yield Problem(f"{path}.name", message)
+    elif name in KNOWN_PLUGINS or name in (available or {}):
+        yield Problem(f"{path}.name", f'"{name}" is the name of another plugin')
+    elif name in seen:
+        yield Problem(f"{path}.name", f'a second webhook "{name}"')
+    seen.add(name)
+
+
+def _url(path: str, url: str) -> Iterator[Problem]:
+    if not url:
+        yield Problem(path, "is required")
+        return
+    try:
+        parts = urlsplit(url)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        yield Problem(path, f'expected a URL such as "https://host:8443/path", not "{url}"')
+    elif parts.query or parts.fragment or parts.username is not None:
+        yield Problem(path, f'must have neither user, query nor fragment, not "{url}"')
+
+
+def _points(path: str, points: Sequence[str]) -> Iterator[Problem]:
+    if not points:
+        yield Problem(path, f"at least one is required of {', '.join(WEBHOOK_POINTS)}")
+    for i, point in enumerate(points):
+        if point not in WEBHOOK_POINTS:
+            message = f'unknown extension point "{point}"{suggest(point, WEBHOOK_POINTS)}'
+            yield Problem(f"{path}[{i}]", message)
+        elif point in points[:i]:
+            yield Problem(f"{path}[{i}]", f'"{point}" is there twice')
+
+
+def _tls(path: str, webhook: Webhook) -> Iterator[Problem]:
+    tls = webhook.tls
+    if bool(tls.cert_file) != bool(tls.key_file):
+        missing = "keyFile" if tls.cert_file else "certFile"
+        yield Problem(f"{path}.{missing}", "certificate and private key go together")
+    if tls.ca_file and tls.ca_bundle:
+        yield Problem(f"{path}.caBundle", "either caFile or caBundle, not both")
+    if webhook.url.startswith("http://") and tls != type(tls)():
+        yield Problem(path, "has no meaning for a URL that begins with http://")
+
+
+def _reads(path: str, webhook: Webhook) -> Iterator[Problem]:
+    if webhook.reads is None:
+        return
+    for i, field in enumerate(webhook.reads.pod):
+        label = field.startswith(LABEL_PREFIX) and len(field) > len(LABEL_PREFIX)
+        if field not in POD_FIELDS and not label:
+            message = f'unknown field "{field}"{suggest(field, POD_FIELDS)}'
+            yield Problem(f"{path}.pod[{i}]", message)
+    for i, field in enumerate(webhook.reads.node):
+        if field not in NODE_FIELDS:
+            message = f'unknown field "{field}"{suggest(field, NODE_FIELDS)}'
+            yield Problem(f"{path}.node[{i}]", message)
+    if not {"filter", "score"} & set(webhook.points):
+        yield Problem(path, "has a meaning for filter and score only")
+
+
+def validate_extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
+    """Every problem that kube-scheduler would find too, and URLs and certificates besides."""
+    managed: set[str] = set()
+    binders = [i for i, extender in enumerate(extenders) if extender.bind_verb]
+    for i, extender in enumerate(extenders):
+        path = f"extenders[{i}]"
+        yield from _url(f"{path}.urlPrefix", extender.url_prefix)
+        if extender.prioritize_verb and not 0 < extender.weight <= _MAX_WEIGHT:
+            message = f"must be between 1 and {_MAX_WEIGHT}, not {extender.weight}"
+            yield Problem(f"{path}.weight", message)
+        if extender.http_timeout < 0:
+            message = f"must not be negative, not {extender.http_timeout:g}s"
+            yield Problem(f"{path}.httpTimeout", message)
+        for j, resource in enumerate(extender.managed_resources):
+            where = f"{path}.managedResources[{j}].name"
+            yield from _extended(where, resource.name)
+            if resource.name in managed:
+                yield Problem(where, f'"{resource.name}" is managed by another extender already')
+            managed.add(resource.name)
+        if extender.tls_config is not None:
+            yield from _extender_tls(f"{path}.tlsConfig", extender.tls_config)
+    for i in binders[1:]:
+        message = f"only one extender can bind, and extenders[{binders[0]}] does"
+        yield Problem(f"extenders[{i}].bindVerb", message)
+
+
+def _extended(path: str, name: str) -> Iterator[Problem]:
+    native = "kubernetes.io/" in name or name.startswith("requests.")
+    if native or not _RESOURCE.fullmatch(name):
+        yield Problem(path, f'must be an extended resource such as "example.com/gpu", not "{name}"')
+
+
+def _extender_tls(path: str, tls: ExtenderTLSConfig) -> Iterator[Problem]:
+    if bool(tls.cert_file or tls.cert_data) != bool(tls.key_file or tls.key_data):
+        missing = "keyFile" if tls.cert_file or tls.cert_data else "certFile"
+        yield Problem(f"{path}.{missing}", "certificate and private key go together")
+    if tls.insecure and (tls.ca_file or tls.ca_data):
+        yield Problem(f"{path}.insecure", "a CA has no meaning if certificates are not looked at")
+    for name, data in (
+        ("caData", tls.ca_data),
+        ("certData", tls.cert_data),
+        ("keyData", tls.key_data),
+    ):
+        try:
+            pem(data)
+        except ValueError as fault:
+            yield Problem(f"{path}.{name}", f"expected PEM text in base64: {fault}")

@@ -1,0 +1,141 @@
+"""Answers that somebody outside has to give, asked for in the middle of an attempt.
+
+A cycle never awaits. A plugin that lacks an answer raises `AnswerNeeded`; the attempt is given up,
+the question is asked in a task of its own, and when the answer is there the attempt is made again
+from the start. What the pod was told so far is in its `Told`, in a slot of each new cycle::
+
+    attempt ─► filter: not told ─► AnswerNeeded ─► (others are scheduled) ─► told ─► attempt again
+
+An answer about rows holds as of the moment of the question. Rows of which something has changed
+since that the answer depends on are asked about again, a few times; then the old answer will do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler.equivalence.reads import Reads
+from scheduler.equivalence.verdicts import Answers, Column, Tallies
+from scheduler.framework.cycle import Slot
+from scheduler.state.aspects import ChangeLog
+from scheduler.state.columns import Mask, Rows
+
+MAX_ROUNDS = 4
+"""So often an attempt asks one plugin at one point; what is new since then is left out."""
+
+_UNCOUNTED = Tallies()
+_NOTHING = Reads()
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """No answer came; the text says why."""
+
+    message: str
+
+
+class RowAnswers:
+    """What somebody says about rows, as of now: made with the question, filled by the answer."""
+
+    def __init__(
+        self, changes: ChangeLog, capacity: int, rows: Rows, reads: Reads, dtype: Any
+    ) -> None:
+        self.rows = rows
+        self._fresh = Column("", None, reads, changes, capacity, dtype, _UNCOUNTED)
+        self._heard = Column("", None, _NOTHING, changes, capacity, dtype, _UNCOUNTED)
+        """The same, but only a row that holds another node now is forgotten."""
+        for column in (self._fresh, self._heard):
+            column.sync(int(rows.max(initial=0)))
+            column.known[rows] = True
+
+    def fill(self, values: Answers) -> None:
+        """The answer is here, one value per row."""
+        self._fresh.values[self.rows] = values
+        self._heard.values[self.rows] = values
+
+    def take(self, rows: Rows, into: Answers, *, old: bool) -> Mask:
+        """Put what holds for rows into an array; returns which of them that are."""
+        column = self._heard if old else self._fresh
+        column.sync(int(rows.max(initial=0)))
+        known: Mask = column.known[rows]
+        into[known] = column.values[rows[known]]
+        return known
+
+
+class Told:
+    """What one pod was told in one attempt."""
+
+    def __init__(self, *, insists: bool = False) -> None:
+        self.insists = insists
+        """Ask even while the state is being changed on trial, as for an explanation."""
+        self._failed = False
+        self._whole: dict[Hashable, Any] = {}
+        self._rows: dict[Hashable, list[RowAnswers]] = {}
+        self._rounds: dict[Hashable, int] = {}
+
+    @property
+    def weary(self) -> bool:
+        """Whether old answers, or none, have to do; what comes of that must not be kept."""
+        return self._failed or any(rounds >= MAX_ROUNDS for rounds in self._rounds.values())
+
+    def may_ask(self, subject: Hashable) -> bool:
+        """Whether another question on a subject is worth it."""
+        return self._rounds.get(subject, 0) < MAX_ROUNDS
+
+    def find(self, subject: Hashable) -> Any:
+        """What was said on a subject; None if nothing was."""
+        return self._whole.get(subject)
+
+    def hear(self, subject: Hashable, answer: Any) -> None:
+        """Remember an answer that is not about rows, or that there is none (`Failed`)."""
+        self._whole[subject] = answer
+        self._failed |= isinstance(answer, Failed)
+
+    def hear_rows(self, subject: Hashable, answers: RowAnswers) -> None:
+        """Remember an answer about rows."""
+        self._rounds[subject] = self._rounds.get(subject, 0) + 1
+        self._rows.setdefault(subject, []).append(answers)
+
+    def about(self, subject: Hashable, rows: Rows, values: Answers) -> Mask:
+        """Put what was said about rows into an array; returns of which of them nothing was."""
+        missing = np.ones(len(rows), np.bool_)
+        old = not self.may_ask(subject)
+        for answers in self._rows.get(subject, ()):
+            missing &= ~answers.take(rows, values, old=old)
+        return missing
+
+    def forget(self) -> None:
+        """Forget all that holds codes of verdicts, as when they are given out anew."""
+        self._rows.clear()
+        self._rounds.clear()
+
+
+TOLD: Slot[Told] = Slot("told")
+
+
+class Question(msgspec.Struct, frozen=True):
+    """Something to be asked outside, and what to do with the answer."""
+
+    plugin: str
+    key: Hashable
+    """Equal for questions that have the same answer, which are then asked once."""
+    ask: Callable[[], Coroutine[Any, Any, Any]]
+    """Never raises: without an answer it returns `Failed`."""
+    hear: Callable[[Told, Any], None]
+    """Put the answer into what a pod was told."""
+
+
+class AnswerNeeded(BaseException):
+    """The attempt cannot go on without an answer. Not a fault, so nobody may contain it."""
+
+    def __init__(self, question: Question) -> None:
+        super().__init__(f"{question.plugin} has to be asked")
+        self.question = question
+
+
+def names_of(rows: Rows, name: Callable[[int], str]) -> Sequence[str]:
+    """The names of rows, in their order."""
+    return [name(row) for row in rows.tolist()]

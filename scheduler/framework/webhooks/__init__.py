@@ -1,0 +1,1 @@
+"""Plugins in other processes: webhooks of our own protocol, and kube-scheduler's extenders."""

@@ -1,0 +1,87 @@
+"""One webhook of our own protocol: its calls, as coroutines that never raise."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from scheduler.config.schema import Webhook
+from scheduler.framework.answers import Failed
+from scheduler.framework.webhooks.caller import Caller
+from scheduler.framework.webhooks.protocol import API_VERSION, PATHS, Request, read_answer
+from scheduler.framework.webhooks.transport import CallFailed
+from scheduler.framework.webhooks.views import Views
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import Code
+from scheduler.observe.logs import get_logger
+
+log = get_logger(__name__)
+
+_ONCE = frozenset(("reserve", "permit", "preBind", "bind"))
+"""Points that may change something, and are asked again only if nothing was sent."""
+
+
+class Asking:
+    """Asks a webhook about pods of one profile."""
+
+    def __init__(self, webhook: Webhook, profile: str, caller: Caller, views: Views) -> None:
+        self.name = webhook.name
+        self._profile = profile
+        self._caller = caller
+        self._views = views
+
+    async def ask(
+        self,
+        point: str,
+        pod: PodInfo,
+        *,
+        names: Sequence[str] | None = None,
+        node: str | None = None,
+        attempts: int | None = None,
+    ) -> Any:
+        """The webhook's answer, checked; `Failed` if there is none, or if it reports an error."""
+        uid = str(uuid.uuid4())
+        body = partial(self._body, point, uid, pod, names, node, attempts)
+        read: Callable[[bytes], Any] = partial(
+            read_answer, point, asked=frozenset(names) if names is not None else ()
+        )
+        try:
+            answer = await self._caller.call(
+                point, PATHS[point], body, read, repeatable=point not in _ONCE
+            )
+        except CallFailed as failure:
+            log.debug("Webhook failed", webhook=self.name, point=point, pod=pod.key, exc=failure)
+            return Failed(f"webhook {self.name}: {failure}")
+        if answer.code == Code.ERROR.value:
+            return Failed(f"webhook {self.name}: {', '.join(answer.reasons) or 'it failed'}")
+        return answer
+
+    def _body(
+        self,
+        point: str,
+        uid: str,
+        pod: PodInfo,
+        names: Sequence[str] | None,
+        node: str | None,
+        attempts: int | None,
+    ) -> bytes:
+        nodes: list[msgspec.Raw] | None = None
+        if names is not None and self._views.shows_nodes(point):
+            shown = (self._views.node(point, name) for name in names)
+            nodes = [node for node in shown if node is not None]
+        request = Request(
+            api_version=API_VERSION,
+            point=point,
+            uid=uid,
+            profile=self._profile,
+            pod=self._views.pod(point, pod),
+            node_names=list(names) if names is not None else None,
+            nodes=nodes,
+            node=node,
+            attempts=attempts,
+        )
+        return msgspec.json.encode(request)

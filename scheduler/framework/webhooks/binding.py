@@ -1,0 +1,121 @@
+"""A webhook from the choice of a node to the end of binding: in the pod's binding task."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from scheduler.config.schema import Webhook
+from scheduler.framework.answers import Failed
+from scheduler.framework.cycle import Cycle, Slot
+from scheduler.framework.handle import Handle
+from scheduler.framework.waiting import MAX_WAIT
+from scheduler.framework.webhooks.asking import Asking
+from scheduler.framework.webhooks.protocol import UNRESERVE, StatusAnswer, status_of
+from scheduler.framework.webhooks.rows import WebhookError
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import SKIP, SUCCESS, Code, Status, unschedulable
+
+AGAIN_SECONDS = 1.0
+"""After Wait, if the answer does not say when to ask again."""
+
+_ASKED: Slot[set[str]] = Slot("webhooks that may have booked something", lasting=True)
+
+
+class BindingPoints:
+    """Reserve, permit, pre-bind, bind, post-bind and unreserve of one webhook."""
+
+    def __init__(self, webhook: Webhook, asking: Asking, handle: Handle) -> None:
+        self.name = webhook.name
+        self.webhook = webhook
+        self.asking = asking
+        self._handle = handle
+        self._fails = webhook.failure_policy == "Fail"
+
+    def concerns(self, pod: PodInfo) -> bool:
+        """Whether the webhook is asked about such pods: by namespace and labels."""
+        pods, metadata = self.webhook.pods, pod.pod.metadata
+        if pods.namespaces and metadata.namespace not in pods.namespaces:
+            return False
+        return pods.match_labels.items() <= metadata.labels.items()
+
+    def reserve(self, cycle: Cycle, node: str) -> Status:
+        """Nothing yet: the webhook is asked when the binding task starts."""
+        return SUCCESS
+
+    def permit(self, cycle: Cycle, node: str) -> tuple[Status, float]:
+        """Nothing yet, as for ``reserve``."""
+        return SUCCESS, 0.0
+
+    async def reserve_remotely(self, cycle: Cycle, node: str) -> Status:
+        """Have the webhook book the pod."""
+        return await self._status("reserve", cycle, node)
+
+    async def permit_remotely(self, cycle: Cycle, node: str) -> Status:
+        """Ask the webhook until it says yes or no, or until the time is up that it named."""
+        if not self.concerns(cycle.pod):
+            return SUCCESS
+        self._note(cycle)
+        deadline: float | None = None
+        while True:
+            answer = await self.asking.ask("permit", cycle.pod, node=node)
+            if isinstance(answer, Failed):
+                self._fail(answer)
+                return SUCCESS
+            if answer.code != Code.WAIT.value:
+                return status_of(answer, self.name)
+            now = time.monotonic()
+            if deadline is None:
+                deadline = now + min(answer.timeout_seconds, MAX_WAIT)
+            if now >= deadline:
+                words = f"pod {cycle.pod.key} timed out waiting on permit"
+                return unschedulable(words).by(self.name)
+            pause = answer.retry_after_seconds or AGAIN_SECONDS
+            await asyncio.sleep(min(pause, max(deadline - now, 0.0)))
+
+    async def pre_bind(self, cycle: Cycle, node: str) -> Status:
+        """The webhook prepares the node, or objects."""
+        return await self._status("preBind", cycle, node)
+
+    async def bind(self, cycle: Cycle, node: str) -> Status:
+        """The webhook binds the pod itself, or leaves that to the next plugin."""
+        if not self.concerns(cycle.pod):
+            return SKIP
+        answer = await self.asking.ask("bind", cycle.pod, node=node)
+        if isinstance(answer, Failed):
+            self._fail(answer)
+            return SKIP
+        return status_of(answer, self.name)
+
+    def post_bind(self, cycle: Cycle, node: str) -> None:
+        """Tell the webhook, in the background."""
+        if self.concerns(cycle.pod):
+            self._handle.spawn(self._tell("postBind", cycle.pod, node))
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        """Have the webhook undo what it did, in the background, if it was asked for anything."""
+        if self.name in (cycle.find(_ASKED) or ()):
+            self._handle.spawn(self._tell(UNRESERVE, cycle.pod, node))
+
+    def _note(self, cycle: Cycle) -> None:
+        """Remember to undo; before the call, since an answer that is lost may have been a yes."""
+        cycle.put(_ASKED, (cycle.find(_ASKED) or set()) | {self.name})
+
+    async def _tell(self, point: str, pod: PodInfo, node: str) -> None:
+        await self.asking.ask(point, pod, node=node)
+
+    async def _status(self, point: str, cycle: Cycle, node: str) -> Status:
+        if not self.concerns(cycle.pod):
+            return SUCCESS
+        self._note(cycle)
+        answer: StatusAnswer | Failed = await self.asking.ask(point, cycle.pod, node=node)
+        if isinstance(answer, Failed):
+            self._fail(answer)
+            return SUCCESS
+        return status_of(answer, self.name)
+
+    def _fail(self, failed: Failed) -> Any:
+        """Go on without an answer, or raise, as the policy says."""
+        if self._fails:
+            raise WebhookError(failed.message)

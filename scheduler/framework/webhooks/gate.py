@@ -1,0 +1,128 @@
+"""A webhook before the queue: whether a pod may be tried, and its place in the queue.
+
+The queue cannot wait, so a pod is held at the gate until the webhook has answered, and then let in.
+It is asked once for each version of a pod that differs in more than its status.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Hashable
+from typing import Any
+
+import msgspec
+
+from scheduler.config.schema import Webhook
+from scheduler.config.webhooks import PRE_ENQUEUE, QUEUE_SORT
+from scheduler.framework.answers import Failed
+from scheduler.framework.handle import Handle
+from scheduler.framework.webhooks.asking import Asking
+from scheduler.framework.webhooks.protocol import status_of
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import SUCCESS, Code, Status
+
+MAX_KNOWN = 65_536
+AGAIN_SECONDS = 60.0
+"""After a no that does not say when to ask again."""
+AFTER_FAILURE_SECONDS = 5.0
+
+
+class _Known(msgspec.Struct, frozen=True):
+    status: Status
+    key: float = 0.0
+
+
+class Gate:
+    """What a webhook says of pods before they are queued, for the newest that it was asked about.
+
+    ``verdict`` and ``key`` are dictionary lookups.
+    """
+
+    def __init__(self, webhook: Webhook, asking: Asking, handle: Handle) -> None:
+        self._webhook = webhook
+        self._points = frozenset(webhook.points)
+        self._asking = asking
+        self._handle = handle
+        self._known: OrderedDict[Hashable, _Known] = OrderedDict()
+        self._under_way: set[Hashable] = set()
+        self._held: dict[str, None] | None = {}
+        """Pods that wait to be asked about, as long as this replica does not schedule."""
+        self._pending = Status(
+            Code.PENDING, (f"waiting for the answer of webhook {webhook.name}",), webhook.name
+        )
+
+    def begin(self) -> None:
+        """Ask from now on: this replica schedules."""
+        held, self._held = self._held, None
+        if held:
+            self._handle.activate(list(held))
+
+    def verdict(self, pod: PodInfo) -> Status:
+        """Whether a pod may be queued; starts asking if that is not known."""
+        subject = _subject(pod)
+        known = self._known.get(subject)
+        if known is not None:
+            return known.status
+        if self._held is not None:
+            if len(self._held) < MAX_KNOWN:
+                self._held[pod.key] = None
+        elif subject not in self._under_way:
+            self._under_way.add(subject)
+            self._handle.spawn(self._ask(subject, pod))
+        return self._pending
+
+    def key(self, pod: PodInfo) -> float:
+        """The pod's place; 0 if there is none."""
+        known = self._known.get(_subject(pod))
+        return known.key if known is not None else 0.0
+
+    async def _ask(self, subject: Hashable, pod: PodInfo) -> None:
+        try:
+            known, again = await self._answer(pod)
+        finally:
+            self._under_way.discard(subject)
+        self._known[subject] = known
+        if len(self._known) > MAX_KNOWN:
+            self._known.popitem(last=False)
+        self._handle.activate([pod.key])
+        if again:
+            asyncio.get_running_loop().call_later(again, self._forget, subject, known, pod.key)
+
+    def _forget(self, subject: Hashable, known: _Known, key: str) -> None:
+        """It is time to ask again; a pod that is gone since is not missed."""
+        if self._known.get(subject) is known:
+            del self._known[subject]
+            self._handle.activate([key])
+
+    async def _answer(self, pod: PodInfo) -> tuple[_Known, float]:
+        """What is known now, and after how many seconds to ask again, if at all."""
+        key = 0.0
+        if PRE_ENQUEUE in self._points:
+            answer: Any = await self._asking.ask(PRE_ENQUEUE, pod)
+            if isinstance(answer, Failed):
+                if (held := self._held_by(answer)) is not None:
+                    return held
+            elif answer.code != Code.SUCCESS.value:
+                again = answer.retry_after_seconds or AGAIN_SECONDS
+                return _Known(status_of(answer, self._webhook.name)), again
+        if QUEUE_SORT in self._points:
+            answer = await self._asking.ask(QUEUE_SORT, pod)
+            if isinstance(answer, Failed):
+                if (held := self._held_by(answer)) is not None:
+                    return held
+            else:
+                key = answer.key
+        return _Known(SUCCESS, key), 0.0
+
+    def _held_by(self, failed: Failed) -> tuple[_Known, float] | None:
+        """Without an answer a pod is held, and asked about again; or let in."""
+        if self._webhook.failure_policy == "Ignore":
+            return None
+        status = Status(Code.PENDING, (failed.message,), self._webhook.name)
+        return _Known(status), AFTER_FAILURE_SECONDS
+
+
+def _subject(pod: PodInfo) -> Hashable:
+    metadata = pod.pod.metadata
+    return pod.uid, metadata.generation, tuple(sorted(metadata.labels.items()))

@@ -1,0 +1,75 @@
+"""Objects as the API server sent them, for those outside who read more of them than we do.
+
+A scheduler keeps only the fields that it reads; an extender may want annotations. So the bytes of
+pods that wait for us are kept, and those of nodes if somebody is sent whole nodes: that costs as
+much memory as the objects have bytes, and nothing at all without webhooks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any
+
+import msgspec
+
+from scheduler.model.nodes import Node
+from scheduler.model.pods import Pod
+from scheduler.state.cache import ClusterState
+
+Keep = Callable[[str, Any, bytes | None], None]
+"""Takes an object's key, the object and its bytes; None for both when it is gone."""
+
+_BALLAST = ("managedFields",)
+
+
+class Originals:
+    """The bytes of pods that wait and, if wanted, of nodes, by key."""
+
+    def __init__(self, profiles: Collection[str], *, nodes: bool) -> None:
+        self._profiles = profiles
+        self._pods: dict[str, msgspec.Raw] = {}
+        self._nodes: dict[str, msgspec.Raw] = {}
+        self._keepers: dict[str, Keep] = {"Pod": self._keep_pod}
+        if nodes:
+            self._keepers["Node"] = self._keep_node
+
+    def keeper(self, kind: str) -> Keep | None:
+        """Who is to be told of the objects of a kind; None if nobody wants them."""
+        return self._keepers.get(kind)
+
+    def pod(self, pod: Pod) -> msgspec.Raw:
+        """A pod as it was sent, or what we know of it."""
+        return self._pods.get(pod.key) or encoded("Pod", pod)
+
+    def node(self, state: ClusterState, name: str) -> msgspec.Raw:
+        """A node as it was sent, or what we know of it."""
+        return self._nodes.get(name) or encoded("Node", state.node(name))
+
+    def _keep_pod(self, key: str, pod: Any, raw: bytes | None) -> None:
+        waits = (
+            isinstance(pod, Pod)
+            and not pod.spec.node_name
+            and not pod.finished
+            and pod.spec.scheduler_name in self._profiles
+        )
+        _put(self._pods, "Pod", key, raw if waits else None)
+
+    def _keep_node(self, key: str, node: Any, raw: bytes | None) -> None:
+        _put(self._nodes, "Node", key, raw if isinstance(node, Node) else None)
+
+
+def _put(kept: dict[str, msgspec.Raw], kind: str, key: str, raw: bytes | None) -> None:
+    if raw is None:
+        kept.pop(key, None)
+        return
+    body = msgspec.json.decode(raw)
+    for field in _BALLAST:
+        body.get("metadata", {}).pop(field, None)
+    # Items of a list do not say what they are.
+    kept[key] = msgspec.Raw(msgspec.json.encode({"apiVersion": "v1", "kind": kind, **body}))
+
+
+def encoded(kind: str, value: Any) -> msgspec.Raw:
+    """What we know of an object, as JSON of its kind."""
+    body = msgspec.to_builtins(value) if value is not None else {}
+    return msgspec.Raw(msgspec.json.encode({"apiVersion": "v1", "kind": kind, **body}))

@@ -1,0 +1,261 @@
+"""A webhook as a plugin: the points of the scheduling cycle.
+
+Its methods are those of any plugin. They answer from what the pod was told, or raise
+`AnswerNeeded`; the pod is then suspended, the loop is not.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from scheduler.config.schema import Webhook
+from scheduler.equivalence.reads import Key, Reads
+from scheduler.equivalence.verdicts import Answers
+from scheduler.framework.answers import TOLD, AnswerNeeded, Failed, Question, Told, names_of
+from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.handle import Handle
+from scheduler.framework.interface import PostFilterResult, PreFilterResult
+from scheduler.framework.webhooks.asking import Asking
+from scheduler.framework.webhooks.binding import BindingPoints
+from scheduler.framework.webhooks.gate import Gate
+from scheduler.framework.webhooks.hinting import hints_of
+from scheduler.framework.webhooks.protocol import (
+    FilterAnswer,
+    PreFilterAnswer,
+    ScoreAnswer,
+    status_of,
+)
+from scheduler.framework.webhooks.rows import (
+    FILTER,
+    SCORE,
+    RowQuestions,
+    WebhookError,
+    codes_or_pass,
+    no_scores,
+)
+from scheduler.framework.webhooks.views import Views, reads_of
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import SUCCESS, Status, unschedulable
+from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.tiers import QueuedPod
+from scheduler.state.columns import Codes, Rows, Scores
+
+NOT_ASKED = "node(s) changed faster than webhook {} answered"
+MAX_PRE_FILTERS = 4096
+
+
+class WebhookPlugin(BindingPoints):
+    """All points of a webhook; the configuration says which of them are in use."""
+
+    row_by_row = True
+    """On trial it says of a node what it said before, whatever pods are there."""
+    absolute = True
+
+    def __init__(self, webhook: Webhook, asking: Asking, views: Views, handle: Handle) -> None:
+        super().__init__(webhook, asking, handle)
+        self._views = views
+        reads = reads_of(webhook.reads) if webhook.reads is not None else Reads()
+        self._rows = RowQuestions(webhook.name, reads)
+        self._left_out = unschedulable(NOT_ASKED.format(webhook.name)).by(webhook.name)
+        self._gate = Gate(webhook, asking, handle)
+
+    def hints(self) -> Sequence[HintRegistration]:
+        """Any event, unless the configuration knows better."""
+        return hints_of(self.webhook)
+
+    # Before the queue
+
+    def begin(self) -> None:
+        """This replica schedules from now on: ask about the pods that wait at the gate."""
+        self._gate.begin()
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Hold the pod until the webhook has answered, and for as long as it says no."""
+        return self._gate.verdict(pod) if self.concerns(pod) else SUCCESS
+
+    def sort_key(self, queued: QueuedPod) -> float:
+        """The key that the webhook gave to the pod; 0 for pods that it is not asked about."""
+        return self._gate.key(queued.info)
+
+    # Scheduling cycle
+
+    def pre_filter(self, cycle: Cycle) -> PreFilterResult:
+        """The webhook's verdict on the pod as a whole."""
+        answer = self._asked(cycle, "preFilter")
+        if not isinstance(answer, PreFilterAnswer):
+            return PreFilterResult()
+        names = frozenset(answer.node_names) if answer.node_names is not None else None
+        return PreFilterResult(status_of(answer, self.name), names)
+
+    def filter(self, cycle: Cycle, rows: Rows) -> Codes:
+        """The webhook's verdict on each row; rows it could not be asked about in time are out."""
+        if not self.concerns(cycle.pod):
+            return np.zeros(len(rows), np.int32)
+        statuses = cycle.state.statuses
+
+        def read(answer: FilterAnswer, names: Sequence[str]) -> Answers:
+            codes = {
+                node: statuses.code(status_of(rejection, self.name))
+                for node, rejection in answer.rejected.items()
+            }
+            return np.array([codes.get(name, 0) for name in names], np.int32)
+
+        codes, missing, failed = self._rows.lookup(
+            cycle, FILTER, rows, self._key(cycle.pod), self._ask_rows(cycle.pod), read
+        )
+        if failed is not None:
+            self._fail(failed)
+        patient = cycle.find(TOLD) is not None and not cycle.state.changes.on_trial
+        out = statuses.code(self._left_out) if patient and failed is None else 0
+        return codes_or_pass(codes, missing, out)
+
+    def after_filter(self, cycle: Cycle, rows: Rows) -> Status:
+        """What the webhook says to the set of nodes that fit, empty or not."""
+        answer = self._asked(cycle, "afterFilter", names=names_of(rows, cycle.state.name))
+        return SUCCESS if answer is None else status_of(answer, self.name)
+
+    def post_score(self, cycle: Cycle, node: str) -> Status:
+        """Whether the webhook has anything against the best node."""
+        answer = self._asked(cycle, "postScore", node=node)
+        return SUCCESS if answer is None else status_of(answer, self.name)
+
+    def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
+        """What the webhook made of a pod that fits nowhere."""
+        names = names_of(diagnosis.rows, cycle.state.name)
+        answer = self._asked(cycle, "postFilter", names=names)
+        if answer is None:
+            return PostFilterResult(unschedulable())
+        node = answer.nominated_node
+        if node and cycle.state.row(node) is None:
+            raise WebhookError(f"webhook {self.name}: nominatedNode: there is no node {node!r}")
+        return PostFilterResult(status_of(answer, self.name), node)
+
+    def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
+        """Whether the webhook wants to score the pod."""
+        answer = self._asked(cycle, "preScore", names=names_of(rows, cycle.state.name))
+        return SUCCESS if answer is None else status_of(answer, self.name)
+
+    def score(self, cycle: Cycle, rows: Rows) -> Scores:
+        """The webhook's scores; zero where there are none, for whatever reason."""
+        if not self.concerns(cycle.pod):
+            return no_scores(rows)
+
+        def read(answer: ScoreAnswer, names: Sequence[str]) -> Answers:
+            return np.array([answer.scores.get(name, 0) for name in names], np.int64)
+
+        scores, _, _ = self._rows.lookup(
+            cycle, SCORE, rows, self._key(cycle.pod), self._ask_rows(cycle.pod), read
+        )
+        return scores
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        """They are final."""
+        return scores
+
+    # Asking
+
+    def _key(self, pod: PodInfo) -> Hashable:
+        """What questions about equal pods have in common."""
+        return pod.uid
+
+    def _ask_rows(self, pod: PodInfo) -> Callable[[str, Sequence[str]], Coroutine[Any, Any, Any]]:
+        async def ask(point: str, names: Sequence[str]) -> Any:
+            return await self.asking.ask(point, pod, names=names)
+
+        return ask
+
+    def _asked(
+        self,
+        cycle: Cycle,
+        point: str,
+        *,
+        names: Sequence[str] | None = None,
+        node: str | None = None,
+    ) -> Any:
+        """The answer on the pod as a whole; None if there is none and none is needed."""
+        pod = cycle.pod
+        told = cycle.find(TOLD)
+        if told is None or not self.concerns(pod):
+            return None
+        subject = (self.name, point, node)
+        answer = told.find(subject) or self._remembered(point, pod)
+        if answer is None:
+            ask = partial(self.asking.ask, point, pod, names=names, node=node)
+            raise AnswerNeeded(self._question(point, subject, pod, ask))
+        if isinstance(answer, Failed):
+            self._fail(answer)
+            return None
+        return answer
+
+    def _question(
+        self,
+        point: str,
+        subject: Hashable,
+        pod: PodInfo,
+        ask: Callable[[], Coroutine[Any, Any, Any]],
+    ) -> Question:
+        def hear(told: Told, answer: Any) -> None:
+            told.hear(subject, answer)
+
+        return Question(self.name, (subject, pod.uid), ask, hear)
+
+    def _remembered(self, point: str, pod: PodInfo) -> Any:
+        return None
+
+
+class DeclaringWebhook(WebhookPlugin):
+    """A webhook that says what it reads: asked once per class, and its answers are kept."""
+
+    def __init__(self, webhook: Webhook, asking: Asking, views: Views, handle: Handle) -> None:
+        super().__init__(webhook, asking, views, handle)
+        assert webhook.reads is not None, "it declares nothing"
+        self._declared = reads_of(webhook.reads)
+        self._pre_filters: OrderedDict[Key, Any] = OrderedDict()
+        """By key: the verdict on a pod as a whole depends on nothing else that is shown."""
+
+    @property
+    def filter_reads(self) -> Reads:
+        """What its verdicts depend on."""
+        return self._declared
+
+    @property
+    def score_reads(self) -> Reads:
+        """What its scores depend on."""
+        return self._declared
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """What it is shown of the pod; None if it is not asked about such pods."""
+        return self._views.key(pod) if self.concerns(pod) else None
+
+    score_key = filter_key
+
+    def _key(self, pod: PodInfo) -> Hashable:
+        return self._views.key(pod)
+
+    def _question(
+        self,
+        point: str,
+        subject: Hashable,
+        pod: PodInfo,
+        ask: Callable[[], Coroutine[Any, Any, Any]],
+    ) -> Question:
+        if point != "preFilter":
+            return super()._question(point, subject, pod, ask)
+        key = self._views.key(pod)
+
+        def hear(told: Told, answer: Any) -> None:
+            told.hear(subject, answer)
+            if not isinstance(answer, Failed):
+                self._pre_filters[key] = answer
+                if len(self._pre_filters) > MAX_PRE_FILTERS:
+                    self._pre_filters.popitem(last=False)
+
+        return Question(self.name, (subject, key), ask, hear)
+
+    def _remembered(self, point: str, pod: PodInfo) -> Any:
+        return self._pre_filters.get(self._views.key(pod)) if point == "preFilter" else None

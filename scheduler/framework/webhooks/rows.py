@@ -1,0 +1,114 @@
+"""Answers about rows: what filters and scores of other processes have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Hashable, Sequence
+from typing import Any
+
+import numpy as np
+
+from scheduler.equivalence.reads import Reads
+from scheduler.equivalence.verdicts import Answers
+from scheduler.framework.answers import (
+    TOLD,
+    AnswerNeeded,
+    Failed,
+    Question,
+    RowAnswers,
+    Told,
+    names_of,
+)
+from scheduler.framework.cycle import Cycle
+from scheduler.state.columns import Codes, Mask, Rows, Scores
+
+FILTER, SCORE = "filter", "score"
+_DTYPES: dict[str, Any] = {FILTER: np.int32, SCORE: np.int64}
+_NOTHING = Reads()
+
+AskRows = Callable[[str, Sequence[str]], Coroutine[Any, Any, Any]]
+"""Asks about nodes at a point; returns an answer, or `Failed`."""
+ReadRows = Callable[[Any, Sequence[str]], Answers]
+"""A value per node from an answer."""
+
+
+class WebhookError(Exception):
+    """There is no answer, and the policy is to fail the attempt."""
+
+
+class RowQuestions:
+    """Looks up what a pod was told about rows, and has the rest asked."""
+
+    def __init__(self, plugin: str, reads: Reads = _NOTHING) -> None:
+        self._plugin = plugin
+        self._reads = reads
+
+    def lookup(
+        self,
+        cycle: Cycle,
+        point: str,
+        rows: Rows,
+        key: Hashable,
+        ask: AskRows,
+        read: ReadRows,
+    ) -> tuple[Answers, Mask, Failed | None]:
+        """A value per row, the rows without one, and why, if asking has failed.
+
+        Raises AnswerNeeded if asking might help. While the state is being changed on trial, and
+        for those who cannot wait, nothing is asked.
+        """
+        values: Answers = np.zeros(len(rows), _DTYPES[point])
+        told = cycle.find(TOLD)
+        if told is None:
+            return values, np.ones(len(rows), np.bool_), None
+        subject = (self._plugin, point)
+        missing = told.about(subject, rows, values)
+        if not missing.any():
+            return values, missing, None
+        failed = told.find(subject)
+        if failed is not None:
+            return values, missing, failed
+        if (cycle.state.changes.on_trial and not told.insists) or not told.may_ask(subject):
+            return values, missing, None
+        raise AnswerNeeded(self._question(cycle, point, rows[missing], key, ask, read))
+
+    def _question(
+        self,
+        cycle: Cycle,
+        point: str,
+        rows: Rows,
+        key: Hashable,
+        ask: AskRows,
+        read: ReadRows,
+    ) -> Question:
+        state, subject = cycle.state, (self._plugin, point)
+        names = names_of(rows, state.name)
+        answers = RowAnswers(
+            state.changes, state.columns.capacity, rows, self._reads, _DTYPES[point]
+        )
+
+        async def asked() -> RowAnswers | Failed:
+            answer = await ask(point, names)
+            if isinstance(answer, Failed):
+                return answer
+            answers.fill(read(answer, names))
+            return answers
+
+        def hear(told: Told, answer: RowAnswers | Failed) -> None:
+            if isinstance(answer, Failed):
+                told.hear(subject, answer)
+            else:
+                told.hear_rows(subject, answer)
+
+        return Question(self._plugin, (*subject, key, rows.tobytes()), asked, hear)
+
+
+def codes_or_pass(values: Answers, missing: Mask, left_out: int) -> Codes:
+    """Codes, with one for the rows that nobody was asked about."""
+    codes: Codes = values.astype(np.int32, copy=False)
+    codes[missing] = left_out
+    return codes
+
+
+def no_scores(rows: Rows) -> Scores:
+    """Zero for everybody."""
+    return np.zeros(len(rows), np.int64)

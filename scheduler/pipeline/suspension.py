@@ -1,0 +1,177 @@
+"""Pods whose attempt waits for an answer from outside. The loop goes on without them.
+
+::
+
+    attempt ─► AnswerNeeded ─► suspend ─► the question, asked in a task (equal ones are joined)
+       ▲                                     │
+       └── slice of the loop ◄── ready ◄─────┘ told
+
+A suspended pod is in flight, like one that is being bound: events since its pop are replayed if it
+is rejected in the end. Their number is bounded; who comes when it is reached goes back to the queue
+and is tried again when another is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+from scheduler.framework.answers import AnswerNeeded, Failed, Question, Told
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Metrics
+from scheduler.pipeline.attempt import Attempt
+from scheduler.pipeline.binding import Bindings
+from scheduler.queueing.scheduling_queue import SchedulingQueue
+
+log = get_logger(__name__)
+
+DEFAULT_LIMIT = 1024
+CROWDED = "waiting for its turn to ask {}: too many pods are waiting for answers"
+
+T = TypeVar("T")
+
+
+class Suspension:
+    """All suspended attempts of a scheduler.
+
+    ``run_slice`` attempts some pods, those that are ready first; it is called when some are.
+    """
+
+    def __init__(
+        self,
+        queue: SchedulingQueue,
+        bindings: Bindings,
+        metrics: Metrics,
+        limit: int = DEFAULT_LIMIT,
+    ) -> None:
+        self._queue = queue
+        self._bindings = bindings
+        self._metrics = metrics
+        self._limit = limit
+        self._suspended: dict[str, Attempt] = {}
+        """By uid: those that wait, and those that are ready."""
+        self._ready: deque[Attempt] = deque()
+        self._listeners: dict[Hashable, list[tuple[Attempt, Question]]] = {}
+        self._postponed: dict[str, None] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pump: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self.run_slice: Callable[[], None] = lambda: None
+
+    def __len__(self) -> int:
+        """How many pods are suspended."""
+        return len(self._suspended)
+
+    def suspend(self, attempt: Attempt, question: Question) -> None:
+        """Have the question asked, and the attempt made again when there is an answer."""
+        uid = attempt.queued.info.uid
+        if uid not in self._suspended and len(self._suspended) >= self._limit:
+            self._postpone(attempt, question)
+            return
+        self._suspended[uid] = attempt
+        self._show()
+        listeners = self._listeners.get(question.key)
+        if listeners is not None:
+            listeners.append((attempt, question))
+            return
+        self._listeners[question.key] = [(attempt, question)]
+        self._start(self._ask(question))
+
+    def next_ready(self) -> Attempt | None:
+        """An attempt that can be made again; the caller suspends it anew or calls ``settled``."""
+        return self._ready.popleft() if self._ready else None
+
+    def settled(self, uid: str) -> None:
+        """The attempt has come to an end: another pod may be suspended."""
+        if self._suspended.pop(uid, None) is None:
+            return
+        self._show()
+        if self._postponed and len(self._suspended) < self._limit:
+            key = next(iter(self._postponed))
+            del self._postponed[key]
+            self._queue.activate([key])
+
+    def drop(self, uid: str) -> None:
+        """The pod is gone: nobody waits for its answers any more."""
+        if uid in self._suspended:
+            self.settled(uid)
+            self._ready = deque(each for each in self._ready if each.queued.info.uid != uid)
+            self._queue.done(uid)
+
+    def forget_codes(self) -> None:
+        """Codes of verdicts are given out anew: what pods were told in codes is void."""
+        for attempt in self._suspended.values():
+            attempt.told.forget()
+
+    async def idle(self) -> None:
+        """Return when no pod is suspended."""
+        while self._suspended:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def cancel(self) -> None:
+        """Drop all calls and attempts; those pods are for the next leader."""
+        for task in self._tasks:
+            task.cancel()
+        self._ready.clear()
+        self._suspended.clear()
+        self._listeners.clear()
+        self._show()
+
+    async def stop(self) -> None:
+        """Drop everything and wait for its end."""
+        self.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # Calls
+
+    async def _ask(self, question: Question) -> None:
+        try:
+            answer: Any = await question.ask()
+        except Exception as fault:
+            log.error("Asking failed unexpectedly", exc=fault, plugin=question.plugin)
+            answer = Failed(f"{type(fault).__name__}: {fault}")
+        for attempt, asked in self._listeners.pop(question.key, ()):
+            if self._suspended.get(attempt.queued.info.uid) is attempt:
+                asked.hear(attempt.told, answer)
+                self._ready.append(attempt)
+        if self._ready and (self._pump is None or self._pump.done()):
+            self._pump = self._start(self._run_ready())
+
+    async def _run_ready(self) -> None:
+        while self._ready:
+            await self._bindings.room()
+            self.run_slice()
+            await asyncio.sleep(0)
+
+    def _start(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _postpone(self, attempt: Attempt, question: Question) -> None:
+        queued = attempt.queued
+        self._metrics.webhook_postponed_pods.inc()
+        self._postponed[queued.key] = None
+        message = CROWDED.format(question.plugin)
+        self._queue.requeue_rejected(queued, (), (question.plugin,), message)
+
+    def _show(self) -> None:
+        self._metrics.webhook_suspended_pods.set(len(self._suspended))
+        self._changed.set()
+
+
+async def answered(work: Callable[[Told], T]) -> T:
+    """The result of work that may need answers, for those who can wait, such as explanations.
+
+    Done again from the start after each answer, so it must not change anything.
+    """
+    told = Told(insists=True)
+    while True:
+        try:
+            return work(told)
+        except AnswerNeeded as needed:
+            needed.question.hear(told, await needed.question.ask())
