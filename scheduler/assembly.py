@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 
@@ -22,12 +23,15 @@ from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle, Victims
 from scheduler.framework.interface import Plugin
+from scheduler.framework.memory import Memories
 from scheduler.framework.outlet import Outlet
 from scheduler.framework.registry import Registry, merge, points_of
 from scheduler.framework.runtime import Framework
+from scheduler.framework.simple import completed
 from scheduler.framework.waiting import WaitingPod
 from scheduler.framework.webhooks.building import Remotes
 from scheduler.framework.webhooks.extender import ExtenderPlugin
+from scheduler.framework.what_if import trial
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, error
 from scheduler.observe.decisions import Decisions
@@ -45,6 +49,7 @@ from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows
+from scheduler.state.scratch import Scratch
 
 log = get_logger(__name__)
 
@@ -110,6 +115,7 @@ def assemble(
     decisions = Decisions()
     background = Background()
     frameworks: dict[str, Framework] = {}
+    memories = Memories()
     complaints = Complaints(metrics, partial(_warn, outlet), clock)
     remotes = Remotes(config, metrics, clock)
     registry = merge(registry, remotes.factories)
@@ -125,8 +131,10 @@ def assemble(
             spawn=background.spawn,
             filter=partial(_filter, frameworks, name),
             judges_row_by_row=partial(_judges_row_by_row, frameworks, name),
+            trial=partial(_trial, frameworks, name),
             waiting=partial(_waiting, frameworks),
             waiting_pods=partial(_waiting_pods, frameworks),
+            memories=memories,
             metrics=metrics,
             trim_victims=partial(_trim_victims, frameworks, name, remotes.trimmers()),
         )
@@ -152,7 +160,7 @@ def assemble(
         tie_break_seed=config.equipoise.tie_break_seed,
         clock=clock,
     )
-    ingest = Ingest(state, queue, frameworks, metrics, suspension)
+    ingest = Ingest(state, queue, frameworks, metrics, suspension, memories)
     return Core(
         config=config,
         metrics=metrics,
@@ -199,6 +207,12 @@ def _filter(frameworks: Mapping[str, Framework], name: str, cycle: Cycle, rows: 
 
 def _judges_row_by_row(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bool:
     return frameworks[name].judges_row_by_row(cycle)
+
+
+def _trial(
+    frameworks: Mapping[str, Framework], name: str, cycle: Cycle
+) -> AbstractContextManager[Scratch]:
+    return trial(frameworks[name], cycle)
 
 
 def _waiting(frameworks: Mapping[str, Framework], uid: str) -> WaitingPod | None:
@@ -256,7 +270,7 @@ def _framework(
 ) -> Framework:
     names = [entry.name for entries in enabled.values() for entry in entries]
     plugins: dict[str, Plugin] = {
-        name: registry[name](profile.args(name), handle)
+        name: completed(registry[name])(profile.args(name), handle)
         for name in dict.fromkeys([*names, *remotes.trimmers()])
     }
     guests = [name for name in plugins if registry[name] is not IN_TREE.get(name)]

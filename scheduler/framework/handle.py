@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.memory import Memories
 from scheduler.framework.outlet import Outlet
 from scheduler.framework.waiting import WaitingPod
 from scheduler.model.events import Event
@@ -15,6 +17,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Metrics
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows
+from scheduler.state.scratch import Scratch
 
 if TYPE_CHECKING:
     from scheduler.framework.interface import Plugin
@@ -46,10 +49,14 @@ class Handle(msgspec.Struct, frozen=True):
     """Run the profile's filters on rows as they are now, nominated pods included."""
     judges_row_by_row: Callable[[Cycle], bool]
     """Whether those filters look at each row alone (see ``FilterPlugin``)."""
+    trial: Callable[[Cycle], AbstractContextManager[Scratch]]
+    """Change the state for the length of a block, and tell plugins (see ``WhatIfPlugin``)."""
     waiting: Callable[[str], WaitingPod | None]
     """A pod that waits for permission, by uid, whatever its profile."""
     waiting_pods: Callable[[], list[WaitingPod]]
     """All pods that wait for permission, of all profiles, in the order in which they began to."""
+    memories: Memories
+    """What plugins remember of pods and nodes beyond one cycle."""
     metrics: Metrics
     trim_victims: Callable[[Cycle, Mapping[str, Victims]], Mapping[str, Victims]]
     """What extenders leave of the victims of preemption, by node."""

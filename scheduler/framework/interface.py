@@ -177,6 +177,26 @@ class AfterFilterPlugin(Protocol):
         ...
 
 
+@runtime_checkable
+class WhatIfPlugin(Protocol):
+    """Keeps up with trials what its ``pre_filter`` computed from the pods of the cluster.
+
+    While it is found out what would be if pods came (those that were promised a node) or went
+    (victims of preemption), filters are asked again with these pods booked in the state. A plugin
+    that only reads the state sees that. One that has put sums of its own into the cycle is told
+    here, once for each pod, in the order of the changes; a trial ends with all of them undone. For
+    a pod whose ``pre_filter`` said Skip it is told nothing. An exception ends the attempt.
+    """
+
+    def add_pod(self, cycle: Cycle, pod: PodInfo, node: str) -> None:
+        """A pod is now on a node."""
+        ...
+
+    def remove_pod(self, cycle: Cycle, pod: PodInfo, node: str) -> None:
+        """A pod is no longer on a node."""
+        ...
+
+
 class PostFilterResult(msgspec.Struct, frozen=True):
     """What came of the attempt to make room."""
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from scheduler.framework.interface import PluginFactory
 from scheduler.framework.points import POINTS
+from scheduler.framework.simple import completed
 
 Registry = Mapping[str, PluginFactory]
 
@@ -27,6 +28,7 @@ def merge(*registries: Registry) -> dict[str, PluginFactory]:
 
 def points_of(factory: PluginFactory) -> frozenset[str]:
     """The extension points that a plugin's class implements, by their keys in configuration."""
-    if not isinstance(factory, type):
+    plugin = completed(factory)
+    if not isinstance(plugin, type):
         return frozenset()
-    return frozenset(key for key, point in POINTS.items() if issubclass(factory, point.protocol))
+    return frozenset(key for key, point in POINTS.items() if issubclass(plugin, point.protocol))

@@ -25,6 +25,7 @@ from scheduler.framework.interface import (
     Plugin,
     PostFilterResult,
     PreFilterResult,
+    WhatIfPlugin,
 )
 from scheduler.framework.remote import RemotePoints
 from scheduler.framework.sorting import sort_key_of
@@ -84,6 +85,11 @@ class Framework(RemotePoints):
             for entry in self._entries[point]
         )
         """Whether plugins that look at whole attempts say the same for all pods of a class."""
+        judging = dict.fromkeys(e.name for p in ("preFilter", "filter") for e in self._entries[p])
+        self.what_if = tuple(
+            (name, plugin) for name in judging if isinstance(plugin := plugins[name], WhatIfPlugin)
+        )
+        """The plugins that are told of pods added and removed on trial."""
         booking = (e.name for p in ("reserve", "permit", "preBind") for e in self._entries[p])
         self._undoing = [
             (name, undo)

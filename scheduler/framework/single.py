@@ -162,6 +162,8 @@ class SinglePlugins(PluginCalls):
         """So many whole numbers; where there is none, ``FAULTY``, which is never in range."""
         if type(scores) is np.ndarray and scores.dtype == np.int64 and scores.shape == (count,):
             return scores
+        if isinstance(scores, list):
+            scores = self._numbers_only(name, cycle, scores)
         try:
             given = np.asarray(scores)
         except Exception as fault:
@@ -175,12 +177,24 @@ class SinglePlugins(PluginCalls):
             return self._whole(name, cycle, given)
         return np.full(count, self._faulted(name), np.int64)
 
+    def _numbers_only(self, name: str, cycle: Cycle, scores: list[Any]) -> list[Any]:
+        """Answers for single rows; one that is no number (a fault, say) costs that row only."""
+        strange = [score for score in scores if not isinstance(score, int | float | np.number)]
+        if not strange:
+            return scores
+        self._faulty.add(name)
+        first = strange[0]
+        fault = first if isinstance(first, Exception) else f"a score is {first!r:.40}"
+        self._no_score(name, cycle, fault)
+        return [s if isinstance(s, int | float | np.number) else FAULTY for s in scores]
+
     def _whole(self, name: str, cycle: Cycle, given: NDArray[Any]) -> Scores:
         # Beyond 2**62 a float is no score either, and not all of them fit 64 bits.
         sound: Mask = np.isfinite(given) & (np.abs(given.astype(np.float64)) < 2.0**62)
         if sound.all():
             return given.astype(np.int64)
-        self._no_score(name, cycle, "a score is not a finite number")
+        if (given[~sound] != FAULTY).any():
+            self._no_score(name, cycle, "a score is not a finite number")
         scores: Scores = np.full(len(given), self._faulted(name), np.int64)
         scores[sound] = given[sound].astype(np.int64)
         return scores

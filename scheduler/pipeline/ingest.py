@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from scheduler.framework.memory import Memories
 from scheduler.framework.runtime import Framework
 from scheduler.model.events import (
     ASSIGNED_POD,
@@ -48,8 +49,10 @@ class Ingest:
         frameworks: Mapping[str, Framework],
         metrics: Metrics,
         suspension: Suspension,
+        memories: Memories,
     ) -> None:
         self._state = state
+        self._memories = memories
         self._queue = queue
         self._frameworks = frameworks
         self._suspension = suspension
@@ -89,6 +92,10 @@ class Ingest:
         if old == new:
             return None
         self._state.residents.follow_finished(old, new)
+        if old is not None and (
+            new is None or new.finished or new.metadata.uid != old.metadata.uid
+        ):
+            self._memories.pod_gone(old.metadata.uid)
         was = self._info(old)
         now = _renewed(was, new)
         if now is not None and _placed(now):
@@ -166,6 +173,7 @@ class Ingest:
             if old is None:
                 return None
             self._state.remove_node(old.name)
+            self._memories.node_gone(old.name)
             return self._tell(Event("Node", Action.DELETE, old))
         if old == new:
             return None
@@ -186,6 +194,10 @@ class Ingest:
         """Wake whom the event may have cured; the state knows of it already."""
         self._queue.on_event(event)
         return event
+
+
+def _ended(old: Pod, new: Pod | None) -> bool:
+    return new is None or new.finished or new.metadata.uid != old.metadata.uid
 
 
 def _placed(info: PodInfo) -> bool:

@@ -9,11 +9,11 @@ import numpy as np
 
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework, PreFilterOutcome
+from scheduler.framework.what_if import trial
 from scheduler.model.status import Code, Status
 from scheduler.pipeline.choosing import choose, veto_codes
 from scheduler.pipeline.own_verdicts import NODES, no_nodes, unreadable
 from scheduler.state.columns import Codes, Rows
-from scheduler.state.scratch import scratch
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _NO_CODES: Codes = np.zeros(0, np.int32)
@@ -157,7 +157,7 @@ def crowded(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
     everything = np.arange(len(rows))
     together = len(rows) > 0 and framework.judges_row_by_row(cycle)
     for group in [everything] if together else everything[:, np.newaxis]:
-        with scratch(cycle.state) as changes:
+        with trial(framework, cycle) as changes:
             for row in rows[group].tolist():
                 node = cycle.state.name(row)
                 for pod in cycle.state.nominations.ahead_of(cycle.pod, node):

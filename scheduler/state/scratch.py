@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from scheduler.model.podinfo import PodInfo
 
@@ -17,47 +17,84 @@ if TYPE_CHECKING:
     from scheduler.state.cache import ClusterState, PodState
 
 
+class Listener(Protocol):
+    """Is told of every change, once it is made; and of every undoing, once all is undone."""
+
+    def added(self, pod: PodInfo, node: str) -> None:
+        """A pod is on a node."""
+        ...
+
+    def removed(self, pod: PodInfo, node: str) -> None:
+        """A pod is no longer on a node."""
+        ...
+
+
 class Scratch:
     """Pods added to and removed from nodes for a while."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, listener: Listener | None = None) -> None:
         self._state = state
-        self._added: dict[str, None] = {}
+        self._listener = listener
+        self._added: dict[str, PodInfo] = {}
         self._removed: dict[str, tuple[PodInfo, PodState]] = {}
 
     def add(self, pod: PodInfo, node: str) -> None:
         """Have a pod on a node on which it is not; one that waits, or one removed before."""
-        self._state.assume(pod, node)
-        self._added[pod.uid] = None
+        self._added[pod.uid] = self._state.assume(pod, node)
+        if self._listener is not None:
+            self._listener.added(self._added[pod.uid], node)
 
     def remove(self, pod: PodInfo) -> None:
         """Have a pod gone from its node."""
         booked = self._state.pod(pod.uid)
         state = self._state.unbook(pod.uid)
+        if booked is None or state is None:
+            return
         if pod.uid in self._added:
             del self._added[pod.uid]
-        elif booked is not None and state is not None:
+        else:
             self._removed[pod.uid] = (booked, state)
+        if self._listener is not None:
+            self._listener.removed(booked, booked.node_name)
 
     def restore(self, pod: PodInfo) -> None:
         """Have a pod back that was removed."""
-        self._state.book(*self._removed.pop(pod.uid))
+        booked, state = self._removed.pop(pod.uid)
+        self._state.book(booked, state)
+        if self._listener is not None:
+            self._listener.added(booked, booked.node_name)
 
-    def undo(self) -> None:
-        """Take everything back."""
-        while self._added:
-            self._state.unbook(self._added.popitem()[0])
-        while self._removed:
-            self._state.book(*self._removed.popitem()[1])
+    def undo(self, *, tell: bool = True) -> None:
+        """Take everything back; the state is whole before anybody is told."""
+        added, removed = list(self._added.values()), list(self._removed.values())
+        self._added.clear()
+        self._removed.clear()
+        for pod in reversed(added):
+            self._state.unbook(pod.uid)
+        for booked, state in reversed(removed):
+            self._state.book(booked, state)
+        if self._listener is None or not tell:
+            return
+        for pod in reversed(added):
+            self._listener.removed(pod, pod.node_name)
+        for booked, _ in reversed(removed):
+            self._listener.added(booked, booked.node_name)
 
 
 @contextmanager
-def scratch(state: ClusterState) -> Iterator[Scratch]:
-    """Change the state for the length of a block. Nothing inside may await."""
-    changes = Scratch(state)
+def scratch(state: ClusterState, listener: Listener | None = None) -> Iterator[Scratch]:
+    """Change the state for the length of a block. Nothing inside may await.
+
+    After an exception in the block the listener is told no more.
+    """
+    changes = Scratch(state, listener)
     state.changes.begin_trial()
     try:
         yield changes
-    finally:
+    except BaseException:
+        changes.undo(tell=False)
+        raise
+    else:
         changes.undo()
+    finally:
         state.changes.end_trial()

@@ -21,7 +21,7 @@ from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import Candidate, importance
 from scheduler.state.columns import Rows
 from scheduler.state.interning import StatusTable
-from scheduler.state.scratch import Scratch, scratch
+from scheduler.state.scratch import Scratch
 
 NODES_IN_STEP = 100
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
@@ -106,7 +106,7 @@ class Trial:
         """For each node the victims that would do, or why none would; the state is as before."""
         if not self._sites:
             return []
-        with scratch(self._cycle.state) as changes:
+        with self._handle.trial(self._cycle) as changes:
             for site in self._sites:
                 for pod in site.lower:
                     changes.remove(pod)
