@@ -36,7 +36,6 @@ from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import EventLoopLag, GcPauses, freeze_after_sync
-from scheduler.plugins.table import IN_TREE
 from scheduler.reporting import ClusterOutlet
 from scheduler.serve.endpoints import Sources
 from scheduler.serve.guards import NotFound
@@ -68,7 +67,7 @@ class Daemon:
         client: KubeClient,
         metrics: Metrics,
         *,
-        registry: Registry = IN_TREE,
+        registry: Registry | None = None,
         watch_idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self._config = config

@@ -6,14 +6,18 @@ who feeds ``ingest``.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
+from typing import Any
 
-from scheduler.config.loading import Configuration
+from scheduler.config.loading import Configuration, documents_of, from_dicts, own_settings
 from scheduler.config.plugins import Available, Enabled, resolve_plugins
+from scheduler.config.problems import ConfigError, Problem
 from scheduler.config.schema import Equivalence as EquivalenceConfig
 from scheduler.config.schema import Profile
 from scheduler.config.webhooks import with_webhooks
@@ -21,8 +25,9 @@ from scheduler.equivalence import window
 from scheduler.equivalence.cache import Equivalence
 from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.discovery import DiscoveryError, discover, registry_of
 from scheduler.framework.handle import Handle, Victims
-from scheduler.framework.interface import Plugin
+from scheduler.framework.interface import Plugin, PluginFactory
 from scheduler.framework.memory import Memories
 from scheduler.framework.outlet import Outlet
 from scheduler.framework.registry import Registry, merge, points_of
@@ -101,24 +106,52 @@ def available(registry: Registry = IN_TREE) -> Available:
     return {name: points_of(factory) for name, factory in registry.items()}
 
 
+def load(path: str | Path, environ: Mapping[str, str] = os.environ) -> Configuration:
+    """Read a configuration file and the plugins it names. Raises ``ConfigError``, or OSError."""
+    return configure(documents_of(path), environ)
+
+
+def configure(
+    documents: Sequence[Mapping[str, Any]], environ: Mapping[str, str] = os.environ
+) -> Configuration:
+    """The configuration that documents stand for, checked against all plugins there are.
+
+    Plugins from outside the tree are loaded for it: their code runs. Raises ``ConfigError``.
+    """
+    try:
+        found = discover(own_settings(documents).plugins.directory, IN_TREE)
+    except DiscoveryError as fault:
+        raise ConfigError(Problem("plugins", text) for text in fault.problems) from fault
+    config = from_dicts(documents, available(registry_of(found, IN_TREE)), environ)
+    return replace(config, found=tuple(found))
+
+
 def assemble(
     config: Configuration,
     outlet: Outlet,
     metrics: Metrics,
     *,
-    registry: Registry = IN_TREE,
+    registry: Registry | None = None,
     without: Collection[str] = (),
     clock: Callable[[], float] = time.monotonic,
 ) -> Core:
-    """Build everything a configuration asks for, except for the extension points ``without``."""
+    """Build everything a configuration asks for, except for the extension points ``without``.
+
+    Without a registry, the plugins are those of the tree and those the configuration came with.
+    Raises ``ConfigError`` if one of them cannot be made.
+    """
+    if registry is None:
+        registry = registry_of(config.found, IN_TREE)
     state = ClusterState()
     decisions = Decisions()
     background = Background()
     frameworks: dict[str, Framework] = {}
     memories = Memories()
-    complaints = Complaints(metrics, partial(_warn, outlet), clock)
     remotes = Remotes(config, metrics, clock)
     registry = merge(registry, remotes.factories)
+    complaints = Complaints(
+        metrics, partial(_warn, outlet), clock, config.equipoise.plugins.slow_after
+    )
     for profile in config.scheduler.profiles:
         name = profile.scheduler_name
         handle = Handle(
@@ -269,12 +302,21 @@ def _framework(
     complaints: Complaints,
 ) -> Framework:
     names = [entry.name for entries in enabled.values() for entry in entries]
-    plugins: dict[str, Plugin] = {
-        name: completed(registry[name])(profile.args(name), handle)
+    plugins = {
+        name: _made(name, registry[name], profile, handle)
         for name in dict.fromkeys([*names, *remotes.trimmers()])
     }
     guests = [name for name in plugins if registry[name] is not IN_TREE.get(name)]
     return Framework(profile.scheduler_name, plugins, enabled, handle.metrics, complaints, guests)
+
+
+def _made(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -> Plugin:
+    try:
+        return completed(factory)(profile.args(name), handle)
+    except Exception as fault:
+        # Its arguments are the likely reason, but nobody else can check them.
+        problem = f"plugin {name!r} cannot be made: {type(fault).__name__}: {fault}"
+        raise ConfigError([Problem("profiles.pluginConfig", problem)]) from fault
 
 
 def _queue(

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from scheduler.assembly import Core, assemble, available
-from scheduler.config.loading import Configuration, from_dicts
+from scheduler.assembly import Core, assemble, configure
+from scheduler.config.loading import Configuration
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.framework.answers import Told
 from scheduler.model.nodes import NodeResourceTopology
@@ -27,7 +27,7 @@ from scheduler.pipeline import explanation
 from scheduler.pipeline.suspension import answered
 
 Object = Mapping[str, Any]
-Config = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
+Config = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Configuration | None
 
 
 class InputError(ValueError):
@@ -155,10 +155,12 @@ def _core(config: Config, objects: Iterable[Object], recorder: _Recorder) -> Cor
 
 
 def _configuration(config: Config, objects: Iterable[Object]) -> Configuration:
+    if isinstance(config, Configuration):
+        return config
     documents = [config] if isinstance(config, Mapping) else list(config or ())
     if config is None and any(_about_cells(item) for raw in objects for item in _flatten(raw)):
         documents = [_WITH_CELLS]
-    return from_dicts(documents, available(), environ={})
+    return configure(documents, environ={})
 
 
 def _about_cells(item: Object) -> bool:

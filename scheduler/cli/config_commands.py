@@ -4,8 +4,7 @@ from pathlib import Path
 
 import click
 
-from scheduler.config.loading import Configuration, from_dicts, load
-from scheduler.config.plugins import Available
+from scheduler.config.loading import Configuration
 from scheduler.config.problems import ConfigError
 
 _UNUSABLE = 2
@@ -25,6 +24,8 @@ def check(file: Path) -> None:
     loaded = _load(file)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
+    for plugin in loaded.found:
+        click.echo(f"plugin {plugin.name} ({', '.join(plugin.points)}) from {plugin.origin}")
     names = ", ".join(profile.scheduler_name for profile in loaded.scheduler.profiles)
     click.echo(f"{file}: valid, profiles: {names}, warnings: {len(loaded.warnings)}")
 
@@ -33,7 +34,7 @@ def check(file: Path) -> None:
 @click.argument("file", type=_FILE, required=False)
 def print_effective(file: Path | None) -> None:
     """Print the effective configuration of FILE, or the defaults, as YAML."""
-    loaded = _load(file) if file else from_dicts([], _available())
+    loaded = _load(file)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
     click.echo(loaded.to_yaml(), nl=False)
@@ -42,20 +43,15 @@ def print_effective(file: Path | None) -> None:
 @config.command()
 def defaults() -> None:
     """Print the configuration that holds when no file is given, as YAML."""
-    click.echo(from_dicts([], _available()).to_yaml(), nl=False)
+    click.echo(_load(None).to_yaml(), nl=False)
 
 
-def _load(file: Path) -> Configuration:
+def _load(file: Path | None) -> Configuration:
+    from scheduler.assembly import configure, load
+
     try:
-        return load(file, _available())
+        return load(file) if file else configure([])
     except ConfigError as fault:
-        click.echo(f"{file}: not usable, problems: {len(fault.problems)}", err=True)
+        click.echo(f"{file or 'defaults'}: not usable, problems: {len(fault.problems)}", err=True)
         click.echo(str(fault), err=True)
         raise click.exceptions.Exit(_UNUSABLE) from fault
-
-
-def _available() -> Available:
-    from scheduler.framework.registry import points_of
-    from scheduler.plugins.table import IN_TREE
-
-    return {name: points_of(factory) for name, factory in IN_TREE.items()}

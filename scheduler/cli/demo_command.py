@@ -24,25 +24,28 @@ _CHURN_SECONDS = 2.0
 )
 def demo(once: bool, nodes: int, port: int, config_file: Path | None) -> None:
     """Run an embedded cluster with a workload and watch the scheduler place it."""
+    from scheduler.config.problems import ConfigError
+
     config = _configuration(config_file, port)
     try:
         asyncio.run(_once(config, nodes) if once else _live(config, nodes))
     except KeyboardInterrupt:
         return
+    except ConfigError as fault:  # a plugin that cannot be made
+        fail(str(fault), USAGE)
     except OSError as fault:  # the address to serve on cannot be had
         fail(str(fault))
 
 
 def _configuration(file: Path | None, port: int) -> Any:
-    from scheduler.assembly import available
-    from scheduler.config.loading import from_dicts, load
+    from scheduler.assembly import configure, load
     from scheduler.config.problems import ConfigError
     from scheduler.demo.settings import DOCUMENT, for_demo
     from scheduler.observe.logs import setup
 
     setup("console", level=40)
     try:
-        loaded = load(file, available()) if file else from_dicts([DOCUMENT], available())
+        loaded = load(file) if file else configure([DOCUMENT])
     except OSError as fault:
         fail(f"{file}: {fault.strerror}", USAGE)
     except ConfigError as fault:

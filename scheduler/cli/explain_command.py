@@ -98,6 +98,7 @@ def _offline(
 ) -> dict[str, Any]:
     from scheduler import simulation
     from scheduler.cli.workloads import pod_key
+    from scheduler.config.problems import ConfigError
 
     config = configuration(config_file)
     objects = cluster(files)
@@ -111,7 +112,7 @@ def _offline(
     spec = {field: value for field, value in pod["spec"].items() if field != "nodeName"}
     try:
         return simulation.explain(others, {**pod, "spec": spec}, config)
-    except simulation.InputError as fault:
+    except (simulation.InputError, ConfigError) as fault:
         fail(f"{', '.join(files)}: {fault}", USAGE)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import click
 
@@ -27,6 +27,9 @@ from scheduler.cli.output import (
     show,
 )
 from scheduler.cli.tables import Cell, Column, Table
+
+if TYPE_CHECKING:
+    from scheduler.config.loading import Configuration
 
 Body = dict[str, Any]
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -76,13 +79,14 @@ def simulate(files: tuple[str, ...], config_file: Path | None, each: bool, outpu
     create. Pods that name another scheduler are left out; pods with a node take up room there.
     Exits 0 even if pods stay pending.
     """
+    from scheduler.config.problems import ConfigError
     from scheduler.simulation import InputError, place
 
     config = configuration(config_file)
     objects = cluster(files)
     try:
         placed = [Placed(*outcome) for outcome in place(objects, config)]
-    except InputError as fault:
+    except (InputError, ConfigError) as fault:
         fail(f"{', '.join(files)}: {fault}", USAGE)
     _note_left_out(objects, placed)
     if for_programs(output):
@@ -113,23 +117,22 @@ def cluster(files: Sequence[str]) -> list[Body]:
     return admitted(objects)
 
 
-def configuration(file: Path | None) -> list[dict[str, Any]] | None:
-    """The documents of a configuration file, checked; ends the command if they will not do."""
-    from scheduler.assembly import available
-    from scheduler.config.loading import load
+def configuration(file: Path | None) -> Configuration | None:
+    """A configuration file, checked; ends the command if it will not do."""
+    from scheduler.assembly import load
     from scheduler.config.problems import ConfigError
 
     if file is None:
         return None
     try:
-        loaded = load(file, available(), environ={})
+        loaded = load(file, environ={})
     except OSError as fault:
         fail(f"{file}: {fault.strerror}", USAGE)
     except ConfigError as fault:
         fail(f"{file}: {fault}", USAGE)
     for warning in loaded.warnings:
         click.echo(f"warning: {warning}", err=True)
-    return loaded.to_dicts()
+    return loaded
 
 
 def _class_name(body: Body) -> Any:

@@ -59,6 +59,7 @@ def run(config_file: Path | None, write_config_to: Path | None, **flags: Any) ->
 
 async def _run(config: Any, flags: dict[str, Any]) -> int:
     from scheduler import app
+    from scheduler.config.problems import ConfigError
     from scheduler.kube.client import KubeClient
     from scheduler.kube.errors import ClusterUnreachable, KubeError
     from scheduler.kube.pacing import RateLimit
@@ -81,20 +82,21 @@ async def _run(config: Any, flags: dict[str, Any]) -> int:
 
     try:
         return await app.run(config, connect)
+    except ConfigError as fault:  # a plugin that cannot be made
+        fail(str(fault), USAGE)
     except (KubeError, OSError) as fault:  # OSError: the address to serve on cannot be had
         fail(str(fault))
 
 
 def _configuration(file: Path | None, flags: dict[str, Any]) -> Any:
     """The file with flags laid over it, checked as one; ends the program if it will not do."""
-    from scheduler.assembly import available
+    from scheduler.assembly import configure
     from scheduler.config.documents import parse_documents
-    from scheduler.config.loading import from_dicts
     from scheduler.config.problems import ConfigError
 
     try:
         documents = parse_documents(file.read_text()) if file else []
-        loaded = from_dicts(_overlaid(documents, flags), available())
+        loaded = configure(_overlaid(documents, flags))
     except OSError as fault:
         fail(f"{file}: {fault.strerror}", USAGE)
     except (ConfigError, UnicodeDecodeError) as fault:

@@ -39,6 +39,8 @@ class Configuration:
     scheduler: KubeSchedulerConfiguration
     equipoise: EquipoiseConfiguration
     warnings: tuple[Problem, ...] = field(default=(), compare=False)
+    found: tuple[Any, ...] = field(default=(), compare=False, repr=False)
+    """Plugins from outside the tree, with which it was checked, as `assembly` has found them."""
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Both documents as plain data; `from_dicts` of it is equal to this configuration."""
@@ -58,15 +60,19 @@ def load(
     environ: Mapping[str, str] = os.environ,
 ) -> Configuration:
     """Read a file of one or two YAML or JSON documents. Raises `ConfigError`, or OSError."""
+    return from_dicts(documents_of(path), available, environ)
+
+
+def documents_of(path: str | Path) -> list[dict[str, Any]]:
+    """The documents of a file, of which there is at least one. Raises `ConfigError`, or OSError."""
     with Path(path).open("rb") as file:
         content = file.read(_LARGEST_FILE + 1)
     if len(content) > _LARGEST_FILE:
         raise ConfigError([Problem("", f"the file is larger than {_LARGEST_FILE} bytes")])
     try:
-        text = content.decode()
+        return _documents(content.decode())
     except UnicodeDecodeError as fault:
         raise ConfigError([Problem("", f"the file is not UTF-8: {fault}")]) from fault
-    return loads(text, available, environ)
 
 
 def loads(
@@ -75,10 +81,14 @@ def loads(
     environ: Mapping[str, str] = os.environ,
 ) -> Configuration:
     """Like `load`, from a text, which must hold at least one document."""
+    return from_dicts(_documents(text), available, environ)
+
+
+def _documents(text: str) -> list[dict[str, Any]]:
     documents = parse_documents(text)
     if not documents:
         raise ConfigError([Problem("", f"no document found, expected a {KUBE_KIND}")])
-    return from_dicts(documents, available, environ)
+    return documents
 
 
 def from_dicts(
@@ -110,6 +120,13 @@ def from_dicts(
         *unused_webhooks(effective, equipoise.webhooks),
     )
     return Configuration(effective, equipoise, warnings)
+
+
+def own_settings(documents: Sequence[Mapping[str, Any]]) -> EquipoiseConfiguration:
+    """What our own document says as far as it can be read: `from_dicts` tells the problems."""
+    _, own = split_documents(documents, [])
+    settings: EquipoiseConfiguration = decode(EquipoiseConfiguration, own, "", [])
+    return settings
 
 
 def _ancestry(path: str) -> list[str]:

@@ -216,6 +216,15 @@ class Equivalence(Section, frozen=True):
     """How much memory kept verdicts may take; those not used for longest go first."""
 
 
+class OutsidePlugins(Section, frozen=True):
+    """Plugins from outside the tree."""
+
+    directory: str = ""
+    """A directory of Python files with plugins; empty: none. Entry points are always looked at."""
+    slow_after: Duration = Duration(0.1)
+    """How long an answer of one of them may keep the others waiting before it counts as slow."""
+
+
 class OwnPoints(Section, frozen=True):
     """Plugin sets of a profile at the points that only Equipoise has.
 
@@ -308,6 +317,7 @@ class EquipoiseConfiguration(Section, frozen=True):
     binding: Binding = Binding()
     events: Events = Events()
     equivalence: Equivalence = Equivalence()
+    plugins: OutsidePlugins = OutsidePlugins()
     extension_points: tuple[OwnPoints, ...] = ()
     webhooks: tuple[Webhook, ...] = ()
     max_suspended_pods: int = 1024

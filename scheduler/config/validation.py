@@ -231,6 +231,7 @@ def _own(config: EquipoiseConfiguration) -> Iterator[Problem]:
         "events.queueSize": config.events.queue_size,
         "equivalence.budgetMebibytes": config.equivalence.budget_mebibytes,
         "maxSuspendedPods": config.max_suspended_pods,
+        "plugins.slowAfter": config.plugins.slow_after,
     }
     for path, value in positive.items():
         if not value > 0:
