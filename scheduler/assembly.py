@@ -42,7 +42,7 @@ from scheduler.model.status import Status, error
 from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
-from scheduler.pipeline import own_verdicts
+from scheduler.pipeline import gangs, own_verdicts
 from scheduler.pipeline.background import Background
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.cycle import SchedulingLoop
@@ -51,7 +51,7 @@ from scheduler.pipeline.ingest import Ingest
 from scheduler.pipeline.placement import filter_rows
 from scheduler.pipeline.suspension import Suspension
 from scheduler.plugins.table import IN_TREE
-from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.queueing.together import GroupQueue
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows
 from scheduler.state.scratch import Scratch
@@ -68,7 +68,7 @@ class Core:
     decisions: Decisions
     state: ClusterState
     frameworks: Mapping[str, Framework]
-    queue: SchedulingQueue
+    queue: GroupQueue
     ingest: Ingest
     bindings: Bindings
     loop: SchedulingLoop
@@ -324,7 +324,7 @@ def _queue(
     frameworks: Mapping[str, Framework],
     metrics: Metrics,
     clock: Callable[[], float],
-) -> SchedulingQueue:
+) -> GroupQueue:
     # One order for all: the configuration makes sure that every profile has the same sort plugins.
     sort_key = next(iter(frameworks.values())).sort_key
 
@@ -335,11 +335,11 @@ def _queue(
             log.error("Plugin failed before queueing", exc=fault, pod=pod.key)
             return error(str(fault)).by(fault.plugin)
 
-    return SchedulingQueue(
+    return GroupQueue(
         sort_key=sort_key,
         pre_enqueue=pre_enqueue,
         hints={
-            name: {**framework.hints(), **own_verdicts.HINTS}
+            name: {**framework.hints(), **own_verdicts.HINTS, **gangs.HINTS}
             for name, framework in frameworks.items()
         },
         metrics=metrics,

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from scheduler.config.plugin_args import (
+    CoschedulingArgs,
     DefaultPreemptionArgs,
     DynamicResourcesArgs,
     InterPodAffinityArgs,
@@ -174,6 +175,15 @@ def _service_affinity(path: str, args: ServiceAffinityArgs) -> Iterator[Problem]
             yield Problem(where, f"{show(label)} is listed twice")
 
 
+def _coscheduling(path: str, args: CoschedulingArgs) -> Iterator[Problem]:
+    for name, value in (
+        ("permitWaitingTimeSeconds", args.permit_waiting_time_seconds),
+        ("podGroupBackoffSeconds", args.pod_group_backoff_seconds),
+    ):
+        if value < 0:
+            yield Problem(f"{path}.{name}", f"must not be negative, not {value}")
+
+
 def _topology_match(path: str, args: NodeResourceTopologyMatchArgs) -> Iterator[Problem]:
     strategy = args.scoring_strategy or TopologyScoringStrategy("LeastAllocated")
     yield from _choice(f"{path}.scoringStrategy.type", strategy.type, _TOPOLOGY_STRATEGIES)
@@ -221,6 +231,7 @@ def _qualified_name(path: str, name: str) -> Iterator[Problem]:
 
 
 _CHECKS: dict[type, Callable[[str, Any], Iterator[Problem]]] = {
+    CoschedulingArgs: _coscheduling,
     DefaultPreemptionArgs: _default_preemption,
     DynamicResourcesArgs: _dynamic_resources,
     InterPodAffinityArgs: _inter_pod_affinity,

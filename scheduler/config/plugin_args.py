@@ -128,6 +128,15 @@ class TopologyCacheArgs(Section, frozen=True):
     resync_scope: str = ""
 
 
+class CoschedulingArgs(Section, frozen=True):
+    """How long members of a gang wait for each other, under the names of scheduler-plugins."""
+
+    permit_waiting_time_seconds: int = 60
+    """For members that do not exist yet, unless the PodGroup says how long."""
+    pod_group_backoff_seconds: int = 0
+    """The shortest back-off of a gang that did not fit; 0: that of its pods."""
+
+
 class NodeResourceTopologyMatchArgs(Section, frozen=True):
     """NUMA alignment: how to score, and whether to keep books of what was sent to nodes.
 
@@ -148,6 +157,7 @@ class NodeResourceTopologyMatchArgs(Section, frozen=True):
 
 
 ARGS_TYPES: dict[str, type[Section]] = {
+    "Coscheduling": CoschedulingArgs,
     "DefaultPreemption": DefaultPreemptionArgs,
     "DynamicResources": DynamicResourcesArgs,
     "InterPodAffinity": InterPodAffinityArgs,

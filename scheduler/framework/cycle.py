@@ -78,5 +78,7 @@ class Diagnosis(msgspec.Struct):
     """The node to promise to the pod; "" takes a promise back, None leaves it as it is."""
     unschedulable_plugins: set[str] = set()
     pending_plugins: set[str] = set()
+    final: bool = False
+    """Whether plugins have been asked to make room, and their answer counts for the whole class."""
     message: str = ""
     """All this in words, once somebody has asked for them."""

@@ -27,6 +27,8 @@ At each point plugins are called one after the other, in the configured order, o
 event loop: a plugin needs no locks. Verdicts are values (``Status``); an exception is a bug, costs
 the pod this one attempt (condition reason ``SchedulerError``) and is counted under the plugin's
 name. At ``pre_score``, ``score`` and ``normalize`` it costs nodes the plugin's score instead.
+
+A plugin may also have pods go this way together or not at all (``GroupPlugin`` in ``groups.py``).
 """
 
 from __future__ import annotations

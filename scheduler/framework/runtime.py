@@ -19,6 +19,7 @@ from scheduler.framework.calls import Entry
 from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.declaring import declared_filter, declared_score
+from scheduler.framework.groups import GroupPlugin
 from scheduler.framework.interface import (
     EnqueueExtensions,
     Observer,
@@ -97,6 +98,9 @@ class Framework(RemotePoints):
             if (undo := getattr(plugins[name], "unreserve", None)) is not None
         ]
         self._find_remote()
+        self.groups: GroupPlugin | None = next(
+            (plugin for plugin in plugins.values() if isinstance(plugin, GroupPlugin)), None
+        )
 
     def declarations(self) -> dict[str, list[Declaration]]:
         """What the plugins say they read when they filter and score, in the order they run."""

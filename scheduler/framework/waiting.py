@@ -45,13 +45,17 @@ class WaitingPod:
         """Send the pod back to the queue; tells whether that is not decided otherwise already."""
         return self._decide(Status(code, (reason,), plugin))
 
+    def dismiss(self) -> None:
+        """What was reserved is undone already: nobody will ask for the verdict."""
+        for timer in self._timers.values():
+            timer.cancel()
+
     async def verdict(self) -> Status:
         """Wait for all plugins, a rejection, or the first plugin whose time is up."""
         try:
             return await self._verdict
         finally:
-            for timer in self._timers.values():
-                timer.cancel()
+            self.dismiss()
 
     def _expire(self, plugin: str) -> None:
         self._decide(unschedulable(f"pod {self.pod.key} timed out waiting on permit").by(plugin))

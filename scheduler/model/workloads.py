@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from scheduler.model.meta import LabelSelector, ObjectMeta, ResourceList, Struct
 
+POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
+"""The label by which a pod names its PodGroup, in its own namespace."""
+
 
 class Namespace(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
@@ -61,17 +64,20 @@ class PodGroupSpec(Struct, frozen=True):
     schedule_timeout_seconds: int | None = None
 
 
-class PodGroupStatus(Struct, frozen=True):
-    phase: str = ""
-    occupied_by: str = ""
-
-
 class PodGroup(Struct, frozen=True):
-    """scheduling.x-k8s.io/v1alpha1: pods that run together or not at all."""
+    """scheduling.x-k8s.io/v1alpha1: pods that run together or not at all.
+
+    Its status is not read: we write it (``operators``), from what we know of the pods.
+    """
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodGroupSpec = PodGroupSpec()
-    status: PodGroupStatus = PodGroupStatus()
+
+
+def pod_group_of(metadata: ObjectMeta) -> str | None:
+    """The ``namespace/name`` of the group that a pod's label names; None if it names none."""
+    name = metadata.labels.get(POD_GROUP_LABEL)
+    return f"{metadata.namespace}/{name}" if name else None
 
 
 class LeaseSpec(Struct, frozen=True):

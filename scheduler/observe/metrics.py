@@ -39,6 +39,7 @@ PLUGIN_BUCKETS = exponential_buckets(0.00001, 1.5, 20)
 SLI_BUCKETS = exponential_buckets(0.01, 2, 20)
 REQUEST_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 PAUSE_BUCKETS = exponential_buckets(0.0001, 2, 15)
+GANG_BUCKETS = exponential_buckets(0.001, 2, 20)
 DIRTY_BUCKETS = exponential_buckets(0.1, 2, 14)
 
 
@@ -80,6 +81,7 @@ class Metrics:
         self._add_runtime()
         self._add_numa()
         self._add_webhooks()
+        self._add_gangs()
         self.readings = Readings()
         self.registry.register(self.readings)
         self._gauge(
@@ -313,6 +315,36 @@ class Metrics:
         self.webhook_postponed_pods = self._counter(
             "equipoise_webhook_postponed_pods_total",
             "Pods put back because as many as may be were suspended already.",
+        )
+
+    def _add_gangs(self) -> None:
+        self.gang_groups = self._gauge(
+            "equipoise_gang_groups",
+            "PodGroups by phase, as their status says it.",
+            ("phase",),
+        )
+        self.gang_passes = self._counter(
+            "equipoise_gang_passes_total",
+            "Attempts to place a gang, by result: 'placed' when enough members found nodes, "
+            "'waiting' when all did and others have yet to be made, 'unplaced' when all was "
+            "undone, 'asking' when it goes on after an answer from outside, 'refused' when no "
+            "member was tried, 'error' when the scheduler itself failed.",
+            ("result",),
+        )
+        self.gang_pass_duration = self._histogram(
+            "equipoise_gang_pass_duration_seconds",
+            "Time of an attempt to place a gang, during which nothing else is done, in seconds.",
+            buckets=CYCLE_BUCKETS,
+        )
+        self.gang_pods_waiting = self._gauge(
+            "equipoise_gang_pods_waiting",
+            "Pods that hold a node and wait for members of their gang that do not exist yet.",
+        )
+        self.gang_placement_duration = self._histogram(
+            "equipoise_gang_placement_duration_seconds",
+            "Time from when enough members of a gang existed until all of them held nodes, in "
+            "seconds.",
+            buckets=GANG_BUCKETS,
         )
 
     def _counter(self, name: str, text: str, labels: Labels = ()) -> Counter:

@@ -7,6 +7,8 @@ This file is the way of a pod; each verb is a function of a sibling module::
                              ├─ no node: post-filter ─► failures.unplaceable
                              └─ an answer from outside is needed: suspend, and from the start later
 
+A pod that is to be placed together with others takes them along (``gangs.py``).
+
 A run of pods of one class is not a thing of its own: each of them finds what is kept for the class,
 and only the row that the one before it took has to be looked at again.
 
@@ -21,6 +23,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from scheduler.equivalence.cache import Equivalence
+from scheduler.equivalence.classes import PodClass
 from scheduler.framework.answers import TOLD, AnswerNeeded
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
@@ -32,12 +35,13 @@ from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.by_class import ByClass
 from scheduler.pipeline.failure import Failures
+from scheduler.pipeline.gangs import GangPass, Steps
 from scheduler.pipeline.own_verdicts import OWN_VERDICTS
 from scheduler.pipeline.placement import CycleError, Placement, place
 from scheduler.pipeline.reserve import give_back, reserve
 from scheduler.pipeline.suspension import Suspension
-from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.together import GroupQueue
 from scheduler.state.cache import ClusterState
 
 log = get_logger(__name__)
@@ -52,7 +56,7 @@ class SchedulingLoop:
         self,
         frameworks: Mapping[str, Framework],
         state: ClusterState,
-        queue: SchedulingQueue,
+        queue: GroupQueue,
         bindings: Bindings,
         failures: Failures,
         metrics: Metrics,
@@ -74,6 +78,16 @@ class SchedulingLoop:
         self._seed = tie_break_seed
         self._clock = clock
         self._stopped = False
+        steps = Steps(
+            self._obsolete,
+            self._classify,
+            self._find,
+            self._take,
+            self._schedule_alone,
+            suspension.suspend,
+            suspension.settled,
+        )
+        self._gangs = GangPass(state, queue, bindings, failures, metrics, steps, clock)
 
     async def run(self) -> None:
         """Schedule until stopped or cancelled."""
@@ -112,20 +126,8 @@ class SchedulingLoop:
             return queued
         if self._state.statuses.overfull:
             self._give_codes_anew()
-        attempt.cycle = Cycle(queued.info, self._state)
-        if attempt.framework.asks_outside:
-            attempt.cycle.put(TOLD, attempt.told)
-        try:
-            self._schedule(attempt)
-        except AnswerNeeded as needed:
-            self._suspension.suspend(attempt, needed.question)
-            return queued
-        except (PluginFault, CycleError) as fault:
-            self._abort(attempt, str(fault))
-        except Exception as fault:
-            log.error("Scheduling failed unexpectedly", exc=fault, pod=queued.key)
-            self._abort(attempt, f"{type(fault).__name__}: {fault}")
-        self._suspension.settled(queued.info.uid)
+        if not self._gangs.schedule(attempt):
+            self._schedule_alone(attempt)
         return queued
 
     def _popped(self) -> Attempt | None:
@@ -134,6 +136,21 @@ class SchedulingLoop:
             return None
         cycle = Cycle(queued.info, self._state)
         return Attempt(queued, self._frameworks[queued.profile], cycle, self._clock())
+
+    def _schedule_alone(self, attempt: Attempt) -> None:
+        attempt.cycle = Cycle(attempt.queued.info, self._state)
+        attempt.pod_class = None
+        try:
+            self._schedule(attempt)
+        except AnswerNeeded as needed:
+            self._suspension.suspend(attempt, needed.question)
+            return
+        except (PluginFault, CycleError) as fault:
+            self._abort(attempt, str(fault))
+        except Exception as fault:
+            log.error("Scheduling failed unexpectedly", exc=fault, pod=attempt.queued.key)
+            self._abort(attempt, f"{type(fault).__name__}: {fault}")
+        self._suspension.settled(attempt.queued.info.uid)
 
     def _schedule(self, attempt: Attempt) -> None:
         chosen = self._place(attempt)
@@ -151,26 +168,34 @@ class SchedulingLoop:
 
     def _place(self, attempt: Attempt) -> Placement | Diagnosis:
         """A node for the pod; or why there is none, after plugins have tried to make room."""
+        chosen = self._find(attempt)
+        if isinstance(chosen, Diagnosis) and not chosen.final:
+            self._make_room(attempt, chosen)
+            framework, pod_class = attempt.framework, attempt.pod_class
+            if self._classes is not None and pod_class is not None:
+                chosen.final = not chosen.nominated_node and framework.answers_for_class
+                if chosen.final:
+                    self._classes.remember(pod_class, attempt.cycle, chosen)
+        return chosen
+
+    def _find(self, attempt: Attempt) -> Placement | Diagnosis:
+        """A node for the pod as things are, or why there is none."""
         framework, cycle = attempt.framework, attempt.cycle
-        # What comes of old answers, or of none, is for this pod alone.
-        classes = None if attempt.told.weary else self._classes
-        pod_class = attempt.pod_class = classes.class_of(cycle) if classes else None
+        if framework.asks_outside:
+            cycle.put(TOLD, attempt.told)
+        pod_class = self._classify(attempt)
         if self._classes is None or pod_class is None:
-            chosen = place(framework, cycle, self._seed)
-            if isinstance(chosen, Diagnosis):
-                self._make_room(attempt, chosen)
-            return chosen
+            return place(framework, cycle, self._seed)
         if pod_class.known:
             cycle.kind = pod_class
         known = self._classes.known_verdict(pod_class, cycle)
-        if known is not None:
-            return known
-        chosen = self._classes.place(framework, cycle, pod_class)
-        if isinstance(chosen, Diagnosis):
-            self._make_room(attempt, chosen)
-            if not chosen.nominated_node and framework.answers_for_class:
-                self._classes.remember(pod_class, cycle, chosen)
-        return chosen
+        return known if known is not None else self._classes.place(framework, cycle, pod_class)
+
+    def _classify(self, attempt: Attempt) -> PodClass | None:
+        # What comes of old answers, or of none, is for this pod alone.
+        if self._classes is not None and attempt.pod_class is None and not attempt.told.weary:
+            attempt.pod_class = self._classes.class_of(attempt.cycle)
+        return attempt.pod_class
 
     def _take(self, attempt: Attempt, placement: Placement) -> Status:
         attempt.placement = placement

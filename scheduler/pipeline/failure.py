@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable
 
 from scheduler.framework.cycle import Diagnosis
 from scheduler.framework.outlet import Outlet
@@ -66,6 +66,12 @@ class Failures:
         self._queue.requeue_rejected(attempt.queued, rejecting, pending, status.message)
         self._promise(attempt, "")
         self._report(attempt, UNSCHEDULABLE, status.message, (status.plugin,))
+
+    def together(self, attempts: Iterable[Attempt], message: str, plugins: Collection[str]) -> None:
+        """Pods were rejected as one, and are back in the queue: tell each of their owners."""
+        for attempt in attempts:
+            self._promise(attempt, "")
+            self._report(attempt, UNSCHEDULABLE, message, plugins)
 
     def failed(self, attempt: Attempt, message: str) -> None:
         """A fault, not a verdict: try again after a back-off."""

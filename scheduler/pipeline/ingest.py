@@ -91,7 +91,7 @@ class Ingest:
     def _pod(self, old: Pod | None, new: Pod | None) -> Event | None:
         if old == new:
             return None
-        self._state.residents.follow_finished(old, new)
+        self._state.residents.follow(old, new)
         if old is not None and (
             new is None or new.finished or new.metadata.uid != old.metadata.uid
         ):

@@ -21,15 +21,22 @@ def reserve(attempt: Attempt) -> Status:
 
 
 def give_back(attempt: Attempt, queue: SchedulingQueue) -> None:
+    """Undo ``reserve``; others may have been rejected because of this pod, so they are told."""
+    pod = attempt.cycle.pod
+    if undo(attempt):
+        gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(attempt.node))
+        queue.on_event(gone, exclude=pod.uid)
+
+
+def undo(attempt: Attempt) -> bool:
     """Undo ``reserve``, whatever happened since: bookings in reverse, then the assumption.
 
-    Others may have been rejected because of this pod, so they are told that it is gone.
+    Tells nobody, which is right only if nobody has seen the state since. Returns whether the pod
+    was still assumed: one that the watch has confirmed stays.
     """
     pod, node = attempt.cycle.pod, attempt.node
     try:
         attempt.framework.run_unreserve(attempt.cycle, node)
     except PluginFault as fault:
         log.error("Plugin failed to undo a reservation", exc=fault, pod=pod.key, node=node)
-    if attempt.cycle.state.forget(pod.uid):
-        gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node))
-        queue.on_event(gone, exclude=pod.uid)
+    return attempt.cycle.state.forget(pod.uid)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from scheduler.framework.registry import Registry
+from scheduler.gangs.plugin import Coscheduling
 from scheduler.numa.plugin import NodeResourceTopologyMatch
 from scheduler.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.default_binder import DefaultBinder
@@ -51,5 +52,6 @@ IN_TREE: Registry = {
         ServiceAffinity,
         NodeConditions,
         NodeResourceTopologyMatch,
+        Coscheduling,
     )
 }

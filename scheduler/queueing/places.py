@@ -23,6 +23,7 @@ class Places:
             Tier.ERROR_BACKOFF: KeyedHeap(lambda queued: queued.backoff_until),
             Tier.GATED: KeyedHeap(lambda queued: queued.timestamp),
         }
+        self.sort_key = sort_key
         self.cohorts = Cohorts(sort_key, self.count_rejections)
         """The tier of the unschedulable."""
         self._pending = {tier: metrics.pending_pods.labels(tier.pending_label) for tier in Tier}

@@ -126,9 +126,7 @@ class SchedulingQueue:
             if queued is None:
                 return None
             self._incoming["active", causes.POP_FROM_BACKOFF].inc()
-        self._leave(queued)
-        queued.attempts += 1
-        self._in_flight.begin(queued.info)
+        self._take_off(queued)
         return queued
 
     def placed(self, uid: str) -> None:
@@ -219,11 +217,8 @@ class SchedulingQueue:
 
     def next_deadline(self) -> float | None:
         """When `flush` next has something to do; None if only an event or a new pod can help."""
-        deadlines = [
-            queued.backoff_until
-            for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF)
-            if (queued := self._places.head(tier))
-        ]
+        heads = [self._places.head(tier) for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF)]
+        deadlines = [queued.backoff_until for queued in heads if queued]
         if cohort := self._places.cohorts.oldest():
             deadlines.append(cohort.judged_at + self._max_unschedulable)
         return min(deadlines, default=None)
@@ -393,6 +388,11 @@ class SchedulingQueue:
             self._incoming[tier.incoming_label, label].inc()
             log.debug("Pod moved in the queue", pod=queued.key, tier=tier.value, event=label)
         self._changed.set()
+
+    def _take_off(self, queued: QueuedPod) -> None:
+        self._leave(queued)
+        queued.attempts += 1
+        self._in_flight.begin(queued.info)
 
     def _leave(self, queued: QueuedPod) -> None:
         self._places.remove(queued)

@@ -18,6 +18,9 @@ only assumed to be there."""
 FinishedListener = Callable[[str, str, str, bool], None]
 """Told of a finished pod by namespace, name and node: that it is there, or deleted."""
 
+EveryPodListener = Callable[[Pod | None, Pod | None], None]
+"""Told of the old and the new version of any pod, wherever it is and whoever schedules it."""
+
 
 class Residents:
     """Passes on what happens to pods on nodes, in order. Costs nothing while nobody listens."""
@@ -26,6 +29,7 @@ class Residents:
         self._changes = changes
         self._listeners: list[PodListener] = []
         self._finished_listeners: list[FinishedListener] = []
+        self._every_listeners: list[EveryPodListener] = []
 
     def watch(self, listener: PodListener) -> None:
         """Tell a listener of all pods that come, change and go from now on."""
@@ -34,6 +38,10 @@ class Residents:
     def watch_finished(self, listener: FinishedListener) -> None:
         """Tell a listener of pods that are finished and not deleted."""
         self._finished_listeners.append(listener)
+
+    def watch_all(self, listener: EveryPodListener) -> None:
+        """Tell a listener of all pods, waiting ones included, before anybody else hears of them."""
+        self._every_listeners.append(listener)
 
     def came(self, info: PodInfo, *, assumed: bool) -> None:
         """A pod is on its node now, or there is a new version of it."""
@@ -47,8 +55,10 @@ class Residents:
             for listener in self._listeners:
                 listener(info, info.node_name, False, False)
 
-    def follow_finished(self, old: Pod | None, new: Pod | None) -> None:
-        """A pod changed: it may have finished, or be gone after it had."""
+    def follow(self, old: Pod | None, new: Pod | None) -> None:
+        """A pod changed: it may have come, gone or finished, or be gone after it had."""
+        for each in self._every_listeners:
+            each(old, new)
         if not self._finished_listeners:
             return
         was, now = _finished_on(old), _finished_on(new)

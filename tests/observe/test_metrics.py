@@ -104,6 +104,19 @@ OURS = [
         "equipoise_numa_dirty_duration_seconds",
         *(Histogram, (), 0.1, 2, 14),
     ),
+    Row("gang_groups", "equipoise_gang_groups", Gauge, ("phase",)),
+    Row("gang_passes", "equipoise_gang_passes_total", Counter, ("result",)),
+    Row("gang_pods_waiting", "equipoise_gang_pods_waiting", Gauge),
+    Row(
+        "gang_pass_duration",
+        "equipoise_gang_pass_duration_seconds",
+        *(Histogram, (), 0.001, 2, 15),
+    ),
+    Row(
+        "gang_placement_duration",
+        "equipoise_gang_placement_duration_seconds",
+        *(Histogram, (), 0.001, 2, 20),
+    ),
 ]
 
 

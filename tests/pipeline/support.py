@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
@@ -15,7 +15,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.checker import differences
-from tests.builders import Json, NodeBuilder, PodBuilder
+from tests.builders import Json
 
 
 class Note(NamedTuple):
@@ -65,6 +65,14 @@ class RecordingOutlet:
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         raise AssertionError("nothing here promises nodes")
+
+
+class Builder(Protocol):
+    """What tests say an object with."""
+
+    def obj(self) -> Json: ...
+
+    def struct(self) -> Any: ...
 
 
 class Change(NamedTuple):
@@ -117,7 +125,7 @@ class Stage:
         )
         self._truth: dict[tuple[str, str], Any] = {}
 
-    def see(self, *objects: NodeBuilder | PodBuilder) -> None:
+    def see(self, *objects: Builder) -> None:
         """The watch reports objects as they are now."""
         for builder in objects:
             kind, new = builder.obj()["kind"], builder.struct()
@@ -125,7 +133,7 @@ class Stage:
             self.core.ingest.handler(kind)([Change(self._truth.get(key), new)])
             self._truth[key] = new
 
-    def lose(self, *objects: NodeBuilder | PodBuilder) -> None:
+    def lose(self, *objects: Builder) -> None:
         """The watch reports that objects are gone."""
         for builder in objects:
             kind = builder.obj()["kind"]

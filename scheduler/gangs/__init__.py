@@ -1,0 +1,1 @@
+"""Pods that run together or not at all."""
