@@ -25,6 +25,8 @@ class Attempt(msgspec.Struct):
     """Set once a node is chosen."""
     told: Told = msgspec.field(default_factory=Told)
     """What was answered from outside so far."""
+    companions: tuple[str, ...] = ()
+    """Pods (``namespace/name``) that wait in the queue for what this one is answered."""
 
     @property
     def cohort(self) -> bytes | None:

@@ -243,6 +243,7 @@ class GangPass:
             message = f"pod group {group}: {question.plugin} is asked about {asking.queued.key}"
             rejectors, pending = (plugin.name,), (question.plugin,)
             self._queue.requeue_together(others, rejectors, pending, message, ("group", group))
+        asking.companions = tuple(queued.key for queued in others)
         self._steps.suspend(asking, question)
 
     def _give_up(

@@ -96,9 +96,11 @@ class Suspension:
     def drop(self, uid: str) -> None:
         """The pod is gone: nobody waits for its answers any more."""
         if uid in self._suspended:
+            companions = self._suspended[uid].companions
             self.settled(uid)
             self._ready = deque(each for each in self._ready if each.queued.info.uid != uid)
             self._queue.done(uid)
+            self._queue.activate(companions)
 
     def forget_codes(self) -> None:
         """Codes of verdicts are given out anew: what pods were told in codes is void."""
