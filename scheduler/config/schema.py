@@ -203,7 +203,7 @@ class Binding(Section, frozen=True):
 class Events(Section, frozen=True):
     """Events waiting to be written; further ones are dropped and counted."""
 
-    queue_size: int = 4096
+    queue_size: int = 16_384
 
 
 class Equivalence(Section, frozen=True):

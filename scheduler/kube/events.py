@@ -2,9 +2,9 @@
 
 Recording puts an entry into a bounded queue. Workers drain it with what bindings leave of the API
 server's attention; only when the queue fills up do events go before their turn, and what does not
-fit is dropped and counted. Equal events within six minutes of each other are one
-event with a series: it is written when it begins, when it is first repeated, every half hour
-while it goes on, and when it has ended.
+fit is dropped and counted; warnings, of which there may be a flood, leave a quarter of it free.
+Equal events within six minutes of each other are one event with a series: it is written when it
+begins, when it is first repeated, every half hour while it goes on, and when it has ended.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from scheduler.observe.metrics import Metrics
 
 log = get_logger(__name__)
 
+NORMAL = "Normal"
 CAPACITY = 1000
 WORKERS = PATIENT_MOST
 ATTEMPTS = 4
@@ -105,6 +106,7 @@ class EventRecorder:
         self._rng = rng
         self._sleep = sleep
         self._queue: asyncio.Queue[_Series] = asyncio.Queue(capacity)
+        self._room_for_warnings = capacity - capacity // 4
         # Ordered by last repetition: the first is the next to be dropped.
         self._series: dict[_Key, _Series] = {}
         self._last_stamp = 0
@@ -171,10 +173,12 @@ class EventRecorder:
         if series.queued:
             series.again = True
             return
-        try:
+        # What went well is said once, and conditions do not repeat it: it has room of its own.
+        room = self._queue.maxsize if series.key.type == NORMAL else self._room_for_warnings
+        if self._queue.qsize() < room:
             self._queue.put_nowait(series)
             series.queued = True
-        except asyncio.QueueFull:
+        else:
             self._drop(series, "the queue is full")
 
     def _drop(self, series: _Series, why: str) -> None:

@@ -254,6 +254,17 @@ async def test_overflow_is_dropped_and_counted() -> None:
     assert [call.body["note"] for call in calls] == ["one", "two"]
 
 
+async def test_a_flood_of_warnings_leaves_room_for_what_went_well() -> None:
+    bench = Bench(OK, OK, OK, OK, capacity=4)
+    for name in ("one", "two", "three", "four", "five"):
+        bench.record(name)
+    for name in ("bound", "also bound"):
+        bench.recorder.record(POD, "Normal", "Scheduled", "Binding", name)
+    assert bench.dropped == 3
+    calls = await bench.send()
+    assert [call.body["note"] for call in calls] == ["one", "two", "three", "bound"]
+
+
 async def test_remembered_series_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("scheduler.kube.events.MAX_SERIES", 3)
     bench = Bench()
