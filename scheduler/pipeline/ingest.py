@@ -119,12 +119,11 @@ class Ingest:
         self._state.set_pod(now)
         self._state.nominations.remove(now.uid)
         if was is not None and _placed(was):
-            action = pod_update(was, now)
-        else:
-            action = Action.ADD
-            if was is not None and self._ours(was):
-                self._queue.delete(was)
-        return self._tell(Event(ASSIGNED_POD, action, was, now))
+            return self._tell(Event(ASSIGNED_POD, pod_update(was, now), was, now))
+        if was is not None and self._ours(was):
+            self._queue.delete(was)
+        # Nothing was there before: what we assumed is no older version of a pod on a node.
+        return self._tell(Event(ASSIGNED_POD, Action.ADD, None, now))
 
     def _vacated(self, was: PodInfo) -> Event:
         """The pod is gone or finished: what it held is free."""

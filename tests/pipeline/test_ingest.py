@@ -6,7 +6,7 @@ import pytest
 
 from scheduler.model.nodes import Node
 from scheduler.state.cache import ClusterState
-from tests.builders import make_node, make_pod, make_worker
+from tests.builders import make_node, make_pod, make_worker, pod_term
 from tests.pipeline.support import Change, Stage
 
 
@@ -66,6 +66,18 @@ async def test_a_pod_that_others_bound_before_us_leaves_the_queue() -> None:
     assert stage.tiers() == {}
     assert stage.cpu("n1") == 1000
     stage.check()
+
+
+async def test_a_pod_that_we_placed_is_company_for_those_that_wait_for_it() -> None:
+    stage = Stage()
+    stage.see(make_worker("n1").label(zone="a"), make_pod("p").near(pod_term("zone", {"app": "x"})))
+    await stage.run()
+    assert stage.tiers() == {"p": "unschedulable"}
+    stage.see(make_pod("x").label(app="x"))
+    await stage.run()
+    stage.see(make_pod("x").label(app="x").on("n1"))
+    await stage.later(2.0)
+    assert stage.outlet.bound == [("default/x", "n1"), ("default/p", "n1")]
 
 
 async def test_a_pod_that_ran_and_finished_unseen_frees_what_was_assumed() -> None:
