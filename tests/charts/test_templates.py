@@ -213,6 +213,7 @@ WARNINGS: list[tuple[Json, str]] = [
     ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "scraped twice"),
     ({"resources": {"limits": {"cpu": 1}}}, "throttling"),
     ({"hostNetwork": True}, "port is kube-scheduler's"),
+    ({"equipoiseConfig": {"server": {"bindAddress": "127.0.0.1"}}}, "loopback address"),
     ({"plugins": {"enabled": [{"name": "NodeResourceTopologyMatch"}]}}, "topology updater"),
 ]
 

@@ -127,6 +127,16 @@ REFUSED = [
         {"equipoiseConfig": {"server": {"port": 0}}}, "server.port is 0", id="no port to probe"
     ),
     pytest.param(
+        {"podLabels": {"app.kubernetes.io/name": "other"}},
+        "podLabels: app.kubernetes.io/name is one of the chart's own labels",
+        id="pods that their Deployment does not find",
+    ),
+    pytest.param(
+        {"commonLabels": {"app.kubernetes.io/part-of": "other"}},
+        "commonLabels: app.kubernetes.io/part-of is one of",
+        id="a label that would be there twice",
+    ),
+    pytest.param(
         {"rbac": {"plugins": ["VolumeZone"]}}, "rbac.plugins is for", id="rights for no reason"
     ),
     pytest.param(

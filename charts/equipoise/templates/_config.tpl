@@ -70,6 +70,14 @@
 {{- if eq (int (include "equipoise.port" .)) 0 }}
 {{- fail "equipoiseConfig.server.port is 0: the probes need a port" }}
 {{- end }}
+{{- $own := include "equipoise.ownLabels" . | fromYaml }}
+{{- range $value, $labels := dict "commonLabels" .Values.commonLabels "podLabels" .Values.podLabels }}
+{{- range $label, $_ := $labels }}
+{{- if hasKey $own $label }}
+{{- fail (printf "%s: %s is one of the chart's own labels" $value $label) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if and .Values.rbac.plugins (not .Values.existingConfigMap) }}
 {{- fail "rbac.plugins is for existingConfigMap: without one, rights follow the plugins of the configuration" }}
 {{- end }}

@@ -42,11 +42,14 @@
 {{- $found | uniq | toJson }}
 {{- end }}
 
+{{- define "equipoise.servesLoopback" -}}
+{{- if regexMatch "^(127\\.|::1$|localhost$)" (include "equipoise.equipoiseConfiguration" . | fromYaml).server.bindAddress }}yes{{ end }}
+{{- end }}
+
 {{/* Whether the serving port asks the API server about its callers; what a ConfigMap says that we cannot read, it may. */}}
 {{- define "equipoise.protectsItsServer" -}}
 {{- $server := (include "equipoise.equipoiseConfiguration" . | fromYaml).server }}
-{{- $loopback := regexMatch "^(127\\.|::1$|localhost$)" $server.bindAddress }}
-{{- if or .Values.existingConfigMap (not $loopback) (eq ($server.protection | default "auto") "always") }}yes{{ end }}
+{{- if or .Values.existingConfigMap (not (include "equipoise.servesLoopback" .)) (eq ($server.protection | default "auto") "always") }}yes{{ end }}
 {{- end }}
 
 {{/* The rules of the cluster role: one per group for what is read, then what is written. */}}

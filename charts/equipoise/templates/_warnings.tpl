@@ -28,6 +28,9 @@
 {{- if and .Values.hostNetwork (eq (int (include "equipoise.port" .)) 10259) }}
 {{- $found = append $found "hostNetwork with port 10259: on control-plane nodes that port is kube-scheduler's; set equipoiseConfig.server.port." }}
 {{- end }}
+{{- if and (not .Values.existingConfigMap) (include "equipoise.servesLoopback" .) }}
+{{- $found = append $found "equipoiseConfig.server.bindAddress is a loopback address: neither Prometheus nor probes get there, unless you give probes that do." }}
+{{- end }}
 {{- $numa := has "NodeResourceTopologyMatch" (include "equipoise.pluginsWithRights" . | fromJsonArray) }}
 {{- $defined := or .Values.crds.nodeResourceTopology.create (.Capabilities.APIVersions.Has "topology.node.k8s.io/v1alpha2") }}
 {{- if and $numa (not $defined) }}
