@@ -137,7 +137,7 @@ def test_examples_can_be_used(name: str) -> None:
 ANYTHING = "\0"
 """Stands for what is known only when the reason is given."""
 
-_PACKAGES = ("scheduler.plugins.", "scheduler.numa.")
+_PACKAGES = ("scheduler.plugins.", "scheduler.numa.", "scheduler.gangs.")
 _NO_REASONS = {
     # Written on the victim, not on the pod that was rejected; the page has them elsewhere.
     f"Preempted by pod {ANYTHING} on node {ANYTHING}",
