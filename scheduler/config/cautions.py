@@ -1,14 +1,14 @@
 """What a valid configuration says in vain, or at a risk: its author should hear of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from scheduler.config.plugins import ALL, KNOWN_PLUGINS, Available, resolve_plugins
 from scheduler.config.problems import Problem
 from scheduler.config.schema import (
     PLACEMENT_POINTS,
+    EquipoiseConfiguration,
     KubeSchedulerConfiguration,
     Profile,
-    Webhook,
 )
 from scheduler.config.validation import unknown_plugin
 
@@ -58,17 +58,14 @@ def _sorting(path: str, profile: Profile, available: Available) -> Iterator[Prob
         yield Problem(path, message)
 
 
-def unused_webhooks(
-    effective: KubeSchedulerConfiguration, webhooks: Sequence[Webhook]
+def idle_webhooks(
+    effective: KubeSchedulerConfiguration, own: EquipoiseConfiguration
 ) -> Iterator[Problem]:
     """Webhooks that no profile enables, and tokens that anybody on the way can read."""
-    enabled = {
-        plugin.name
-        for profile in effective.profiles
-        for chosen in profile.plugins.by_point().values()
-        for plugin in chosen.enabled
-    }
-    for i, webhook in enumerate(webhooks):
+    sets = [profile.plugins.by_point() for profile in effective.profiles]
+    sets += [points.by_point() for points in own.extension_points]
+    enabled = {p.name for points in sets for chosen in points.values() for p in chosen.enabled}
+    for i, webhook in enumerate(own.webhooks):
         if webhook.name not in enabled:
             message = f'is never asked: no profile enables the plugin "{webhook.name}"'
             yield Problem(f"webhooks[{i}]", message)

@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from msgspec.structs import replace
 
-from scheduler.config.cautions import cautions, unused_webhooks
+from scheduler.config.cautions import cautions, idle_webhooks
 from scheduler.config.codec import decode, encode_struct
 from scheduler.config.defaults import with_defaults
 from scheduler.config.documents import parse_documents, split_documents
@@ -117,7 +117,7 @@ def from_dicts(
     available = with_webhooks(available, equipoise.webhooks)
     warnings = (
         *cautions(given, effective, available),
-        *unused_webhooks(effective, equipoise.webhooks),
+        *idle_webhooks(effective, equipoise),
     )
     return Configuration(effective, equipoise, warnings)
 

@@ -31,6 +31,10 @@ _UNCOUNTED = Tallies()
 _NOTHING = Reads()
 
 
+Subject = tuple[str, ...]
+"""Plugin, point, and perhaps a node."""
+
+
 class Failed(msgspec.Struct, frozen=True):
     """No answer came; the text says why."""
 
@@ -72,34 +76,38 @@ class Told:
         self.insists = insists
         """Ask even while the state is being changed on trial, as for an explanation."""
         self._failed = False
-        self._whole: dict[Hashable, Any] = {}
-        self._rows: dict[Hashable, list[RowAnswers]] = {}
-        self._rounds: dict[Hashable, int] = {}
+        self._whole: dict[Subject, Any] = {}
+        self._rows: dict[Subject, list[RowAnswers]] = {}
+        self._rounds: dict[Subject, int] = {}
 
     @property
     def weary(self) -> bool:
         """Whether old answers, or none, have to do; what comes of that must not be kept."""
         return self._failed or any(rounds >= MAX_ROUNDS for rounds in self._rounds.values())
 
-    def may_ask(self, subject: Hashable) -> bool:
+    def may_ask(self, subject: Subject) -> bool:
         """Whether another question on a subject is worth it."""
         return self._rounds.get(subject, 0) < MAX_ROUNDS
 
-    def find(self, subject: Hashable) -> Any:
+    def find(self, subject: Subject) -> Any:
         """What was said on a subject; None if nothing was."""
         return self._whole.get(subject)
 
-    def hear(self, subject: Hashable, answer: Any) -> None:
+    def times(self, plugin: str, point: str) -> int:
+        """How many answers of a plugin at a point there are that are not about rows."""
+        return sum(subject[:2] == (plugin, point) for subject in self._whole)
+
+    def hear(self, subject: Subject, answer: Any) -> None:
         """Remember an answer that is not about rows, or that there is none (`Failed`)."""
         self._whole[subject] = answer
         self._failed |= isinstance(answer, Failed)
 
-    def hear_rows(self, subject: Hashable, answers: RowAnswers) -> None:
+    def hear_rows(self, subject: Subject, answers: RowAnswers) -> None:
         """Remember an answer about rows."""
         self._rounds[subject] = self._rounds.get(subject, 0) + 1
         self._rows.setdefault(subject, []).append(answers)
 
-    def about(self, subject: Hashable, rows: Rows, values: Answers) -> Mask:
+    def about(self, subject: Subject, rows: Rows, values: Answers) -> Mask:
         """Put what was said about rows into an array; returns of which of them nothing was."""
         missing = np.ones(len(rows), np.bool_)
         old = not self.may_ask(subject)

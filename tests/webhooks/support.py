@@ -75,7 +75,8 @@ class WebhookServer:
 
     async def kill(self) -> None:
         """Cut all connections off in the middle of whatever they do."""
-        assert self._runner is not None and self._runner.server is not None
+        assert self._runner is not None
+        assert self._runner.server is not None
         for connection in list(self._runner.server.connections):
             if connection.transport is not None:
                 connection.transport.abort()

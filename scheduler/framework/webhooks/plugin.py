@@ -16,7 +16,15 @@ import numpy as np
 from scheduler.config.schema import Webhook
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.equivalence.verdicts import Answers
-from scheduler.framework.answers import TOLD, AnswerNeeded, Failed, Question, Told, names_of
+from scheduler.framework.answers import (
+    TOLD,
+    AnswerNeeded,
+    Failed,
+    Question,
+    Subject,
+    Told,
+    names_of,
+)
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.handle import Handle
 from scheduler.framework.interface import PostFilterResult, PreFilterResult
@@ -47,6 +55,8 @@ from scheduler.state.columns import Codes, Rows, Scores
 
 NOT_ASKED = "node(s) changed faster than webhook {} answered"
 MAX_PRE_FILTERS = 4096
+MAX_VETOES = 10
+"""Each costs a call and another try: who vetoes more should filter."""
 
 
 class WebhookPlugin(BindingPoints):
@@ -120,7 +130,17 @@ class WebhookPlugin(BindingPoints):
         return SUCCESS if answer is None else status_of(answer, self.name)
 
     def post_score(self, cycle: Cycle, node: str) -> Status:
-        """Whether the webhook has anything against the best node."""
+        """Whether the webhook has anything against the best node.
+
+        It is asked about so many of the best nodes, and the rest will not do either.
+        """
+        told = cycle.find(TOLD)
+        if (
+            told is not None
+            and told.times(self.name, "postScore") >= MAX_VETOES
+            and told.find((self.name, "postScore", node)) is None
+        ):
+            return unschedulable(f"node(s) came after {MAX_VETOES} that webhook {self.name} vetoed")
         answer = self._asked(cycle, "postScore", node=node)
         return SUCCESS if answer is None else status_of(answer, self.name)
 
@@ -182,7 +202,7 @@ class WebhookPlugin(BindingPoints):
         told = cycle.find(TOLD)
         if told is None or not self.concerns(pod):
             return None
-        subject = (self.name, point, node)
+        subject = (self.name, point, node or "")
         answer = told.find(subject) or self._remembered(point, pod)
         if answer is None:
             ask = partial(self.asking.ask, point, pod, names=names, node=node)
@@ -195,7 +215,7 @@ class WebhookPlugin(BindingPoints):
     def _question(
         self,
         point: str,
-        subject: Hashable,
+        subject: Subject,
         pod: PodInfo,
         ask: Callable[[], Coroutine[Any, Any, Any]],
     ) -> Question:
@@ -240,7 +260,7 @@ class DeclaringWebhook(WebhookPlugin):
     def _question(
         self,
         point: str,
-        subject: Hashable,
+        subject: Subject,
         pod: PodInfo,
         ask: Callable[[], Coroutine[Any, Any, Any]],
     ) -> Question:
