@@ -4,6 +4,7 @@ The versions are those that the ``go.mod`` files under ``modules/`` require: an 
 there; the new version has a new name in the cache and is built the next time.
 """
 
+import hashlib
 import os
 import re
 from dataclasses import dataclass
@@ -47,6 +48,7 @@ KUBERNETES = Module("kubernetes", "k8s.io/kubernetes")
 ETCD = Module("etcd", "go.etcd.io/etcd/server/v3")
 KWOK = Module("kwok", "sigs.k8s.io/kwok")
 HELM = Module("helm", "helm.sh/helm/v3")
+EXTENDER = Module("extender", "k8s.io/kube-scheduler")
 PROMETHEUS_OPERATOR = Module("definitions", "github.com/prometheus-operator/prometheus-operator")
 VERTICAL_AUTOSCALER = Module("definitions", "k8s.io/autoscaler/vertical-pod-autoscaler")
 
@@ -63,7 +65,15 @@ class Binary:
     @property
     def path(self) -> Path:
         """Where the built program is, or will be."""
-        return cache_dir() / f"{self.name}-{self.module.version}"
+        return cache_dir() / f"{self.name}-{self.module.version}{self._edition}"
+
+    @property
+    def _edition(self) -> str:
+        """A program of our own is another one when its source changes."""
+        source = self.module.path / "main.go"
+        if not source.exists():
+            return ""
+        return f"-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
 
     @property
     def linker_flags(self) -> str:
@@ -104,6 +114,7 @@ BINARIES = (
     _kubernetes("kubectl"),
     Binary("kwok", KWOK, "sigs.k8s.io/kwok/cmd/kwok"),
     _helm(),
+    Binary("extender", EXTENDER, "."),
 )
 
 _BY_NAME = {binary.name: binary for binary in BINARIES}

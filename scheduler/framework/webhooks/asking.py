@@ -41,11 +41,10 @@ class Asking:
         *,
         names: Sequence[str] | None = None,
         node: str | None = None,
-        attempts: int | None = None,
     ) -> Any:
         """The webhook's answer, checked; `Failed` if there is none, or if it reports an error."""
         uid = str(uuid.uuid4())
-        body = partial(self._body, point, uid, pod, names, node, attempts)
+        body = partial(self._body, point, uid, pod, names, node)
         read: Callable[[bytes], Any] = partial(
             read_answer, point, asked=frozenset(names) if names is not None else ()
         )
@@ -67,7 +66,6 @@ class Asking:
         pod: PodInfo,
         names: Sequence[str] | None,
         node: str | None,
-        attempts: int | None,
     ) -> bytes:
         nodes: list[msgspec.Raw] | None = None
         if names is not None and self._views.shows_nodes(point):
@@ -82,6 +80,5 @@ class Asking:
             node_names=list(names) if names is not None else None,
             nodes=nodes,
             node=node,
-            attempts=attempts,
         )
         return msgspec.json.encode(request)

@@ -56,8 +56,6 @@ class Request(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     """The same as objects, if the webhook wants them."""
     node: str | None = None
     """The node that was chosen."""
-    attempts: int | None = None
-    """Queue sort only: how often the pod was tried."""
 
 
 class _Answer(
