@@ -84,7 +84,7 @@ class TestExtenderAnswers:
     @pytest.mark.parametrize("name", ["NodeNames", "nodenames", "nodeNames"])
     def test_case_does_not_matter(self, name: str) -> None:
         result = wire.read_filter(f'{{"{name}": ["a"], "Nodes": null}}'.encode())
-        assert result.node_names == {"a"}
+        assert result.node_names == frozenset({"a"})
         assert result.nodes is None
 
     def test_priorities(self) -> None:
