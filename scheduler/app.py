@@ -17,12 +17,14 @@ import signal
 import socket
 import uuid
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from scheduler import __version__, inspection
 from scheduler.assembly import Core, assemble
 from scheduler.config.loading import Configuration
 from scheduler.framework.registry import Registry
+from scheduler.gangs.books import find_books
 from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import KubeError, WritesStopped
 from scheduler.kube.events import EventRecorder
@@ -36,6 +38,7 @@ from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import EventLoopLag, GcPauses, freeze_after_sync
+from scheduler.operators.podgroups import PodGroupOperator, write_status
 from scheduler.reporting import ClusterOutlet
 from scheduler.serve.endpoints import Sources
 from scheduler.serve.guards import NotFound
@@ -156,6 +159,8 @@ class Daemon:
             self._leading.set()
             log.info("Scheduling", identity=self._identity, profiles=list(self.core.frameworks))
             tasks.create_task(self._outlet.run(), name="reports")
+            if operator := self._operator():
+                tasks.create_task(operator.run(), name="pod groups' status")
             tasks.create_task(self.core.loop.run(), name="scheduling loop")
 
     async def _elect(self, elector: LeaderElector) -> None:
@@ -200,6 +205,13 @@ class Daemon:
             )
             for profile in self._config.scheduler.profiles
         }
+
+    def _operator(self) -> PodGroupOperator | None:
+        """Who keeps the status of PodGroups, if some profile has gangs."""
+        books = find_books(self.core.state)
+        if books is None:
+            return None
+        return PodGroupOperator(books, partial(write_status, self._writer), self._client.access)
 
     def _reflector(self, kind: str) -> Reflector[Any]:
         handler = self.core.ingest.handler(kind)

@@ -182,6 +182,8 @@ def _coscheduling(path: str, args: CoschedulingArgs) -> Iterator[Problem]:
     ):
         if value < 0:
             yield Problem(f"{path}.{name}", f"must not be negative, not {value}")
+    share = args.pod_group_reject_percentage
+    yield from _range(f"{path}.podGroupRejectPercentage", share, 0, 100)
 
 
 def _topology_match(path: str, args: NodeResourceTopologyMatchArgs) -> Iterator[Problem]:

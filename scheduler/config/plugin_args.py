@@ -135,6 +135,8 @@ class CoschedulingArgs(Section, frozen=True):
     """For members that do not exist yet, unless the PodGroup says how long."""
     pod_group_backoff_seconds: int = 0
     """The shortest back-off of a gang that did not fit; 0: that of its pods."""
+    pod_group_reject_percentage: int = 10
+    """Accepted, without effect: a gang is tried in one pass, and never left with a part missing."""
 
 
 class NodeResourceTopologyMatchArgs(Section, frozen=True):

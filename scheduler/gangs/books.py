@@ -125,11 +125,12 @@ class Books:
 
     def _group_changed(self, key: str, old: PodGroup | None, new: PodGroup | None) -> None:
         """A PodGroup came, changed or went. Changes of its status are our own."""
-        if old is not None and new is not None and old.spec == new.spec:
-            return
         gang = self._gangs.get(key)
         if gang is None:
             gang = self._gangs[key] = Gang(key)
+        gang.started = None if new is None else new.status.schedule_start_time
+        if old is not None and new is not None and old.spec == new.spec:
+            return
         gang.rules = None if new is None else rules_of(new)
         self._changed(gang)
         if gang.rules is None:

@@ -82,12 +82,23 @@ def rules_of(group: PodGroup) -> Rules:
 class Gang:
     """The members of one group by uid, counted by stage. Every operation is O(1)."""
 
-    __slots__ = ("complete_since", "counts", "held", "holding", "key", "members", "rules")
+    __slots__ = (
+        "complete_since",
+        "counts",
+        "held",
+        "holding",
+        "key",
+        "members",
+        "rules",
+        "started",
+    )
 
     def __init__(self, key: str) -> None:
         self.key = key
         self.rules: Rules | None = None
         """None while there is no such PodGroup."""
+        self.started: str | None = None
+        """When scheduling began, as the PodGroup's status says."""
         self.members: dict[str, Pod] = {}
         self.counts: Counter[Stage] = Counter()
         self.holding: set[str] = set()

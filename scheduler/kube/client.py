@@ -118,6 +118,10 @@ class KubeClient:
             raise
         return client
 
+    async def access(self) -> Access:
+        """What requests carry now, for libraries that make their own."""
+        return await self._credentials.current()
+
     async def server(self) -> str:
         """The address in use, for people."""
         return (await self._credentials.current()).server

@@ -64,14 +64,19 @@ class PodGroupSpec(Struct, frozen=True):
     schedule_timeout_seconds: int | None = None
 
 
+class PodGroupStatus(Struct, frozen=True):
+    schedule_start_time: str | None = None
+
+
 class PodGroup(Struct, frozen=True):
     """scheduling.x-k8s.io/v1alpha1: pods that run together or not at all.
 
-    Its status is not read: we write it (``operators``), from what we know of the pods.
+    Of its status only that is read which we could not write again from what we know of the pods.
     """
 
     metadata: ObjectMeta = ObjectMeta()
     spec: PodGroupSpec = PodGroupSpec()
+    status: PodGroupStatus = PodGroupStatus()
 
 
 def pod_group_of(metadata: ObjectMeta) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.equivalence.searching import EXAMPLES, SETTINGS
@@ -20,7 +20,8 @@ STEPS = st.one_of(
     st.tuples(st.just("several"), st.sampled_from(GROUPS), st.integers(2, 4)),
     st.tuples(st.just("no pod"), NUMBERS),
     st.tuples(st.just("attempt")),
-    st.tuples(st.just("attempt")),
+    st.tuples(st.just("all attempts")),
+    st.tuples(st.just("all attempts")),
     st.tuples(st.just("answer"), NUMBERS, st.booleans()),
     st.tuples(st.just("finish"), NUMBERS, st.sampled_from(("Succeeded", "Failed", "Running"))),
     st.tuples(st.just("see")),
@@ -52,6 +53,9 @@ async def live(steps: list[tuple[object, ...]]) -> None:
                 world.remove_pod(which)
             case ("attempt",):
                 await world.attempt()
+            case ("all attempts",):
+                while world.stage.core.queue.counts()["active"]:
+                    await world.attempt()
             case ("answer", int(which), bool(well)):
                 world.answer(which, well)
                 await asyncio.sleep(0)
@@ -71,5 +75,6 @@ async def live(steps: list[tuple[object, ...]]) -> None:
     max_examples=8 * EXAMPLES,
 )
 @given(st.lists(STEPS, max_size=60))
+@example([("group", "g", 4), ("several", "g", 4), ("attempt",), ("node", 4)])
 def test_the_law(steps: list[tuple[object, ...]]) -> None:
     asyncio.run(live(steps))

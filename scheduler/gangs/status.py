@@ -1,0 +1,51 @@
+"""What a PodGroup's status should say, from what the books know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from scheduler.gangs.gang import Gang, Phase, Stage
+
+FIELDS = (
+    "phase",
+    "scheduled",
+    "running",
+    "succeeded",
+    "failed",
+    "occupiedBy",
+    "scheduleStartTime",
+)
+"""All that we write; whatever else a status has is not ours."""
+
+
+def status_of(gang: Gang, said: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The status of a gang; ``said`` is what its PodGroup says, as far as that is known.
+
+    Scheduling has started when the phase was first another than Pending, and has not since, however
+    often members come and go.
+    """
+    counts, phase = gang.counts, gang.phase
+    status: dict[str, Any] = {
+        "phase": phase.value,
+        "scheduled": counts[Stage.SCHEDULED] + counts[Stage.RUNNING],
+        "running": counts[Stage.RUNNING],
+        "succeeded": counts[Stage.SUCCEEDED],
+        "failed": counts[Stage.FAILED],
+    }
+    if owner := _owner(gang) or said.get("occupiedBy"):
+        status["occupiedBy"] = owner
+    started = said.get("scheduleStartTime") or gang.started
+    if started or phase is not Phase.PENDING:
+        status["scheduleStartTime"] = started or now.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return status
+
+
+def _owner(gang: Gang) -> str:
+    """Who made the members, as ``namespace/name``: the controller of the first that has one."""
+    for pod in gang.members.values():
+        controller = pod.metadata.controller
+        if controller is not None:
+            return f"{pod.metadata.namespace}/{controller.name}"
+    return ""

@@ -1,0 +1,1 @@
+"""Operators of custom resources, run by the leader."""

@@ -1,0 +1,248 @@
+"""Keeps the status of PodGroups true, for as long as this replica leads.
+
+::
+
+    books: counts of members have changed ─┐
+                                           ├─► groups to look at ─► (a second later) ─► PATCH status
+    kopf: somebody's status was changed ───┘    each once              those that differ, one by one
+
+kopf watches PodGroups for what their status says; it adds neither finalizers nor annotations, and
+watches no pods. Its operator ends by cancelling every task of its event loop that it does not know,
+so it has a loop and a thread of its own. It starts with the first PodGroup: without one there is no
+status to keep, and perhaps no such kind. What is written goes through the daemon's own writer,
+which stops with the lease.
+
+Nothing that goes wrong here is worth the process: it is logged, and tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from scheduler.gangs.books import Books
+from scheduler.gangs.gang import Gang
+from scheduler.gangs.status import FIELDS, status_of
+from scheduler.kube.client import MERGE_PATCH
+from scheduler.kube.credentials import Access
+from scheduler.kube.errors import KubeError, NotFound, WritesStopped
+from scheduler.kube.sessions import open_session
+from scheduler.kube.writes import ApiWriter
+from scheduler.model.objects import KINDS
+from scheduler.observe.logs import get_logger
+
+log = get_logger(__name__)
+
+COALESCE_SECONDS = 1.0
+"""A gang's members start within moments of each other: one write tells of all of them."""
+WRITE_SECONDS = 0.05
+"""Between two writes: no more than 20 a second, however many groups change."""
+STOP_SECONDS = 5.0
+RESTART_SECONDS = 30.0
+
+WriteStatus = Callable[[str, Mapping[str, Any]], Awaitable[None]]
+"""Merges a status into the PodGroup of this ``namespace/name``; raises KubeError."""
+
+
+async def write_status(writer: ApiWriter, key: str, status: Mapping[str, Any]) -> None:
+    """Merge a status into a PodGroup, in a slot that bindings leave free; raises KubeError."""
+    namespace, name = key.split("/")
+    group, _, plural = KINDS["PodGroup"].path.rpartition("/")
+    path = f"{group}/namespaces/{namespace}/{plural}/{name}/status"
+    await writer.send("PATCH", path, {"status": status}, MERGE_PATCH, patient=True)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class PodGroupOperator:
+    """Writes what the books say. Belongs to the event loop of the daemon."""
+
+    def __init__(
+        self,
+        books: Books,
+        write: WriteStatus,
+        access: Callable[[], Awaitable[Access]],
+        *,
+        wall: Callable[[], datetime] = _now,
+        pause: float = COALESCE_SECONDS,
+    ) -> None:
+        self._books = books
+        self._write = write
+        self._access = access
+        self._wall = wall
+        self._pause = pause
+        self._said: dict[str, Mapping[str, Any]] = {}
+        """What each PodGroup's status says, or will say once our write is seen."""
+        self._changed: dict[str, None] = {}
+        self._work = asyncio.Event()
+        self._failing = False
+        books.listen(self._look_at)
+
+    async def run(self) -> None:
+        """Keep statuses true until cancelled; raises nothing but WritesStopped."""
+        for gang in self._books:
+            self._look_at(gang)
+        watch = asyncio.create_task(self._watch(), name="kopf: podgroups")
+        try:
+            while True:
+                await self._work.wait()
+                await asyncio.sleep(self._pause)
+                self._work.clear()
+                await self._write_all()
+        finally:
+            watch.cancel()
+            await asyncio.gather(watch, return_exceptions=True)
+
+    def _look_at(self, gang: Gang) -> None:
+        if gang.rules is None:
+            self._said.pop(gang.key, None)
+            return
+        self._changed[gang.key] = None
+        self._work.set()
+
+    def seen(self, key: str, status: Mapping[str, Any] | None) -> None:
+        """A PodGroup was seen with this status (None: it is gone)."""
+        if status is None:
+            self._said.pop(key, None)
+            return
+        self._said[key] = {field: status[field] for field in FIELDS if field in status}
+        if gang := self._books.get(key):
+            self._look_at(gang)
+
+    # Writing
+
+    async def _write_all(self) -> None:
+        changed, self._changed = self._changed, {}
+        for key in changed:
+            try:
+                if await self._bring_up_to_date(key):
+                    await asyncio.sleep(WRITE_SECONDS)
+                self._failing = False
+            except WritesStopped:
+                raise
+            except KubeError as fault:
+                (log.debug if self._failing else log.warning)(
+                    "Status of a pod group could not be written", group=key, error=str(fault)
+                )
+                self._failing = True
+                self._said.pop(key, None)
+                if gang := self._books.get(key):
+                    self._look_at(gang)
+                await asyncio.sleep(self._pause)
+
+    async def _bring_up_to_date(self, key: str) -> bool:
+        """Write a status if it has changed; tells whether that was so."""
+        gang = self._books.get(key)
+        if gang is None or gang.rules is None:
+            return False
+        said = self._said.get(key, {})
+        status = status_of(gang, said, self._wall())
+        if status == said:
+            return False
+        self._said[key] = status
+        try:
+            await self._write(key, status)
+        except NotFound:
+            log.debug("Pod group is gone, nobody can read its status", group=key)
+        return True
+
+    # Watching
+
+    async def _watch(self) -> None:
+        """Run kopf as soon as there is a PodGroup, and again should it end."""
+        while not any(gang.rules is not None for gang in self._books):
+            await self._work.wait()
+            await asyncio.sleep(self._pause)
+        while True:
+            fault = await _Watcher(self.seen, self._access).run()
+            log.warning("Watch of pod groups' status ended, starting again", error=fault)
+            await asyncio.sleep(RESTART_SECONDS)
+
+
+class _Watcher:
+    """kopf, in a thread of its own."""
+
+    def __init__(
+        self,
+        seen: Callable[[str, Mapping[str, Any] | None], None],
+        access: Callable[[], Awaitable[Access]],
+    ) -> None:
+        self._seen = seen
+        self._access = access
+        self._home = asyncio.get_running_loop()
+        self._stop = threading.Event()
+        self._ended = asyncio.Event()
+        self._fault = ""
+
+    async def run(self) -> str:
+        """Watch until cancelled; should kopf end by itself, returns the fault it ended by."""
+        # A daemon's thread must not keep the process alive.
+        thread = threading.Thread(target=self._run, name="kopf: podgroups", daemon=True)
+        thread.start()
+        try:
+            await self._ended.wait()
+        finally:
+            self._stop.set()
+            await self._end()
+        return self._fault
+
+    async def _end(self) -> None:
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self._ended.wait()
+        except TimeoutError:
+            log.warning("kopf did not stop in time, leaving it behind")
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._operate())
+        except Exception as fault:
+            self._fault = f"{type(fault).__name__}: {fault}"
+        finally:
+            self._tell(self._ended.set)
+
+    async def _operate(self) -> None:
+        import kopf
+
+        # It warns of each retry, and of living in a thread; what it cannot do at all are errors.
+        logging.getLogger("kopf").setLevel(logging.ERROR)
+        registry = kopf.OperatorRegistry()
+        settings = kopf.OperatorSettings()
+        settings.scanning.disabled = True  # needs rights to watch namespaces and definitions
+        settings.posting.enabled = False
+
+        @kopf.on.login(registry=registry)
+        async def login(**_: Any) -> kopf.AiohttpSession:
+            asked = asyncio.run_coroutine_threadsafe(self._current(), self._home)
+            access = await asyncio.wrap_future(asked)
+            return kopf.AiohttpSession(server=access.server, aiohttp_session=open_session(access))
+
+        @kopf.on.event("scheduling.x-k8s.io", "v1alpha1", "podgroups", registry=registry)
+        async def changed(event: Mapping[str, Any], **_: Any) -> None:
+            metadata = event["object"]["metadata"]
+            key = f"{metadata['namespace']}/{metadata['name']}"
+            gone = event["type"] == "DELETED"
+            status = None if gone else dict(event["object"].get("status") or {})
+            self._tell(self._seen, key, status)
+
+        await kopf.operator(
+            registry=registry,
+            settings=settings,
+            standalone=True,
+            clusterwide=True,
+            stop_flag=self._stop,
+        )
+
+    async def _current(self) -> Access:
+        return await self._access()
+
+    def _tell(self, function: Callable[..., None], *args: Any) -> None:
+        """Call a function in the daemon's loop, unless that has ended."""
+        if not self._home.is_closed():
+            self._home.call_soon_threadsafe(function, *args)
