@@ -37,6 +37,7 @@ from scheduler.framework.waiting import WaitingPod
 from scheduler.framework.webhooks.building import Remotes
 from scheduler.framework.webhooks.extender import ExtenderPlugin
 from scheduler.framework.what_if import trial
+from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, error
 from scheduler.observe.decisions import Decisions
@@ -307,7 +308,17 @@ def _framework(
         for name in dict.fromkeys([*names, *remotes.trimmers()])
     }
     guests = [name for name in plugins if registry[name] is not IN_TREE.get(name)]
-    return Framework(profile.scheduler_name, plugins, enabled, handle.metrics, complaints, guests)
+    framework = Framework(
+        profile.scheduler_name, plugins, enabled, handle.metrics, complaints, guests
+    )
+    unknown = [
+        Problem("plugins", f"plugin {name!r} looks for {kind!r}, of which nothing is known")
+        for name, kinds in framework.observed().items()
+        for kind in sorted(kinds - KINDS.keys())
+    ]
+    if unknown:
+        raise ConfigError(unknown)
+    return framework
 
 
 def _made(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -> Plugin:

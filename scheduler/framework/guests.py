@@ -15,6 +15,7 @@ from scheduler.framework.complaints import Complaints
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.points import Point
 from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import Code, Status
 from scheduler.queueing.tiers import QueuedPod
 
 Call = Callable[..., Any]
@@ -76,4 +77,14 @@ def unusable_code(code: Any, known: int) -> str:
     """The same for one verdict."""
     if not isinstance(code, int | np.integer) or not 0 <= code < known:
         return "a verdict is not the code of a status"
+    return ""
+
+
+def unusable_permit(answer: tuple[Any, ...]) -> str:
+    """What is wrong with the answer of a permit plugin; empty if nothing is."""
+    if len(answer) != 2 or not isinstance(answer[0], Status):
+        return "returned something else than a Status and a time"
+    seconds = answer[1]
+    if answer[0].code is Code.WAIT and not (isinstance(seconds, int | float) and seconds >= 0):
+        return f"must say how many seconds to wait, not {seconds!r:.40}"
     return ""

@@ -20,6 +20,7 @@ from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.declaring import declared_filter, declared_score
 from scheduler.framework.groups import GroupPlugin
+from scheduler.framework.guests import unusable_permit
 from scheduler.framework.interface import (
     EnqueueExtensions,
     Observer,
@@ -31,7 +32,7 @@ from scheduler.framework.interface import (
 from scheduler.framework.remote import RemotePoints
 from scheduler.framework.sorting import sort_key_of
 from scheduler.framework.waiting import WaitingPod
-from scheduler.model.events import Action
+from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from scheduler.observe.metrics import Metrics
@@ -53,6 +54,7 @@ class PreFilterOutcome(msgspec.Struct, frozen=True):
 
 
 _NOTHING_KNOWN = PreFilterOutcome()
+_ALWAYS_WATCHED = {"Pod", ASSIGNED_POD, UNSCHEDULED_POD, "Node", ANY_KIND}
 
 
 class ScoredRows(msgspec.Struct, frozen=True):
@@ -119,14 +121,18 @@ class Framework(RemotePoints):
 
     def observed_kinds(self) -> set[str]:
         """Kinds besides pods and nodes that some plugin looks up or listens to."""
-        looked_up = {
-            kind
-            for plugin in self.plugins.values()
-            if isinstance(plugin, Observer)
-            for kind in plugin.observes
+        return {kind for kinds in self.observed().values() for kind in kinds}
+
+    def observed(self) -> dict[str, set[str]]:
+        """The same by plugin; pods and nodes, which are always watched, are left out."""
+        hints = self.hints()
+        return {
+            name: {hint.kind for hint in hints[name]}.union(
+                plugin.observes if isinstance(plugin, Observer) else ()
+            )
+            - _ALWAYS_WATCHED
+            for name, plugin in self.plugins.items()
         }
-        heard = {hint.kind for hints in self.hints().values() for hint in hints}
-        return (looked_up | heard) - {"Pod", "Node", ANY_KIND}
 
     def hints(self) -> dict[str, Sequence[HintRegistration]]:
         """What each plugin listens to; one that does not say is woken by every event."""
@@ -317,7 +323,10 @@ class Framework(RemotePoints):
         timeouts: dict[str, float] = {}
         with self.timed("permit") as outcome:
             for entry in self._entries["permit"]:
-                status, timeout = self._call("permit", entry, cycle, node)
+                answer = self._call("permit", entry, cycle, node)
+                if wrong := unusable_permit(answer):
+                    raise self._fault(entry.name, "permit", wrong)
+                status, timeout = answer
                 if status.code is Code.WAIT:
                     timeouts[entry.name] = timeout
                 elif not status.ok:

@@ -235,7 +235,7 @@ async def starting_daemon(
     cluster: Cluster,
     config: Configuration | None = None,
     *,
-    registry: Registry = IN_TREE,
+    registry: Registry | None = None,
     watch_idle_seconds: float = IDLE_SECONDS,
 ) -> AsyncIterator[Replica]:
     """A daemon that has just been started; at the end it is stopped, if it still runs."""
