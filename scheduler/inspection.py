@@ -10,6 +10,7 @@ import msgspec
 from scheduler.assembly import Core
 from scheduler.equivalence import window
 from scheduler.framework.answers import Told
+from scheduler.gangs.status import describe_group
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.pipeline import explanation
@@ -81,4 +82,6 @@ async def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, An
                 changes.remove(placed)
             return explanation.explain(framework, core.state, info, core.seed, told)
 
-    return {**await answered(explained), "boundTo": pod.spec.node_name or None}
+    answer = await answered(explained)
+    gang = {"group": group} if (group := describe_group(core.state, pod)) else {}
+    return {**answer, **gang, "boundTo": pod.spec.node_name or None}

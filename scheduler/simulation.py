@@ -7,7 +7,7 @@ them). ``explain`` judges one pod, ``place`` schedules all that wait, in queue o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -16,8 +16,10 @@ from scheduler.assembly import Core, assemble, configure
 from scheduler.config.loading import Configuration
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.framework.answers import Told
+from scheduler.gangs.plugin import NAME as COSCHEDULING
+from scheduler.gangs.status import describe_group
 from scheduler.model.nodes import NodeResourceTopology
-from scheduler.model.objects import KINDS, from_dict
+from scheduler.model.objects import KINDS, PodGroup, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
@@ -53,9 +55,11 @@ class _Recorder:
     def __init__(self) -> None:
         self.bound: dict[str, str] = {}
         self.messages: dict[str, str] = {}
+        self.tried: dict[str, None] = {}
 
     async def bind(self, pod: PodInfo, node: str) -> Status:
         self.bound[pod.key] = node
+        self.tried[pod.key] = None
         return SUCCESS
 
     def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
@@ -72,6 +76,7 @@ class _Recorder:
 
     def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
         self.messages[pod.key] = message
+        self.tried[pod.key] = None
 
 
 def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> dict[str, Any]:
@@ -79,8 +84,9 @@ def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> di
 
     Returns ``fit`` (names), ``nodes`` (per node: fit, plugin, code, reasons), ``scores`` (per
     feasible node: total and each plugin's weighted part) and ``message`` (the filter part of the
-    FailedScheduling text, empty if a node fits). Without a configuration it is the default profile,
-    with NUMA alignment if some node's cells are among the objects.
+    FailedScheduling text, empty if a node fits), and ``group``, if the pod is in one: how that
+    stands. Without a configuration it is the default profile, with NUMA alignment if some node's
+    cells are among the objects, and with gangs if PodGroups are.
     """
     objects = list(objects)
     core = _core(config, objects, _Recorder())
@@ -97,7 +103,9 @@ def _explain(
     _keep(core, "Pod", info.pod, pod)
     framework = core.frameworks.get(info.pod.spec.scheduler_name)
     framework = framework or next(iter(core.frameworks.values()))
-    return explanation.explain(framework, core.state, info, core.seed, told)
+    answer = explanation.explain(framework, core.state, info, core.seed, told)
+    group = describe_group(core.state, info.pod)
+    return {**answer, "group": group} if group else answer
 
 
 async def _explain_outside(core: Core, objects: Iterable[Object], pod: Object) -> dict[str, Any]:
@@ -126,18 +134,16 @@ async def _place(objects: Iterable[Object], config: Config) -> list[Placed]:
     objects = list(objects)
     core = _core(config, objects, recorder)
     waiting = _load(core, objects)
-    # In the order of their first attempt; those that are never tried (gated) come last.
-    order: dict[str, None] = {}
     for framework in core.frameworks.values():
         framework.begin()
     await core.background.idle()
-    while (queued := core.loop.schedule_next()) is not None and queued.key not in order:
-        order[queued.key] = None
+    while (queued := core.loop.schedule_next()) is not None and queued.attempts == 1:
         await core.suspension.idle()
         await core.bindings.idle()
         await core.background.idle()
     await core.stop()
-    order |= dict.fromkeys(info.key for info in waiting)
+    # In the order of their first attempt; those that are never tried (gated) come last.
+    order = recorder.tried | dict.fromkeys(info.key for info in waiting)
     for entry in core.queue.snapshot():
         recorder.messages.setdefault(entry.pod, entry.message)
     return [Placed(key, recorder.bound.get(key), _message(recorder, key)) for key in order]
@@ -158,21 +164,20 @@ def _configuration(config: Config, objects: Iterable[Object]) -> Configuration:
     if isinstance(config, Configuration):
         return config
     documents = [config] if isinstance(config, Mapping) else list(config or ())
-    if config is None and any(_about_cells(item) for raw in objects for item in _flatten(raw)):
-        documents = [_WITH_CELLS]
+    if config is None:
+        kinds = {item.get("kind") for raw in objects for item in _flatten(raw)}
+        documents = [_default({name for kind, name in _MEANT.items() if kind in kinds})]
     return configure(documents, environ={})
 
 
-def _about_cells(item: Object) -> bool:
-    return item.get("kind") == NodeResourceTopology.__name__
+_MEANT = {NodeResourceTopology.__name__: NODE_RESOURCE_TOPOLOGY, PodGroup.__name__: COSCHEDULING}
+"""Plugins that the default profile has for objects of a kind: who lists them means them."""
 
 
-_WITH_CELLS: Object = {
-    "apiVersion": KUBE_API_VERSION,
-    "kind": KUBE_KIND,
-    "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": NODE_RESOURCE_TOPOLOGY}]}}}],
-}
-"""The default profile for objects among which there are NUMA cells: who lists them means them."""
+def _default(more: Collection[str]) -> Object:
+    enabled = [{"name": name} for name in sorted(more)]
+    profile = {"plugins": {"multiPoint": {"enabled": enabled}}}
+    return {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "profiles": [profile]}
 
 
 def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:

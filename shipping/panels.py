@@ -1,5 +1,6 @@
 """The panels of the dashboard: what they ask, and when they have nothing to show."""
 
+from shipping.gang_panels import GANGS
 from shipping.grafana import Panel, Query, Row
 from shipping.queries import ATTEMPTS, HERE, LEADING, PROFILE, SCHEDULED, quantiles, rate
 
@@ -371,4 +372,4 @@ PROCESS = Row(
     folded=True,
 )
 
-ROWS = (OVERVIEW, QUEUE, LATENCY, THROUGHPUT, EQUIVALENCE, NUMA, API, PROCESS)
+ROWS = (OVERVIEW, QUEUE, LATENCY, THROUGHPUT, EQUIVALENCE, NUMA, GANGS, API, PROCESS)

@@ -6,6 +6,7 @@ from itertools import count
 from e2e.harness.audit import Right, granted_by, right_of
 from e2e.harness.client import POLL_SECONDS
 from e2e.harness.election import holder
+from e2e.harness.groups import group, member
 from e2e.harness.objects import (
     HOSTNAME,
     condition,
@@ -26,10 +27,8 @@ ROLES = (
     f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{RELEASE}",
     f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles/{RELEASE}-leader-election",
 )
-DEFINITION = (
-    "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/"
-    "noderesourcetopologies.topology.node.k8s.io"
-)
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+OURS = ("noderesourcetopologies.topology.node.k8s.io", "podgroups.scheduling.x-k8s.io")
 
 
 def used(installed: Installed) -> set[Right]:
@@ -41,12 +40,17 @@ def used(installed: Installed) -> set[Right]:
 async def test_every_right_is_used_and_nothing_is_denied(
     installed: Installed, space: Workspace
 ) -> None:
-    plugin = "plugins.enabled[0].name=NodeResourceTopologyMatch"
-    definition = "crds.nodeResourceTopology.create=true"
-    await asyncio.to_thread(installed.release.upgrade, plugin, definition)
+    settings = (
+        "plugins.enabled[0].name=NodeResourceTopologyMatch",
+        "crds.nodeResourceTopology.create=true",
+        "plugins.enabled[1].name=Coscheduling",
+        "crds.podGroup.create=true",
+    )
+    await asyncio.to_thread(installed.release.upgrade, *settings)
     await wait_until_leading(space.api, installed.kubelet)
 
     await preempt(space)
+    await run_a_gang(space)
     await bind_volumes(space)
     await tell_twice(space)
     await lose_the_lease(space)
@@ -60,7 +64,19 @@ async def test_every_right_is_used_and_nothing_is_denied(
         granted |= granted_by(await space.api.get(path))
     assert granted - used(installed) == set(), "granted and never used"
     assert installed.audit.denied(RELEASE) == []
-    await space.api.delete(DEFINITION)
+    for name in OURS:
+        await space.api.delete(f"{DEFINITIONS}/{name}")
+
+
+async def run_a_gang(space: Workspace) -> None:
+    """Two pods run together, and their group says so."""
+    await space.add_nodes(1)
+    await space.apply(group("pair", 2))
+    await space.create_pods([member("first", "pair"), member("second", "pair")])
+    await space.api.wait_until(
+        f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{space.name}/podgroups/pair",
+        lambda seen: seen.get("status", {}).get("phase") == "Running",
+    )
 
 
 async def preempt(space: Workspace) -> None:

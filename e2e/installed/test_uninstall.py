@@ -17,15 +17,15 @@ Found = tuple[str, str, str]
 
 VALUES = {
     "schedulerName": "second",
-    "plugins": {"enabled": [{"name": "NodeResourceTopologyMatch"}]},
+    "plugins": {"enabled": [{"name": "NodeResourceTopologyMatch"}, {"name": "Coscheduling"}]},
     "service": {"enabled": True},
     "networkPolicy": {"enabled": True},
     "flowSchema": {"enabled": True},
     "metrics": {"dashboards": {"enabled": True}},
-    "crds": {"nodeResourceTopology": {"create": True}},
+    "crds": {"nodeResourceTopology": {"create": True}, "podGroup": {"create": True}},
     "rbac": {"viewers": [{"kind": "User", "name": "x", "apiGroup": "rbac.authorization.k8s.io"}]},
 }
-DEFINITION = "noderesourcetopologies.topology.node.k8s.io"
+DEFINITIONS = ("noderesourcetopologies.topology.node.k8s.io", "podgroups.scheduling.x-k8s.io")
 BY_THEMSELVES = ("APIService", "Event", "Node", "CSINode")
 """Kinds that other parts of the cluster make and remove."""
 
@@ -50,7 +50,7 @@ async def group_versions(api: ApiClient) -> list[str]:
     return [each["preferredVersion"]["groupVersion"] for each in groups]
 
 
-async def test_nothing_but_the_definition_is_left(
+async def test_nothing_but_definitions_is_left(
     installed: Installed, space: Workspace, tmp_path: Path
 ) -> None:
     await space.add_nodes(2)
@@ -71,9 +71,11 @@ async def test_nothing_but_the_definition_is_left(
         await asyncio.to_thread(
             installed.release.helm, "uninstall", "second", "--namespace", space.name
         )
-        await wait_until_left(space, before, {("CustomResourceDefinition", "", DEFINITION)})
+        left = {("CustomResourceDefinition", "", name) for name in DEFINITIONS}
+        await wait_until_left(space, before, left)
 
-    await space.api.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{DEFINITION}")
+    for name in DEFINITIONS:
+        await space.api.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
 
 
 async def wait_until_left(space: Workspace, before: set[Found], wanted: set[Found]) -> None:

@@ -80,6 +80,8 @@ def _named(names: list[str]) -> str:
 
 def _conclude(answer: dict[str, Any]) -> None:
     fitting, total = len(answer["fit"]), len(answer["nodes"])
+    if gang := answer.get("group"):
+        say(_standing(gang), DIM)
     if bound := answer.get("boundTo"):
         say(f"{answer['pod']} is on {bound}; placed anew:", DIM)
     if fitting:
@@ -88,3 +90,11 @@ def _conclude(answer: dict[str, Any]) -> None:
         say(f"{answer['pod']} goes to {answer['node']} with score {score}; {summary}", GOOD)
     else:
         say(f"{answer['pod']} fits nowhere: {answer['message']}", BAD)
+
+
+def _standing(gang: dict[str, Any]) -> str:
+    """How the pod's gang stands: no member is bound before enough of them have nodes."""
+    if gang["fault"]:
+        return f"pod group {gang['name']}: {gang['fault']}"
+    counts = f"{gang['placed']} of {gang['minMember']} members have nodes, {gang['existing']} exist"
+    return f"pod group {gang['name']} is {gang['phase']}: {counts}"

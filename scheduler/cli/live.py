@@ -65,7 +65,9 @@ def queue(server: Remote, limit: int, output: str) -> None:
         emit(answer, output)
         return
     pods, wide = answer["pods"], output == WIDE
-    extra = [Column("RETRY IN", right=True), Column("BEHIND"), Column("PROFILE")] if wide else []
+    gangs = any(pod["group"] for pod in pods)
+    extra = [Column("GROUP")] if gangs else []
+    extra += [Column("RETRY IN", right=True), Column("BEHIND"), Column("PROFILE")] if wide else []
     table = Table(
         [
             Column("POD"),
@@ -83,6 +85,7 @@ def queue(server: Remote, limit: int, output: str) -> None:
             Cell(pod["tier"], _TIER_STYLES.get(pod["tier"], WARN)),
             span(pod["waitingSeconds"]),
             pod["attempts"],
+            *([pod["group"]] if gangs else []),
             *([_retry(pod), pod["behind"], pod["profile"]] if wide else []),
             ", ".join(pod["plugins"]),
             pod["message"],

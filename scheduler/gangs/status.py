@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from scheduler.gangs.books import find_books
 from scheduler.gangs.gang import Gang, Phase, Stage
+from scheduler.model.pods import Pod
+from scheduler.state.cache import ClusterState
 
 FIELDS = (
     "phase",
@@ -40,6 +43,24 @@ def status_of(gang: Gang, said: Mapping[str, Any], now: datetime) -> dict[str, A
     if started or phase is not Phase.PENDING:
         status["scheduleStartTime"] = started or now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return status
+
+
+def describe_group(state: ClusterState, pod: Pod) -> dict[str, Any] | None:
+    """How the gang of a pod stands, for people; None if it has none, or no profile has gangs."""
+    books = find_books(state)
+    gang = books.of(pod) if books is not None else None
+    if gang is None:
+        return None
+    rules = gang.rules
+    return {
+        "name": gang.key,
+        "phase": gang.phase.value if rules is not None else "",
+        "minMember": rules.min_member if rules is not None else None,
+        "existing": gang.existing,
+        "placed": gang.placed,
+        "waiting": len(gang.held),
+        "fault": rules.fault if rules is not None else "it does not exist",
+    }
 
 
 def _owner(gang: Gang) -> str:

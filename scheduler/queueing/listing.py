@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from scheduler.model.workloads import pod_group_of
 from scheduler.queueing.cohorts import Cohort
 from scheduler.queueing.places import Places
 from scheduler.queueing.tiers import QueuedPod, Tier
@@ -23,6 +24,8 @@ class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
     plugins: tuple[str, ...]
     """Who rejected it."""
     message: str
+    group: str = ""
+    """The PodGroup it names: its members are tried together."""
     behind: str = ""
     """The equal pod that is tried first; this one follows when that one has found a node."""
 
@@ -53,5 +56,6 @@ def _entry(queued: QueuedPod, places: Places, now: float, max_unschedulable: flo
         attempts=queued.attempts,
         plugins=tuple(sorted(verdict.rejectors)),
         message=verdict.message,
+        group=pod_group_of(queued.info.pod.metadata) or "",
         behind=behind,
     )

@@ -29,6 +29,7 @@ ALWAYS: Rights = {
     ("events.k8s.io", "events"): {"create", "patch"},
 }
 OF_PLUGINS: dict[str, Rights] = {
+    "Coscheduling": {("scheduling.x-k8s.io", "podgroups/status"): {"patch"}},
     "DefaultPreemption": {("", "pods"): {"delete"}},
     "VolumeBinding": {
         ("", "persistentvolumes"): {"patch"},
@@ -88,6 +89,7 @@ CASES = [
         {"plugins": {"enabled": named("NodeResourceTopologyMatch")}}, id="with NUMA topology"
     ),
     pytest.param({"plugins": {"enabled": named("ServiceAffinity")}}, id="with ServiceAffinity"),
+    pytest.param({"plugins": {"enabled": named("Coscheduling")}}, id="with gangs"),
     pytest.param({"plugins": {"disabled": named("*"), "enabled": NECESSARY}}, id="nothing at all"),
     pytest.param(
         {

@@ -153,11 +153,15 @@ def test_one_replica_has_no_budget_that_would_block_a_drain() -> None:
     assert ("PodDisruptionBudget", "equipoise") not in Rendered({"replicaCount": 1}).names
 
 
-def test_the_definition_stays_when_the_release_goes(everything: Rendered) -> None:
-    name = "noderesourcetopologies.topology.node.k8s.io"
-    definition = everything.the("CustomResourceDefinition", name)
-    assert definition["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
-    (plain,) = yaml.safe_load_all((CHART / "files/crds/noderesourcetopologies.yaml").read_text())
+@pytest.mark.parametrize("file", ["noderesourcetopologies", "podgroups"])
+def test_a_definition_stays_when_the_release_goes(everything: Rendered, file: str) -> None:
+    (plain,) = yaml.safe_load_all((CHART / f"files/crds/{file}.yaml").read_text())
+    definition = everything.the("CustomResourceDefinition", plain["metadata"]["name"])
+    annotations = plain["metadata"].get("annotations", {})
+    assert definition["metadata"]["annotations"] == {
+        **annotations,
+        "helm.sh/resource-policy": "keep",
+    }
     assert definition["spec"] == plain["spec"]
 
 

@@ -70,6 +70,12 @@ def cells(dirty: str, settled: str | None) -> dict[str, str]:
     return {**nodes, **(counted if settled else {})}
 
 
+def gangs(waiting: str, placed: str | None) -> dict[str, str]:
+    groups = grows("equipoise_gang_groups", waiting, phase="Scheduling")
+    counted = grows("equipoise_gang_passes_total", placed or "", result="placed")
+    return {**groups, **(counted if placed else {})}
+
+
 ATTEMPT = "scheduler_scheduling_attempt_duration_seconds"
 LAG = "equipoise_event_loop_lag_seconds"
 DECODE = "equipoise_watch_decode_errors_total"
@@ -213,6 +219,10 @@ CASES = [
     Case("EquipoiseNumaUnsettled", "settled always", cells("3x180", "0+1x180"), False),
     Case("EquipoiseNumaUnsettled", "no such nodes", cells("0x180", None), False),
     Case("EquipoiseNumaUnsettled", "a standby", {**cells("3x180", None), **STANDS_BY}, False),
+    Case("EquipoiseGangsWait", "none is placed", gangs("2x180", None), True),
+    Case("EquipoiseGangsWait", "some are placed", gangs("2x180", "0+1x180"), False),
+    Case("EquipoiseGangsWait", "nobody waits", gangs("0x180", None), False),
+    Case("EquipoiseGangsWait", "a standby", {**gangs("2x180", None), **STANDS_BY}, False),
 ]
 
 

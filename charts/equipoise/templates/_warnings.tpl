@@ -36,5 +36,10 @@
 {{- if and $numa (not $defined) }}
 {{- $found = append $found "NodeResourceTopologyMatch is enabled, but the cluster has no NodeResourceTopology objects: install a topology updater, or set crds.nodeResourceTopology.create." }}
 {{- end }}
+{{- $gangs := has "Coscheduling" (include "equipoise.pluginsWithRights" . | fromJsonArray) }}
+{{- $defined := or .Values.crds.podGroup.create (.Capabilities.APIVersions.Has "scheduling.x-k8s.io/v1alpha1") }}
+{{- if and $gangs (not $defined) }}
+{{- $found = append $found "Coscheduling is enabled, but the cluster has no PodGroups: pods that name one wait; set crds.podGroup.create." }}
+{{- end }}
 {{- $found | toYaml }}
 {{- end }}

@@ -1,0 +1,65 @@
+"""PodGroups on the control plane: their definition, the plugin that knows them, their members."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from e2e.harness.client import ApiClient
+from e2e.harness.manifests import read_manifest
+from e2e.harness.objects import Json, pod
+
+DEFINITION = Path(__file__).parents[2] / "deploy" / "crds" / "podgroups.yaml"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+ALL_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
+LABEL = "scheduling.x-k8s.io/pod-group"
+
+
+@asynccontextmanager
+async def podgroups_defined(api: ApiClient) -> AsyncIterator[None]:
+    """The API server knows PodGroups, for as long as the block."""
+    (definition,) = await read_manifest(DEFINITION)
+    path = f"{DEFINITIONS}/{definition['metadata']['name']}"
+    await api.apply(path, definition)
+    await api.wait_until(ALL_GROUPS, lambda _: True)
+    yield
+    await api.delete(path)
+
+
+def with_coscheduling(directory: Path, **args: Any) -> str:
+    """A configuration file with the plugin, as an argument of the program."""
+    profile = {
+        "schedulerName": "equipoise",
+        "plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}},
+        "pluginConfig": [{"name": "Coscheduling", "args": args}],
+    }
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [profile],
+    }
+    file = directory / "gangs.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return f"--config={file}"
+
+
+def group(name: str, members: int, **spec: Any) -> Json:
+    """A PodGroup that needs so many members."""
+    return {
+        "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+        "kind": "PodGroup",
+        "metadata": {"name": name},
+        "spec": {"minMember": members, **spec},
+    }
+
+
+def member(name: str, of: str, cpu: str = "1") -> Json:
+    """A pod of a group."""
+    return pod(name, cpu=cpu, labels={LABEL: of})
+
+
+def group_of(each: Json) -> str:
+    """The group of a pod."""
+    return str(each["metadata"]["labels"][LABEL])
