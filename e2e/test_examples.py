@@ -7,6 +7,7 @@ import pytest
 
 from e2e.conftest import Launch
 from e2e.harness.election import NO_ELECTION
+from e2e.harness.groups import define_podgroups, with_coscheduling
 from e2e.harness.manifests import read_manifest
 from e2e.harness.objects import Json, is_rejected, is_running, node_of
 from e2e.harness.storage import storage_class, volume
@@ -68,7 +69,18 @@ async def numa(space: Workspace, objects: list[Json]) -> None:
     assert {pod["status"]["qosClass"] for pod in pods} == {"Guaranteed"}
 
 
+async def gang(space: Workspace, objects: list[Json]) -> None:
+    await space.add_nodes(1, cpu="2")
+    await space.apply(*objects)
+    await space.wait_for_pods(3, is_rejected)
+    # There was room for two, and none of them took it.
+    await space.add_nodes(1, cpu="1")
+    jobs = f"/apis/batch/v1/namespaces/{space.name}/jobs/training"
+    await space.api.wait_until(jobs, lambda job: job["status"].get("succeeded") == 3)
+
+
 PROMISES = {
+    "gang": gang,
     "deployment": deployment,
     "statefulset": statefulset,
     "spread-and-affinity": spread_and_affinity,
@@ -78,6 +90,7 @@ PROMISES = {
 
 
 @pytest.mark.parametrize("manifest", EXAMPLES, ids=lambda manifest: manifest.stem)
-async def test_example(space: Workspace, launch: Launch, manifest: Path) -> None:
-    launch(*NO_ELECTION)
+async def test_example(space: Workspace, launch: Launch, manifest: Path, tmp_path: Path) -> None:
+    await define_podgroups(space.api)
+    launch(*NO_ELECTION, with_coscheduling(tmp_path))
     await PROMISES[manifest.stem](space, await read_manifest(manifest))

@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -11,10 +10,10 @@ from e2e.conftest import Launch
 from e2e.harness.client import ApiClient
 from e2e.harness.election import NO_ELECTION
 from e2e.harness.groups import (
+    define_podgroups,
     group,
     group_of,
     member,
-    podgroups_defined,
     with_coscheduling,
 )
 from e2e.harness.objects import Json, condition, is_bound, is_rejected, is_running
@@ -22,9 +21,8 @@ from e2e.harness.workspace import Workspace
 
 
 @pytest.fixture(autouse=True)
-async def defined(api: ApiClient) -> AsyncIterator[None]:
-    async with podgroups_defined(api):
-        yield
+async def defined(api: ApiClient) -> None:
+    await define_podgroups(api)
 
 
 def groups_path(space: Workspace) -> str:

@@ -1,7 +1,5 @@
 """PodGroups on the control plane: their definition, the plugin that knows them, their members."""
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +15,11 @@ ALL_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 LABEL = "scheduling.x-k8s.io/pod-group"
 
 
-@asynccontextmanager
-async def podgroups_defined(api: ApiClient) -> AsyncIterator[None]:
-    """The API server knows PodGroups, for as long as the block."""
+async def define_podgroups(api: ApiClient) -> None:
+    """Have the API server know PodGroups from now on; it may know them already."""
     (definition,) = await read_manifest(DEFINITION)
-    path = f"{DEFINITIONS}/{definition['metadata']['name']}"
-    await api.apply(path, definition)
+    await api.apply(f"{DEFINITIONS}/{definition['metadata']['name']}", definition)
     await api.wait_until(ALL_GROUPS, lambda _: True)
-    yield
-    await api.delete(path)
 
 
 def with_coscheduling(directory: Path, **args: Any) -> str:

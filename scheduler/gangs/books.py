@@ -165,12 +165,7 @@ class Books:
 
     def _wake(self, gang: Gang) -> None:
         """Have the members that wait tried again, wherever they are parked or gated."""
-        waiting = (
-            pod.metadata.key
-            for uid, pod in gang.members.items()
-            if not pod.spec.node_name and uid not in gang.holding
-        )
-        self._activate(dict.fromkeys(waiting))
+        self._activate(dict.fromkeys(gang.waiting()))
 
     # Permission
 

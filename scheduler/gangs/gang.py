@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import enum
 from collections import Counter
+from collections.abc import Iterator
 
 import msgspec
 
 from scheduler.model.pods import Pod
 from scheduler.model.resources import AmountError, Amounts, amounts_of
 from scheduler.model.workloads import PodGroup
+
+MAX_MEMBERS = 2_000
+"""How many members are tried in one pass, during which nothing else is done."""
 
 
 class Phase(enum.Enum):
@@ -69,6 +73,9 @@ def rules_of(group: PodGroup) -> Rules:
     spec = group.spec
     if spec.min_member < 1:
         return Rules(fault=f"spec.minMember: must be at least 1, not {spec.min_member}")
+    if spec.min_member > MAX_MEMBERS:
+        most = f"must be at most {MAX_MEMBERS}, not {spec.min_member}"
+        return Rules(fault=f"spec.minMember: {most}")
     timeout = spec.schedule_timeout_seconds
     if timeout is not None and timeout < 0:
         return Rules(fault=f"spec.scheduleTimeoutSeconds: must not be negative, not {timeout}")
@@ -149,9 +156,17 @@ class Gang:
             return Phase.RUNNING
         return Phase.SCHEDULED if started + counts[Stage.SCHEDULED] >= needed else Phase.SCHEDULING
 
+    def waiting(self) -> Iterator[str]:
+        """The members that hold no node, as ``namespace/name``, in the order in which they came."""
+        for uid, pod in self.members.items():
+            if not pod.spec.node_name and uid not in self.holding:
+                yield pod.metadata.key
+
     def put(self, uid: str, pod: Pod) -> None:
         """A member came, or there is a new version of it."""
-        self.drop(uid)
+        before = self.members.get(uid)
+        if before is not None:
+            self.counts[stage_of(before)] -= 1
         self.members[uid] = pod
         self.counts[stage_of(pod)] += 1
 

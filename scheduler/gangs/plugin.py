@@ -8,6 +8,7 @@ has the last word: at permit, no member goes on before ``minMember`` hold nodes.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 import numpy as np
 
@@ -16,7 +17,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.groups import GroupStanding
 from scheduler.framework.interface import Handle
 from scheduler.gangs.books import PERMIT_PLUGIN, books_of
-from scheduler.gangs.gang import Gang
+from scheduler.gangs.gang import MAX_MEMBERS, Gang
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import PODS, Amounts
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
@@ -66,15 +67,9 @@ class Coscheduling:
         return key if gang is None or not gang.whole else None
 
     def members(self, group: str) -> Collection[str]:
-        """The members that have no node yet, as ``namespace/name``."""
+        """The members that have no node yet, as ``namespace/name``; the first of very many."""
         gang = self.books.get(group)
-        if gang is None:
-            return ()
-        return [
-            pod.metadata.key
-            for uid, pod in gang.members.items()
-            if not pod.spec.node_name and uid not in gang.holding
-        ]
+        return () if gang is None else list(islice(gang.waiting(), MAX_MEMBERS))
 
     def standing(self, group: str) -> GroupStanding:
         """How many members must be placed, and whether there is any use in trying."""

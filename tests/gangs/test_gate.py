@@ -40,6 +40,11 @@ async def test_a_group_may_come_after_its_members() -> None:
             {"minMember": 0}, "spec.minMember: must be at least 1, not 0", id="nobody is needed"
         ),
         pytest.param(
+            {"minMember": 2001},
+            "spec.minMember: must be at most 2000, not 2001",
+            id="more than can be tried at once",
+        ),
+        pytest.param(
             {"scheduleTimeoutSeconds": -1},
             "spec.scheduleTimeoutSeconds: must not be negative, not -1",
             id="time runs backwards",
