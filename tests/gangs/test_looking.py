@@ -69,7 +69,7 @@ async def test_an_explanation_of_a_waiting_pod() -> None:
     stage = gang_stage()
     stage.see(make_node("n1").cpu("1"), member("a"))
     pods = {"default/a": member("a").struct()}
-    answer = inspection.explain(stage.core, pods, "default/a")
+    answer = await inspection.explain(stage.core, pods, "default/a")
     assert answer["group"]["fault"] == "it does not exist"
 
 
