@@ -12,7 +12,7 @@ since that the answer depends on are asked about again, a few times; then the ol
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
 import msgspec
@@ -22,6 +22,7 @@ from scheduler.equivalence.reads import Reads
 from scheduler.equivalence.verdicts import Answers, Column, Tallies
 from scheduler.framework.cycle import Slot
 from scheduler.state.aspects import ChangeLog
+from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows
 
 MAX_ROUNDS = 4
@@ -144,6 +145,7 @@ class AnswerNeeded(BaseException):
         self.question = question
 
 
-def names_of(rows: Rows, name: Callable[[int], str]) -> Sequence[str]:
-    """The names of rows, in their order."""
-    return [name(row) for row in rows.tolist()]
+def names_of(rows: Rows, state: ClusterState) -> list[str]:
+    """The names of the nodes in rows, in their order."""
+    names = state.columns.names
+    return [names[row] for row in rows.tolist()]

@@ -13,6 +13,8 @@ from scheduler.queueing.hints import HintRegistration, own_change
 
 POD_SPEC = "PodSpec"
 NODES = "Nodes"
+SUSPENSION = "Suspension"
+"""Signs for pods that wait for their turn to ask outside: no event helps, only that turn."""
 OWN_VERDICTS = frozenset({POD_SPEC, NODES})
 
 
@@ -29,4 +31,5 @@ def no_nodes() -> Status:
 HINTS: Mapping[str, Sequence[HintRegistration]] = {
     POD_SPEC: (HintRegistration("Pod", Action.UPDATE, own_change),),
     NODES: (HintRegistration("Node", Action.ADD),),
+    SUSPENSION: (),
 }

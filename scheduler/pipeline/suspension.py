@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable
+from itertools import islice
 from typing import Any, TypeVar
 
 from scheduler.framework.answers import AnswerNeeded, Failed, Question, Told
@@ -23,6 +24,7 @@ from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
+from scheduler.pipeline.own_verdicts import SUSPENSION
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 
 log = get_logger(__name__)
@@ -88,10 +90,13 @@ class Suspension:
         if self._suspended.pop(uid, None) is None:
             return
         self._show()
-        if self._postponed and len(self._suspended) < self._limit:
-            key = next(iter(self._postponed))
+        # One for one; but if none is left to make room for others, some of these may be gone.
+        turns = 1 if self._suspended else self._limit
+        due = list(islice(self._postponed, turns))
+        for key in due:
             del self._postponed[key]
-            self._queue.activate([key])
+        if due:
+            self._queue.activate(due)
 
     def drop(self, uid: str) -> None:
         """The pod is gone: nobody waits for its answers any more."""
@@ -159,7 +164,7 @@ class Suspension:
         self._metrics.webhook_postponed_pods.inc()
         self._postponed[queued.key] = None
         message = CROWDED.format(question.plugin)
-        self._queue.requeue_rejected(queued, (), (question.plugin,), message)
+        self._queue.requeue_rejected(queued, (), (SUSPENSION,), message)
 
     def _show(self) -> None:
         self._metrics.webhook_suspended_pods.set(len(self._suspended))

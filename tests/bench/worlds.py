@@ -67,8 +67,8 @@ class Took(NamedTuple):
 class World:
     """A core with the default profile and the clock of the daemon."""
 
-    def __init__(self, *config: Json) -> None:
-        self.outlet = CountingOutlet()
+    def __init__(self, *config: Json, outlet: CountingOutlet | None = None) -> None:
+        self.outlet = outlet or CountingOutlet()
         self.metrics = Metrics()
         loaded = from_dicts(config, available(), environ={})
         self.core: Core = assemble(loaded, self.outlet, self.metrics)

@@ -244,6 +244,8 @@ async def test_no_more_pods_are_suspended_than_may_be_and_all_get_their_turn() -
         stage.start()
         assert suspended(stage.core) == 3
         assert stage.sample("equipoise_webhook_postponed_pods_total") == 7
+        stage.see(make_worker("n2"))  # an event that would wake whomever a plugin has rejected
+        assert stage.core.queue.counts()["active"] == 0
         await until(lambda: server.present == 3)
         server.open.set()
         while len(stage.bound()) < 10:

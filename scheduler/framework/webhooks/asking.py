@@ -45,9 +45,7 @@ class Asking:
         """The webhook's answer, checked; `Failed` if there is none, or if it reports an error."""
         uid = str(uuid.uuid4())
         body = partial(self._body, point, uid, pod, names, node)
-        read: Callable[[bytes], Any] = partial(
-            read_answer, point, asked=frozenset(names) if names is not None else ()
-        )
+        read: Callable[[bytes], Any] = partial(read_answer, point, asked=names or ())
         try:
             answer = await self._caller.call(
                 point, PATHS[point], body, read, repeatable=point not in _ONCE

@@ -28,8 +28,10 @@ from scheduler.framework.webhooks.rows import (
     SCORE,
     RowQuestions,
     WebhookError,
+    codes_of,
     codes_or_pass,
     no_scores,
+    scores_of,
 )
 from scheduler.framework.webhooks.transport import CallFailed
 from scheduler.model.podinfo import PodInfo
@@ -89,8 +91,7 @@ class ExtenderPlugin:
         statuses = cycle.state.statuses
 
         def read(verdicts: Mapping[str, Status], names: Sequence[str]) -> Answers:
-            codes = [statuses.code(verdicts[name]) if name in verdicts else 0 for name in names]
-            return np.array(codes, np.int32)
+            return codes_of(verdicts, names, statuses)
 
         async def ask(point: str, names: Sequence[str]) -> Mapping[str, Status] | Failed:
             return await self._filter(cycle.pod, names)
@@ -109,8 +110,7 @@ class ExtenderPlugin:
             return no_scores(rows)
 
         def read(scores: Mapping[str, int], names: Sequence[str]) -> Answers:
-            scaled = [SCALE * min(max(scores.get(name, 0), -_LIMIT), _LIMIT) for name in names]
-            return np.array(scaled, np.int64)
+            return SCALE * scores_of(scores, names, _LIMIT)
 
         async def ask(point: str, names: Sequence[str]) -> Mapping[str, int] | Failed:
             body = self._args(cycle.pod, names)

@@ -43,8 +43,10 @@ from scheduler.framework.webhooks.rows import (
     SCORE,
     RowQuestions,
     WebhookError,
+    codes_of,
     codes_or_pass,
     no_scores,
+    scores_of,
 )
 from scheduler.framework.webhooks.views import Views, reads_of
 from scheduler.model.podinfo import PodInfo
@@ -109,11 +111,8 @@ class WebhookPlugin(BindingPoints):
         statuses = cycle.state.statuses
 
         def read(answer: FilterAnswer, names: Sequence[str]) -> Answers:
-            codes = {
-                node: statuses.code(status_of(rejection, self.name))
-                for node, rejection in answer.rejected.items()
-            }
-            return np.array([codes.get(name, 0) for name in names], np.int32)
+            verdicts = {node: status_of(each, self.name) for node, each in answer.rejected.items()}
+            return codes_of(verdicts, names, statuses)
 
         codes, missing, failed = self._rows.lookup(
             cycle, FILTER, rows, self._key(cycle.pod), self._ask_rows(cycle.pod), read
@@ -126,7 +125,7 @@ class WebhookPlugin(BindingPoints):
 
     def after_filter(self, cycle: Cycle, rows: Rows) -> Status:
         """What the webhook says to the set of nodes that fit, empty or not."""
-        answer = self._asked(cycle, "afterFilter", names=names_of(rows, cycle.state.name))
+        answer = self._asked(cycle, "afterFilter", names=names_of(rows, cycle.state))
         return SUCCESS if answer is None else status_of(answer, self.name)
 
     def post_score(self, cycle: Cycle, node: str) -> Status:
@@ -146,7 +145,7 @@ class WebhookPlugin(BindingPoints):
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """What the webhook made of a pod that fits nowhere."""
-        names = names_of(diagnosis.rows, cycle.state.name)
+        names = names_of(diagnosis.rows, cycle.state)
         answer = self._asked(cycle, "postFilter", names=names)
         if answer is None:
             return PostFilterResult(unschedulable())
@@ -157,7 +156,7 @@ class WebhookPlugin(BindingPoints):
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
         """Whether the webhook wants to score the pod."""
-        answer = self._asked(cycle, "preScore", names=names_of(rows, cycle.state.name))
+        answer = self._asked(cycle, "preScore", names=names_of(rows, cycle.state))
         return SUCCESS if answer is None else status_of(answer, self.name)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
@@ -166,7 +165,7 @@ class WebhookPlugin(BindingPoints):
             return no_scores(rows)
 
         def read(answer: ScoreAnswer, names: Sequence[str]) -> Answers:
-            return np.array([answer.scores.get(name, 0) for name in names], np.int64)
+            return scores_of(answer.scores, names)
 
         scores, _, _ = self._rows.lookup(
             cycle, SCORE, rows, self._key(cycle.pod), self._ask_rows(cycle.pod), read

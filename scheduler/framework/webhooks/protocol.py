@@ -165,9 +165,11 @@ def read_answer(point: str, body: bytes, asked: Collection[str] = ()) -> Any:
     if answer.code not in (allowed := allowed_codes(point)):
         raise ValueError(f"code: must be one of {', '.join(allowed)}, not {answer.code!r}")
     if isinstance(answer, FilterAnswer):
-        _check_rejections(answer.rejected, asked)
+        if answer.rejected:
+            _check_rejections(answer.rejected, frozenset(asked))
     elif isinstance(answer, ScoreAnswer):
-        _check_scores(answer.scores, asked)
+        if answer.scores:
+            _check_scores(answer.scores, frozenset(asked))
     elif isinstance(answer, KeyAnswer):
         _check_number("key", answer.key)
     elif isinstance(answer, StatusAnswer):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Hashable, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,10 @@ from scheduler.framework.answers import (
     names_of,
 )
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import MAX_SCORE
+from scheduler.model.status import Status
 from scheduler.state.columns import Codes, Mask, Rows, Scores
+from scheduler.state.interning import StatusTable
 
 FILTER, SCORE = "filter", "score"
 _DTYPES: dict[str, Any] = {FILTER: np.int32, SCORE: np.int64}
@@ -81,7 +84,7 @@ class RowQuestions:
         read: ReadRows,
     ) -> Question:
         state, subject = cycle.state, (self._plugin, point)
-        names = names_of(rows, state.name)
+        names = names_of(rows, state)
         answers = RowAnswers(
             state.changes, state.columns.capacity, rows, self._reads, _DTYPES[point]
         )
@@ -100,6 +103,23 @@ class RowQuestions:
                 told.hear_rows(subject, answer)
 
         return Question(self._plugin, (*subject, key, rows.tobytes()), asked, hear)
+
+
+def codes_of(verdicts: Mapping[str, Status], names: Sequence[str], statuses: StatusTable) -> Codes:
+    """Codes of nodes, of which those without a verdict fit."""
+    codes: Codes = np.zeros(len(names), np.int32)
+    if verdicts:
+        for position, name in enumerate(names):
+            if (status := verdicts.get(name)) is not None:
+                codes[position] = statuses.code(status)
+    return codes
+
+
+def scores_of(scores: Mapping[str, int], names: Sequence[str], limit: int = MAX_SCORE) -> Scores:
+    """Scores of nodes, of which those that are not named get 0; none beyond the limit."""
+    if not scores:
+        return np.zeros(len(names), np.int64)
+    return np.array([min(max(scores.get(name, 0), -limit), limit) for name in names], np.int64)
 
 
 def codes_or_pass(values: Answers, missing: Mask, left_out: int) -> Codes:

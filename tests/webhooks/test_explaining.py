@@ -1,0 +1,92 @@
+"""Explanations and simulations ask webhooks and extenders, and wait for them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from scheduler import inspection, simulation
+from scheduler.framework.webhooks.originals import Originals
+from tests.builders import Json, make_pod, make_worker
+from tests.webhooks.support import NAME, RemoteStage, WebhookServer, documents, webhook
+
+
+async def not_n1(request: Json) -> Json:
+    return {"rejected": {"n1": {"reasons": ["not there"]}}} if "n1" in request["nodeNames"] else {}
+
+
+async def test_an_explanation_has_the_webhooks_verdicts_and_scores() -> None:
+    async with (
+        WebhookServer() as server,
+        RemoteStage(documents(webhook(server, "filter", "score"))) as stage,
+    ):
+        server.answers["filter"] = not_n1
+        server.answers["score"] = {"scores": {"n2": 40}}
+        stage.see(make_worker("n1"), make_worker("n2"), make_worker("n3"))
+        pods = {"default/p": make_pod("p").struct()}
+        answer = await inspection.explain(stage.core, pods, "default/p")
+        assert answer["fit"] == ["n2", "n3"]
+        assert answer["nodes"]["n1"] == {
+            "fit": False,
+            "plugin": NAME,
+            "code": "Unschedulable",
+            "reasons": ["not there"],
+        }
+        assert answer["scores"]["n2"]["plugins"][NAME] == 40
+        assert answer["node"] == "n2"
+
+
+async def test_a_pod_that_runs_is_explained_as_if_it_did_not() -> None:
+    async with (
+        WebhookServer() as server,
+        RemoteStage(documents(webhook(server, "filter"))) as stage,
+    ):
+        server.answers["filter"] = not_n1
+        stage.see(make_worker("n1").cpu("1"), make_worker("n2").cpu("1"))
+        pod = make_pod("p").cpu("1").on("n2")
+        stage.see(pod)
+        answer = await inspection.explain(stage.core, {"default/p": pod.struct()}, "default/p")
+        assert server.last("filter")["nodeNames"] == ["n1", "n2"]
+        assert answer["fit"] == ["n2"]
+        assert stage.cpu("n2") == 1000
+
+
+async def test_without_an_answer_an_explanation_says_so_as_an_attempt_would() -> None:
+    async with (
+        WebhookServer() as server,
+        RemoteStage(documents(webhook(server, "filter"))) as stage,
+    ):
+        server.status = 500
+        stage.see(make_worker("n1"))
+        pods = {"default/p": make_pod("p").struct()}
+        answer = await inspection.explain(stage.core, pods, "default/p")
+        assert "HTTP status 500" in answer["message"]
+
+
+async def test_simulations_ask_for_real() -> None:
+    async with WebhookServer() as server:
+        server.answers["filter"] = not_n1
+        config = list(documents(webhook(server, "filter", "preEnqueue")))
+        pod = make_pod("p").meta(annotations={"rack": "7"})
+        objects = [make_worker("n1").obj(), make_worker("n2").obj()]
+        explained = await asyncio.to_thread(simulation.explain, objects, pod.obj(), config)
+        assert explained["fit"] == ["n2"]
+        assert server.last("filter")["pod"]["metadata"]["annotations"] == {"rack": "7"}
+        placed = await asyncio.to_thread(simulation.place, [*objects, pod.obj()], config)
+        assert placed == [("default/p", "n2", "")]
+
+
+def test_objects_are_kept_as_they_were_sent_while_somebody_may_ask_for_them() -> None:
+    originals = Originals({"equipoise"}, nodes=True)
+    keep = originals.keeper("Pod")
+    assert keep is not None
+    sent = b'{"metadata": {"name": "p", "annotations": {"a": "b"}, "managedFields": [{}]}}'
+    waiting, bound = make_pod("p").struct(), make_pod("p").on("n1").struct()
+    keep("default/p", waiting, sent)
+    kept = bytes(originals.pod(waiting))
+    assert b'"annotations":{"a":"b"}' in kept
+    assert b"managedFields" not in kept
+    assert kept.startswith(b'{"apiVersion":"v1","kind":"Pod"')
+    keep("default/p", bound, sent)
+    assert b"annotations" not in bytes(originals.pod(bound))
+    assert Originals({"equipoise"}, nodes=False).keeper("Node") is None
+    assert originals.keeper("Service") is None
