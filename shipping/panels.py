@@ -3,6 +3,7 @@
 from shipping.gang_panels import GANGS
 from shipping.grafana import Panel, Query, Row
 from shipping.queries import ATTEMPTS, HERE, LEADING, PROFILE, SCHEDULED, quantiles, rate
+from shipping.webhook_panels import WEBHOOKS
 
 OVERVIEW = Row(
     "Overview",
@@ -372,4 +373,4 @@ PROCESS = Row(
     folded=True,
 )
 
-ROWS = (OVERVIEW, QUEUE, LATENCY, THROUGHPUT, EQUIVALENCE, NUMA, GANGS, API, PROCESS)
+ROWS = (OVERVIEW, QUEUE, LATENCY, THROUGHPUT, EQUIVALENCE, NUMA, GANGS, WEBHOOKS, API, PROCESS)

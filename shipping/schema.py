@@ -69,6 +69,8 @@ def _of(kind: Any) -> Json:
         return _of(inner)
     if origin is tuple:
         return {"type": "array", "items": _of(arguments[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _of(arguments[1])}
     if origin is Literal:
         return {"enum": list(arguments)}
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):

@@ -56,6 +56,11 @@ def answers(code: str, value: str) -> dict[str, str]:
     return grows("rest_client_requests_total", value, code=code, method="POST", host="h")
 
 
+def calls(result: str, value: str) -> dict[str, str]:
+    metric = "equipoise_webhook_duration_seconds_count"
+    return grows(metric, value, webhook="W", point="filter", result=result)
+
+
 def kept(hits: str, misses: str, evictions: str) -> dict[str, str]:
     return {
         **grows("equipoise_equivalence_hits_total", hits),
@@ -161,6 +166,28 @@ CASES = [
         "EquipoisePluginErrors",
         "long ago",
         grows("equipoise_plugin_errors_total", "0x10 1x170", **PLUGIN),
+        False,
+    ),
+    Case(
+        "EquipoiseWebhookFailing",
+        "most calls",
+        {**calls("success", "0+40x180"), **calls("timeout", "0+60x180")},
+        True,
+    ),
+    Case(
+        "EquipoiseWebhookFailing",
+        "nothing is sent any more",
+        calls("breaker_open", "0+1x180"),
+        True,
+    ),
+    Case(
+        "EquipoiseWebhookFailing",
+        "some calls, and many that were dropped",
+        {
+            **calls("success", "0+60x180"),
+            **calls("timeout", "0+40x180"),
+            **calls("cancelled", "0+500x180"),
+        },
         False,
     ),
     Case("EquipoiseEventLoopLag", "seconds", buckets(LAG, slow=True), True),
