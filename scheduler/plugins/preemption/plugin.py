@@ -70,7 +70,8 @@ class DefaultPreemption:
             return PostFilterResult(unschedulable(f"preemption: {message}"), nominated_node="")
         candidates = self._trimmed(cycle, candidates)
         if not candidates:
-            return PostFilterResult(unschedulable(f"preemption: {NO_CANDIDATE}"))
+            obstacle = NO_CANDIDATE
+            return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
         chosen = choose(candidates)
         self._evictions.start(cycle.pod, chosen)
         return PostFilterResult(SUCCESS, chosen.node)
