@@ -78,6 +78,10 @@ KNOWN_PLUGINS: Mapping[str, frozenset[str]] = {
 }
 """Every plugin of kube-scheduler and the points it has there, whether Equipoise has it or not."""
 
+_ONLY_BY_NAME = frozenset({("queueSort", "Coscheduling")})
+"""Points that `multiPoint` does not mean. Who writes for scheduler-plugins names it there, and
+disables the default; others keep their order, and profiles without gangs theirs."""
+
 Available = Mapping[str, Collection[str]]
 """The plugins that exist: name to the extension points it implements, as documents spell them."""
 
@@ -134,5 +138,7 @@ def _joining(point: str, sets: Mapping[str, PluginSet], available: Available) ->
     return {
         plugin.name: plugin
         for plugin in sets["multiPoint"].enabled
-        if plugin.name not in disabled and point in available.get(plugin.name, ())
+        if plugin.name not in disabled
+        and point in available.get(plugin.name, ())
+        and (point, plugin.name) not in _ONLY_BY_NAME
     }

@@ -95,7 +95,7 @@ class Books:
     def _join(self, key: str, pod: Pod) -> None:
         gang = self._gangs.get(key)
         if gang is None:
-            gang = self._gangs[key] = Gang(key)
+            gang = self._gangs[key] = Gang(key, self._clock())
         was_complete, uid = gang.complete, _uid(pod)
         gang.put(uid, pod)
         if pod.deleting or pod.finished:
@@ -127,7 +127,7 @@ class Books:
         """A PodGroup came, changed or went. Changes of its status are our own."""
         gang = self._gangs.get(key)
         if gang is None:
-            gang = self._gangs[key] = Gang(key)
+            gang = self._gangs[key] = Gang(key, self._clock())
         gang.started = None if new is None else new.status.schedule_start_time
         if old is not None and new is not None and old.spec == new.spec:
             return

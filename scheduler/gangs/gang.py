@@ -90,6 +90,7 @@ class Gang:
     """The members of one group by uid, counted by stage. Every operation is O(1)."""
 
     __slots__ = (
+        "came",
         "complete_since",
         "counts",
         "held",
@@ -100,8 +101,10 @@ class Gang:
         "started",
     )
 
-    def __init__(self, key: str) -> None:
+    def __init__(self, key: str, came: float) -> None:
         self.key = key
+        self.came = came
+        """When the scheduler first heard of it."""
         self.rules: Rules | None = None
         """None while there is no such PodGroup."""
         self.started: str | None = None

@@ -23,6 +23,7 @@ from scheduler.model.resources import PODS, Amounts
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from scheduler.model.workloads import pod_group_of
 from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.cache import ClusterState
 
 NAME = PERMIT_PLUGIN
@@ -33,6 +34,7 @@ class Coscheduling:
     """Gates, tries and releases gangs as a whole."""
 
     name = NAME
+    comparable = True
     observes = ("PodGroup",)
 
     def __init__(self, args: CoschedulingArgs | None, handle: Handle) -> None:
@@ -42,7 +44,15 @@ class Coscheduling:
         self._state = handle.state
         self.books = books_of(handle)
 
-    # The gate
+    # The queue
+
+    def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
+        """Priority descending, then time: members have that at which their group first came.
+
+        Only for those who name the plugin at this point. Gangs are not torn apart without it.
+        """
+        gang = self.books.of(queued.info.pod)
+        return -queued.info.priority, queued.timestamp if gang is None else gang.came
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Hold members of groups that do not exist, make no sense, or are not complete."""
