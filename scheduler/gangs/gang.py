@@ -74,8 +74,8 @@ def rules_of(group: PodGroup) -> Rules:
     if spec.min_member < 1:
         return Rules(fault=f"spec.minMember: must be at least 1, not {spec.min_member}")
     if spec.min_member > MAX_MEMBERS:
-        most = f"must be at most {MAX_MEMBERS}, not {spec.min_member}"
-        return Rules(fault=f"spec.minMember: {most}")
+        count = spec.min_member
+        return Rules(fault=f"spec.minMember: must be at most {MAX_MEMBERS}, not {count}")
     timeout = spec.schedule_timeout_seconds
     if timeout is not None and timeout < 0:
         return Rules(fault=f"spec.scheduleTimeoutSeconds: must not be negative, not {timeout}")
