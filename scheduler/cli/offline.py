@@ -100,7 +100,9 @@ def cluster(files: Sequence[str]) -> list[Body]:
     from scheduler.cli.admission import admitted, priority_classes
     from scheduler.cli.manifests import ManifestError, known, read
     from scheduler.cli.workloads import expand
+    from scheduler.observe.logs import setup_nothing
 
+    setup_nothing()
     try:
         objects = read(files)
     except ManifestError as fault:

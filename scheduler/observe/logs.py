@@ -101,6 +101,12 @@ def setup(
     logging.getLogger(ROOT).setLevel(level)
 
 
+def setup_nothing() -> None:
+    """Where nobody sets logs up, have warnings come to stderr with their fields all the same."""
+    if logging.lastResort is not None:
+        logging.lastResort.setFormatter(ConsoleFormatter())
+
+
 class _Handler(logging.StreamHandler[TextIO]):
     """Marks the handler that `setup` installed, so that it removes no other."""
 

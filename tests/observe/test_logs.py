@@ -16,6 +16,7 @@ from scheduler.observe.logs import (
     get_logger,
     level_for_verbosity,
     setup,
+    setup_nothing,
 )
 
 
@@ -114,6 +115,17 @@ def test_format_is_chosen(format_: Format, stream: io.StringIO, is_json: bool) -
 )
 def test_odd_field_values_never_raise_and_stay_bounded(value: Any, shown: Any) -> None:
     assert emit(value=value)["value"] == shown
+
+
+def test_warnings_have_their_fields_where_nobody_set_logs_up(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    handler = logging._StderrHandler(logging.WARNING)  # type: ignore[attr-defined]  # private there
+    monkeypatch.setattr(logging, "lastResort", handler)
+    monkeypatch.setattr(logging.getLogger(), "handlers", [])
+    setup_nothing()
+    get_logger("scheduler.state").warning("Odd node", node="n1")
+    assert capsys.readouterr().err.endswith('WARNING state: Odd node node="n1"\n')
 
 
 def test_a_list_within_itself_ends() -> None:
