@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from scheduler.equivalence.classes import FILTER, SCORE, Classes, PodClass
-from scheduler.equivalence.reads import Declaration
+from scheduler.equivalence.reads import Declaration, Reads
 from scheduler.equivalence.standing import Standing
-from scheduler.equivalence.verdicts import Column, Tallies
+from scheduler.equivalence.verdicts import Column, Reader, Tallies
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
 from scheduler.state.aspects import Aspect
@@ -85,10 +85,11 @@ class Equivalence:
         return pod_class.standing
 
     def _build(self, pod_class: PodClass) -> Standing:
+        readers: dict[Reads, Reader] = {}
         for point in (FILTER, SCORE):
             for each, key in pod_class.plugins[point]:
                 if each.kept:
-                    column = self._column(pod_class.profile, point, each, key)
+                    column = self._column(pod_class.profile, point, each, key, readers)
                     column.users += 1
                     pod_class.columns[point, each.plugin] = column
         filters: list[Column] = []
@@ -112,16 +113,26 @@ class Equivalence:
             all_scores=len(rated) == len(scored),
         )
 
-    def _column(self, profile: str, point: str, declared: Declaration, key: Hashable) -> Column:
+    def _column(
+        self,
+        profile: str,
+        point: str,
+        declared: Declaration,
+        key: Hashable,
+        readers: dict[Reads, Reader],
+    ) -> Column:
         assert declared.reads is not None, "only declared answers are kept"
         identity = (profile, point, declared.plugin, key)
         column = self._columns.get(identity)
         if column is None:
+            reader = readers.get(declared.reads)
+            if reader is None:
+                reader = readers[declared.reads] = Reader(self._state.changes, declared.reads)
             column = self._columns[identity] = Column(
                 declared.plugin,
                 key,
                 declared.reads,
-                self._state.changes,
+                reader,
                 self._state.columns.capacity,
                 _DTYPES[point],
                 self.tallies,
@@ -140,6 +151,7 @@ class Equivalence:
             column.users -= 1
             if not column.users:
                 self._columns.pop((pod_class.profile, point, plugin, column.key), None)
+                column.leave()
                 self.bytes -= column.nbytes
         pod_class.columns.clear()
 

@@ -20,44 +20,64 @@ Answers = NDArray[Any]
 Evaluate = Callable[[Rows], Answers]
 
 
+class _Mark:
+    """How far the log of one aspect was read."""
+
+    __slots__ = ("appends", "aspect", "index", "position")
+
+    def __init__(self, changes: ChangeLog, aspect: Aspect) -> None:
+        self.aspect = aspect
+        self.index = int(aspect)
+        self.appends = changes.appends[aspect]
+        self.position = changes.position(aspect)
+
+    def rows_since(self, changes: ChangeLog) -> list[int] | None:
+        """What was logged since the last call; None if that is too long ago."""
+        rows = changes.since(self.aspect, self.position)
+        self.appends = changes.appends[self.index]
+        self.position = changes.position(self.aspect)
+        return rows
+
+
 class Reader:
     """How far someone has read the logs of the aspects it depends on."""
 
-    __slots__ = ("_changes", "_cluster", "_rows", "_version")
+    __slots__ = ("_changes", "_cluster", "_rows", "_version", "columns")
 
     def __init__(self, changes: ChangeLog, reads: Reads) -> None:
         self._changes = changes
-        self._rows = {a: changes.position(a) for a in sorted(reads.rows | {Aspect.NODE})}
-        self._cluster = {a: changes.position(a) for a in sorted(reads.cluster)}
+        self.columns: list[Column] = []
+        """Columns that have read as far: made together, and depending on the same."""
+        self._rows = [_Mark(changes, a) for a in sorted(reads.rows | {Aspect.NODE})]
+        self._cluster = [_Mark(changes, a) for a in sorted(reads.cluster)]
         self._version = changes.version
 
     def news(self, changed: list[Aspect] | None = None) -> list[int] | None:
         """The rows that changed since the last call, perhaps repeatedly; None: any may have.
 
-        The aspects that did are put into ``changed``.
+        The aspects that did are put into ``changed``. In a run of pods there is a call for each
+        column and pod, so an aspect that has not changed costs one comparison.
         """
         changes = self._changes
         if changes.version == self._version:
             return _NO_NEWS
         self._version = changes.version
+        appends = changes.appends
         everything = False
-        for aspect, position in self._cluster.items():
-            now = changes.position(aspect)
-            if now != position:
+        for mark in self._cluster:
+            if appends[mark.index] != mark.appends:
                 everything = True
-                self._cluster[aspect] = now
-        touched: list[int] = []
-        for aspect, position in self._rows.items():
-            now = changes.position(aspect)
-            if now != position:
-                rows = changes.since(aspect, position)
+                mark.rows_since(changes)
+        touched: list[int] = _NO_NEWS
+        for mark in self._rows:
+            if appends[mark.index] != mark.appends:
+                rows = mark.rows_since(changes)
                 if rows is None:
                     everything = True
                 else:
-                    touched += rows
-                self._rows[aspect] = now
+                    touched = touched + rows if touched else rows
                 if changed is not None:
-                    changed.append(aspect)
+                    changed.append(mark.aspect)
         return None if everything else touched
 
 
@@ -88,7 +108,7 @@ class Column:
         plugin: str,
         key: Hashable,
         reads: Reads,
-        changes: ChangeLog,
+        reader: Reader,
         capacity: int,
         dtype: DTypeLike,
         tallies: Tallies,
@@ -101,7 +121,12 @@ class Column:
         self.users = 0
         """How many classes share it."""
         self.tallies = tallies
-        self._reader = Reader(changes, reads)
+        self._reader = reader
+        reader.columns.append(self)
+
+    def leave(self) -> None:
+        """Nobody needs the column any more."""
+        self._reader.columns.remove(self)
 
     @property
     def nbytes(self) -> int:
@@ -139,15 +164,21 @@ class Column:
     def sync(self, last: int) -> None:
         """Forget the answers that something has changed since; make room up to a row."""
         touched = self._reader.news()
-        if touched is None:
-            self.known[:] = False
-        elif touched:
-            size = len(self.known)
-            for row in touched:
-                if row < size:
-                    self.known[row] = False
+        if touched is not _NO_NEWS:
+            for column in self._reader.columns:
+                column._forget(touched)
         if last >= len(self.known):
             self.widen(max(last + 1, 2 * len(self.known)))
+
+    def _forget(self, touched: list[int] | None) -> None:
+        if touched is None:
+            self.known[:] = False
+            return
+        known = self.known
+        size = len(known)
+        for row in touched:
+            if row < size:
+                known[row] = False
 
     def widen(self, capacity: int) -> None:
         """Make room for so many rows."""

@@ -22,10 +22,7 @@ Call = Callable[..., Any]
 
 
 def guarded(call: Call, point: Point, plugin: str, complaints: Complaints) -> Call:
-    """The same call, with the time it takes and the type of its answer looked at.
-
-    Coroutines may take their time: they keep nobody waiting but their pod.
-    """
+    """The same call, with the time it takes and the type of its answer looked at."""
     expected = point.returns
     limit = complaints.slow_seconds
 
@@ -34,7 +31,7 @@ def guarded(call: Call, point: Point, plugin: str, complaints: Complaints) -> Ca
             raise TypeError(f"returned {type(answer).__name__}, not {expected.__name__}")
         return answer
 
-    if point.awaited:
+    if point.awaited:  # may take its time: nobody waits for it but its pod
 
         async def waited_for(*args: Any) -> Any:
             return check(await call(*args))
@@ -47,7 +44,7 @@ def guarded(call: Call, point: Point, plugin: str, complaints: Complaints) -> Ca
         elapsed = time.perf_counter() - started
         if elapsed > limit:
             complaints.slow(pod_of(args), plugin, point.label, elapsed)
-        return check(answer)
+        return answer if expected is None else check(answer)
 
     return timed
 
@@ -68,7 +65,7 @@ def unusable_codes(codes: Any, count: int, known: int) -> str:
         return "wrong number of verdicts"
     if codes.dtype != np.int32:
         return f"verdicts are {codes.dtype}, not int32"
-    if count and (codes.min() < 0 or codes.max() >= known):
+    if codes.any() and (codes.min() < 0 or codes.max() >= known):
         return "a verdict is not the code of a status"
     return ""
 

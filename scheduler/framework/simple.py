@@ -22,7 +22,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import PluginFactory
 from scheduler.model.nodes import Node, Taint
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.status import Status
+from scheduler.model.status import SUCCESS, Status
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows, Scores
@@ -84,13 +84,20 @@ class FilterByNode:
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """A verdict per row, one after the other."""
-        codes = (self.filter_one(cycle, row) for row in rows.tolist())
-        return np.fromiter(codes, np.int32, len(rows))
+        # Typed by `completed`, which adds this class only to those that have the method.
+        state, judge = cycle.state, self.filter_node  # type: ignore[attr-defined]  # see above
+        codes: Codes = np.zeros(len(rows), np.int32)
+        for position, row in enumerate(rows.tolist()):
+            status = judge(cycle, NodeView(state, row))
+            if status is not SUCCESS:
+                codes[position] = self._code(cycle, status)
+        return codes
 
     def filter_one(self, cycle: Cycle, row: int) -> int:
         """The verdict on one row."""
-        # Typed by `completed`, which adds this class only to those that have the method.
-        status = self.filter_node(cycle, NodeView(cycle.state, row))  # type: ignore[attr-defined]  # see above
+        return self._code(cycle, self.filter_node(cycle, NodeView(cycle.state, row)))  # type: ignore[attr-defined]  # as above
+
+    def _code(self, cycle: Cycle, status: Any) -> int:
         if not isinstance(status, Status):
             raise TypeError(f"filter_node returned {type(status).__name__}, not Status")
         if status.ok:

@@ -59,13 +59,14 @@ class SinglePlugins(PluginCalls):
         self._by_name = {
             (point, entry.name): entry for point, all_ in self._entries.items() for entry in all_
         }
-        self._singly = {
-            (point, entry.name): self._single(POINTS[point], entry, call)
-            for point in ("filter", "score")
-            for entry in self._entries[point]
-            if (call := getattr(plugins[entry.name], f"{point}_one", None))
+        filters = self._entries["filter"]
+        self._filter_one = {entry.name: self._one_filter(entry) for entry in filters}
+        self._score_one = {
+            entry.name: msgspec.structs.replace(entry, call=self._guarded("score", entry, call))
+            for entry in self._entries["score"]
+            if (call := getattr(plugins[entry.name], "score_one", None))
         }
-        """The plugins that have a way of their own to answer for one row."""
+        """The plugins that have a way of their own to score one row."""
 
     def _entry(self, point: Point, name: str, weight: int) -> Entry:
         count = None
@@ -76,10 +77,27 @@ class SinglePlugins(PluginCalls):
             call = guarded(call, point, name, self.complaints)
         return Entry(name, call, weight or 1, count)
 
-    def _single(self, point: Point, entry: Entry, call: Any) -> Entry:
-        if entry.name in self._guests:
-            call = guarded(call, point, entry.name, self.complaints)
-        return msgspec.structs.replace(entry, call=call)
+    def _guarded(self, point: str, entry: Entry, call: Any) -> Any:
+        if entry.name not in self._guests:
+            return call
+        return guarded(call, POINTS[point], entry.name, self.complaints)
+
+    def _one_filter(self, entry: Entry) -> Entry:
+        """A plugin's way to judge one row: its own, or by a column of length one."""
+        call = getattr(self.plugins[entry.name], "filter_one", None)
+        if call is None:
+
+            def call(cycle: Cycle, row: int) -> Any:
+                return self._only(entry.call(cycle, np.array((row,), np.intp)))
+
+            return msgspec.structs.replace(entry, call=call)
+        return msgspec.structs.replace(entry, call=self._guarded("filter", entry, call))
+
+    @staticmethod
+    def _only(codes: Codes) -> int | None:
+        """The code of a column of length one; None if it is something else."""
+        usable = isinstance(codes, np.ndarray) and codes.shape == (1,) and codes.dtype == np.int32
+        return codes.item() if usable else None
 
     def judges(self, name: str) -> bool:
         """Whether a plugin filters nodes."""
@@ -91,17 +109,22 @@ class SinglePlugins(PluginCalls):
 
     def filter_one_by(self, name: str, cycle: Cycle, row: int) -> int:
         """One plugin's verdict on one row."""
-        entry = self._singly.get(("filter", name))
-        if entry is None:
-            return int(self.filter_by(name, cycle, np.array((row,), np.intp))[0])
-        code = self._call("filter", entry, cycle, row)
-        if name in self._guests and (wrong := unusable_code(code, len(cycle.state.statuses))):
-            raise self._fault(name, "filter", wrong)
+        entry = self._filter_one[name]
+        if entry.count is not None:
+            entry.count()
+        try:
+            code = entry.call(cycle, row)
+        except Exception as fault:
+            raise self._fault(name, "filter", fault) from fault
+        if (code or type(code) is not int) and name in self._guests:
+            wrong = unusable_code(code, len(cycle.state.statuses))
+            if wrong:
+                raise self._fault(name, "filter", wrong)
         return int(code)
 
     def score_one_by(self, name: str, cycle: Cycle, row: int) -> int:
         """One plugin's raw score of one row."""
-        entry = self._singly.get(("score", name))
+        entry = self._score_one.get(name)
         if entry is None:
             return int(self.score_by(name, cycle, np.array((row,), np.intp))[0])
         if entry.count is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import statistics
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -15,6 +16,7 @@ import msgspec
 from scheduler.kube.decoding import ObjectDecoder, Page
 from scheduler.kube.watch import PAGE_SIZE
 from scheduler.model.objects import KINDS
+from tests.bench.guests import ForOneNode, InColumns, guests
 from tests.bench.worlds import (
     HOST,
     ZONE,
@@ -195,6 +197,28 @@ def larger(scale: Scale) -> Figures:
     return large
 
 
+ROUNDS = 5
+
+
+def with_guests(kind: type, scale: Scale) -> Figures:
+    """What ten trivial plugins that declare what they read cost, for a run of plain pods."""
+    config, registry = guests(kind)
+
+    def once(world: World) -> Figures:
+        return _place(world, (a_pod(f"new-{number}") for number in range(scale.pods)))
+
+    without, with_them = [], []
+    for _ in range(ROUNDS):  # in turn, so that both meet the same machine
+        without.append(once(plain_world(scale.nodes, scale.running)))
+        with_them.append(once(plain_world(scale.nodes, scale.running, config, registry=registry)))
+    base = statistics.median(each.cpu_ms or 0 for each in without)
+    cost = statistics.median(each.cpu_ms or 0 for each in with_them)
+    figures = with_them[0]
+    figures.cpu_ms = cost
+    figures.values = {"ms without": base, "times the cost": cost / base}
+    return figures
+
+
 def many_classes(scale: Scale) -> Figures:
     """3,000 classes, each met twice, on three times the nodes."""
     world = plain_world(scale.larger.nodes, scale.running)
@@ -300,6 +324,10 @@ SCENARIOS: dict[str, Scenario] = {
         many_classes, *_at_most("share of the budget", 1.0)
     ),
     "10,000 fit nowhere": Scenario(flood, *_at_most("evaluations", 1)),
+    "plain pods, 10 plugins in columns": Scenario(
+        partial(with_guests, InColumns), *_at_most("times the cost", 1.2)
+    ),
+    "plain pods, 10 plugins by node": Scenario(partial(with_guests, ForOneNode)),
     "30 nodes promised": Scenario(promised),
     "30 pods that have to preempt": Scenario(preemption),
     "start-up, 10 pods a node": Scenario(start_up),

@@ -9,11 +9,13 @@ from typing import Any, NamedTuple
 
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
+from scheduler.framework.registry import Registry
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import freeze_after_sync
+from scheduler.plugins.table import IN_TREE
 from tests.builders import Json, NodeBuilder, PodBuilder, make_pod, make_worker, pod_term
 
 TEMPLATES = 100
@@ -67,11 +69,16 @@ class Took(NamedTuple):
 class World:
     """A core with the default profile and the clock of the daemon."""
 
-    def __init__(self, *config: Json, outlet: CountingOutlet | None = None) -> None:
+    def __init__(
+        self,
+        *config: Json,
+        outlet: CountingOutlet | None = None,
+        registry: Registry = IN_TREE,
+    ) -> None:
         self.outlet = outlet or CountingOutlet()
         self.metrics = Metrics()
-        loaded = from_dicts(config, available(), environ={})
-        self.core: Core = assemble(loaded, self.outlet, self.metrics)
+        loaded = from_dicts(config, available(registry), environ={})
+        self.core: Core = assemble(loaded, self.outlet, self.metrics, registry=registry)
 
     def see(self, kind: str, objects: Iterable[Any]) -> None:
         """The watch reports new objects."""
@@ -137,9 +144,9 @@ def running_pod(number: int, nodes: int) -> PodBuilder:
     return pod
 
 
-def plain_world(nodes: int, running: int, *config: Json) -> World:
+def plain_world(nodes: int, running: int, *config: Json, registry: Registry = IN_TREE) -> World:
     """Nodes with plain pods of one template on them."""
-    world = World(*config)
+    world = World(*config, registry=registry)
     world.add(*(a_node(number) for number in range(nodes)))
     pods = (a_pod(f"running-{number}").on(f"node-{number % nodes:05}") for number in range(running))
     world.add(*pods)

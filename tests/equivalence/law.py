@@ -99,7 +99,8 @@ def _wrong_columns(world: World, pod: Pod, pod_class: PodClass) -> Iterator[str]
 def valid_rows(world: World, column: Column) -> Rows:
     """The rows that hold a node and whose answer counts as true, found without telling anybody."""
     reader = copy.copy(column._reader)
-    reader._rows, reader._cluster = dict(reader._rows), dict(reader._cluster)
+    reader._rows = [copy.copy(mark) for mark in reader._rows]
+    reader._cluster = [copy.copy(mark) for mark in reader._cluster]
     touched = reader.news()
     if touched is None:
         return np.zeros(0, np.intp)
