@@ -186,7 +186,8 @@ THROUGHPUT = Row(
         ),
         Panel(
             "Errors of plugins",
-            "Exceptions; each cost one pod one attempt.",
+            "Exceptions and answers they must not give; at PreScore and Score each cost nodes that "
+            "score, elsewhere one pod one attempt.",
             (
                 Query(
                     f"sum by (plugin, extension_point) ({rate('equipoise_plugin_errors_total')})",
@@ -195,6 +196,20 @@ THROUGHPUT = Row(
             ),
             unit="ops",
             empty_until="a plugin raises an exception, which none should",
+        ),
+        Panel(
+            "Slow plugins",
+            "Answers of plugins of your own that kept all scheduling waiting for longer than "
+            "plugins.slowAfter.",
+            (
+                Query(
+                    "sum by (plugin, extension_point) "
+                    f"({rate('equipoise_plugin_slow_calls_total')})",
+                    "{{plugin}} {{extension_point}}",
+                ),
+            ),
+            unit="ops",
+            empty_until="a plugin of your own is slow",
         ),
     ),
 )

@@ -97,6 +97,12 @@ KNOWN: dict[str, Json] = {
     "plugins.enabled": _of_field(PluginSet, "enabled"),
     "plugins.disabled": _of_field(PluginSet, "disabled"),
     "pluginConfig": _of(tuple[PluginConfig, ...]),
+    "pluginFiles": {
+        "type": "object",
+        "patternProperties": {r"^[A-Za-z0-9_-][A-Za-z0-9_.-]*\.py$": {"type": "string"}},
+        "additionalProperties": False,
+    },
+    "existingPluginsConfigMap": DNS_NAME,
     "config": _document(KubeSchedulerConfiguration, KUBE_API_VERSION, KUBE_KIND),
     "equipoiseConfig": _document(EquipoiseConfiguration, OWN_API_VERSION, OWN_KIND),
     "logging.level": _of_field(Logging, "level"),

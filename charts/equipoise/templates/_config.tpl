@@ -26,11 +26,23 @@
 {{- end }}
 {{- $document := dict "apiVersion" "equipoise.dev/v1alpha1" "kind" "EquipoiseConfiguration"
       "server" $server "logging" .Values.logging }}
+{{- if include "equipoise.pluginsConfigMapName" . }}
+{{- $_ := set $document "plugins" (dict "directory" "/etc/equipoise/plugins") }}
+{{- end }}
 {{- toYaml (mergeOverwrite (deepCopy $document) (deepCopy .Values.equipoiseConfig)) }}
 {{- end }}
 
 {{- define "equipoise.configMapName" -}}
 {{- .Values.existingConfigMap | default (include "equipoise.fullname" .) }}
+{{- end }}
+
+{{/* Where plugins of the user's own are; empty if there are none. */}}
+{{- define "equipoise.pluginsConfigMapName" -}}
+{{- if .Values.pluginFiles }}
+{{- printf "%s-plugins" (include "equipoise.fullname" .) }}
+{{- else }}
+{{- .Values.existingPluginsConfigMap }}
+{{- end }}
 {{- end }}
 
 {{- define "equipoise.configFile" -}}
@@ -46,6 +58,15 @@
 {{- $existing.data | default dict | toJson | sha256sum }}
 {{- else }}
 {{- include "equipoise.configFile" . | sha256sum }}
+{{- end }}
+{{- end }}
+
+{{- define "equipoise.pluginsChecksum" -}}
+{{- if .Values.pluginFiles }}
+{{- .Values.pluginFiles | toJson | sha256sum }}
+{{- else }}
+{{- $existing := lookup "v1" "ConfigMap" (include "equipoise.namespace" .) .Values.existingPluginsConfigMap | default dict }}
+{{- $existing.data | default dict | toJson | sha256sum }}
 {{- end }}
 {{- end }}
 
@@ -77,6 +98,9 @@
 {{- fail (printf "%s: %s is one of the chart's own labels" $value $label) }}
 {{- end }}
 {{- end }}
+{{- end }}
+{{- if and .Values.pluginFiles .Values.existingPluginsConfigMap }}
+{{- fail "pluginFiles and existingPluginsConfigMap are two ways to say the same: give one of them" }}
 {{- end }}
 {{- if and .Values.rbac.plugins (not .Values.existingConfigMap) }}
 {{- fail "rbac.plugins is for existingConfigMap: without one, rights follow the plugins of the configuration" }}
