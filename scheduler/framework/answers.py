@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from scheduler.equivalence.reads import Reads
-from scheduler.equivalence.verdicts import Answers, Column, Tallies
+from scheduler.equivalence.verdicts import Answers, Column, Reader, Tallies
 from scheduler.framework.cycle import Slot
 from scheduler.state.aspects import ChangeLog
 from scheduler.state.cache import ClusterState
@@ -49,9 +49,11 @@ class RowAnswers:
         self, changes: ChangeLog, capacity: int, rows: Rows, reads: Reads, dtype: Any
     ) -> None:
         self.rows = rows
-        self._fresh = Column("", None, reads, changes, capacity, dtype, _UNCOUNTED)
-        self._heard = Column("", None, _NOTHING, changes, capacity, dtype, _UNCOUNTED)
-        """The same, but only a row that holds another node now is forgotten."""
+        self._fresh, self._heard = (
+            Column("", None, each, Reader(changes, each), capacity, dtype, _UNCOUNTED)
+            for each in (reads, _NOTHING)
+        )
+        """The same, but of what was heard only a row that holds another node now is forgotten."""
         for column in (self._fresh, self._heard):
             column.sync(int(rows.max(initial=0)))
             column.known[rows] = True
