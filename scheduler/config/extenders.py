@@ -45,6 +45,7 @@ def endpoint_of(name: str, extender: Extender) -> Endpoint:
         name=name,
         url=extender.url_prefix.rstrip("/"),
         timeout=extender.http_timeout or DEFAULT_TIMEOUT,
+        retries=1,  # for connections that were closed while idle, as Go's client does
         ca_file=tls.ca_file if not tls.ca_data else "",
         ca_data=pem(tls.ca_data),
         cert_file=tls.cert_file if not tls.cert_data else "",

@@ -67,6 +67,8 @@ class WebhookPlugin(BindingPoints):
     row_by_row = True
     """On trial it says of a node what it said before, whatever pods are there."""
     absolute = True
+    comparable = True
+    """Its keys are numbers."""
 
     def __init__(self, webhook: Webhook, asking: Asking, views: Views, handle: Handle) -> None:
         super().__init__(webhook, asking, handle)

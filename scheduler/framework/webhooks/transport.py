@@ -19,8 +19,9 @@ from scheduler.observe.logs import get_logger
 log = get_logger(__name__)
 
 CONNECT_SECONDS = 5.0
-IDLE_SECONDS = 30.0
-"""How long a connection is kept for the next call; so long may an old certificate be in use."""
+IDLE_SECONDS = 4.0
+"""How long a connection is kept for the next call: less than servers do, or a call might be sent
+on one that is just being closed. So long may an old certificate be in use."""
 _EXCERPT = 200
 _JSON = "application/json"
 
