@@ -13,6 +13,7 @@ import yaml
 
 from e2e.conftest import Launch
 from e2e.harness.election import NO_ELECTION
+from e2e.harness.manifests import read_manifest
 from e2e.harness.objects import Json, condition, is_bound, node_of, pod
 from e2e.harness.processes import Process, answers_ok, start_on_free_ports
 from e2e.harness.workspace import Workspace
@@ -115,6 +116,10 @@ async def test_the_example_keeps_teams_to_their_nodes(
     ):
         await space.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
     launch("--config", str(configuration(tmp_path, webhook)), *NO_ELECTION)
+    await space.apply(*await read_manifest(EXAMPLE / "webhook.yaml"))
+    # Its own pods are left to the default scheduler, which is not there.
+    own = await space.wait_for_pods(2, lambda each: not is_bound(each))
+    assert {each["spec"]["schedulerName"] for each in own} == {"default-scheduler"}
 
     teams = {f"{team}-{i}": {"team": team} for team in ("red", "blue", "green") for i in range(5)}
     await space.create_pods([pod(name, cpu="10m", labels=team) for name, team in teams.items()])
