@@ -86,7 +86,8 @@ class Reflector(Generic[T]):
     after `store` has taken the batch; what it raises ends `run`, as the consumer's state can then
     no longer be trusted. At most one page or one buffer of events is decoded between two awaits.
 
-    `keep` is given the bytes of each object as it comes, and None for both when it goes.
+    `keep` is given the bytes of each object as it comes, and None for both when it goes. They are a
+    part of all that came with them, so whoever wants to hold on to them makes a copy.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class Reflector(Generic[T]):
         clock: Callable[[], float] = time.perf_counter,
         rng: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        keep: Callable[[str, T | None, bytes | None], None] | None = None,
+        keep: Callable[[str, T | None, msgspec.Raw | None], None] | None = None,
     ) -> None:
         self.resource = resource
         self.store: dict[str, T] = {}
@@ -264,7 +265,7 @@ class Reflector(Generic[T]):
         if not isinstance(decoded, Identity):
             self.store[key] = decoded
             if self._keep is not None:
-                self._keep(key, decoded, bytes(raw))
+                self._keep(key, decoded, raw)
             changes.append(Change(old, decoded))
         return key
 

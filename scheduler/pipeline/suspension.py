@@ -20,6 +20,7 @@ from itertools import islice
 from typing import Any, TypeVar
 
 from scheduler.framework.answers import AnswerNeeded, Failed, Question, Told
+from scheduler.framework.cycle import Cycle
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
@@ -73,6 +74,8 @@ class Suspension:
             self._postpone(attempt, question)
             return
         self._suspended[uid] = attempt
+        # It is made anew from the start; what plugins have prepared for all nodes would add up.
+        attempt.cycle = Cycle(attempt.queued.info, attempt.cycle.state)
         self._show()
         listeners = self._listeners.get(question.key)
         if listeners is not None:

@@ -88,15 +88,16 @@ class ExtenderPlugin:
         if self._extender.preempt_verb and cycle.state.changes.on_trial:
             # It will have its say on victims and nodes when it trims them.
             return np.zeros(len(rows), np.int32)
-        statuses = cycle.state.statuses
+        # Questions outlive the attempt: they hold the pod, and not all that its cycle holds.
+        pod, statuses = cycle.pod, cycle.state.statuses
 
         def read(verdicts: Mapping[str, Status], names: Sequence[str]) -> Answers:
             return codes_of(verdicts, names, statuses)
 
         async def ask(point: str, names: Sequence[str]) -> Mapping[str, Status] | Failed:
-            return await self._filter(cycle.pod, names)
+            return await self._filter(pod, names)
 
-        codes, missing, failed = self._rows.lookup(cycle, FILTER, rows, cycle.pod.uid, ask, read)
+        codes, missing, failed = self._rows.lookup(cycle, FILTER, rows, pod.uid, ask, read)
         if failed is not None and not self._extender.ignorable:
             raise WebhookError(failed.message)
         patient = cycle.find(TOLD) is not None and not cycle.state.changes.on_trial
@@ -108,17 +109,18 @@ class ExtenderPlugin:
         """The extender's priorities in our range; a single node is not worth a call."""
         if len(rows) < 2 or not self.concerns(cycle.pod):
             return no_scores(rows)
+        pod = cycle.pod
 
         def read(scores: Mapping[str, int], names: Sequence[str]) -> Answers:
             return SCALE * scores_of(scores, names, _LIMIT)
 
         async def ask(point: str, names: Sequence[str]) -> Mapping[str, int] | Failed:
-            body = self._args(cycle.pod, names)
+            body = self._args(pod, names)
             return await self._call(
                 "prioritize", self._extender.prioritize_verb, body, wire.read_priorities
             )
 
-        scores, _, _ = self._rows.lookup(cycle, SCORE, rows, cycle.pod.uid, ask, read)
+        scores, _, _ = self._rows.lookup(cycle, SCORE, rows, pod.uid, ask, read)
         return scores
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:

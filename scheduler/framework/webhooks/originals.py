@@ -16,7 +16,8 @@ from scheduler.model.nodes import Node
 from scheduler.model.pods import Pod
 from scheduler.state.cache import ClusterState
 
-Keep = Callable[[str, Any, bytes | None], None]
+Sent = bytes | msgspec.Raw
+Keep = Callable[[str, Any, Sent | None], None]
 """Takes an object's key, the object and its bytes; None for both when it is gone."""
 
 _BALLAST = ("managedFields",)
@@ -45,7 +46,7 @@ class Originals:
         """A node as it was sent, or what we know of it."""
         return self._nodes.get(name) or encoded("Node", state.node(name))
 
-    def _keep_pod(self, key: str, pod: Any, raw: bytes | None) -> None:
+    def _keep_pod(self, key: str, pod: Any, raw: Sent | None) -> None:
         waits = (
             isinstance(pod, Pod)
             and not pod.spec.node_name
@@ -54,11 +55,13 @@ class Originals:
         )
         _put(self._pods, "Pod", key, raw if waits else None)
 
-    def _keep_node(self, key: str, node: Any, raw: bytes | None) -> None:
+    def _keep_node(self, key: str, node: Any, raw: Sent | None) -> None:
         _put(self._nodes, "Node", key, raw if isinstance(node, Node) else None)
 
 
-def _put(kept: dict[str, msgspec.Raw], kind: str, key: str, raw: bytes | None) -> None:
+def _put(
+    kept: dict[str, msgspec.Raw], kind: str, key: str, raw: bytes | msgspec.Raw | None
+) -> None:
     if raw is None:
         kept.pop(key, None)
         return

@@ -223,7 +223,7 @@ class WebhookPlugin(BindingPoints):
         def hear(told: Told, answer: Any) -> None:
             told.hear(subject, answer)
 
-        return Question(self.name, (subject, pod.uid), ask, hear)
+        return Question(self.name, (*subject, pod.uid), ask, hear)
 
     def _remembered(self, point: str, pod: PodInfo) -> Any:
         return None
@@ -276,7 +276,7 @@ class DeclaringWebhook(WebhookPlugin):
                 if len(self._pre_filters) > MAX_PRE_FILTERS:
                     self._pre_filters.popitem(last=False)
 
-        return Question(self.name, (subject, key), ask, hear)
+        return Question(self.name, (self._handle.profile, *subject, key), ask, hear)
 
     def _remembered(self, point: str, pod: PodInfo) -> Any:
         return self._pre_filters.get(self._views.key(pod)) if point == "preFilter" else None

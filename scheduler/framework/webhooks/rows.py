@@ -102,7 +102,8 @@ class RowQuestions:
             else:
                 told.hear_rows(subject, answer)
 
-        return Question(self._plugin, (*subject, key, rows.tobytes()), asked, hear)
+        profile = cycle.pod.pod.spec.scheduler_name
+        return Question(self._plugin, (profile, *subject, key, rows.tobytes()), asked, hear)
 
 
 def codes_of(verdicts: Mapping[str, Status], names: Sequence[str], statuses: StatusTable) -> Codes:
