@@ -19,10 +19,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import threading
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any
+from types import ModuleType
+from typing import Any, cast
 
 from scheduler.gangs.books import Books
 from scheduler.gangs.gang import Gang
@@ -81,6 +84,8 @@ class PodGroupOperator:
         """What each PodGroup's status says, or will say once our write is seen."""
         self._changed: dict[str, None] = {}
         self._work = asyncio.Event()
+        self._found = asyncio.Event()
+        """There are PodGroups."""
         self._failing = False
         books.listen(self._look_at)
 
@@ -105,6 +110,7 @@ class PodGroupOperator:
             return
         self._changed[gang.key] = None
         self._work.set()
+        self._found.set()
 
     def seen(self, key: str, status: Mapping[str, Any] | None) -> None:
         """A PodGroup was seen with this status (None: it is gone)."""
@@ -156,13 +162,29 @@ class PodGroupOperator:
 
     async def _watch(self) -> None:
         """Run kopf as soon as there is a PodGroup, and again should it end."""
-        while not any(gang.rules is not None for gang in self._books):
-            await self._work.wait()
-            await asyncio.sleep(self._pause)
         while True:
+            await self._found.wait()
             fault = await _Watcher(self.seen, self._access).run()
             log.warning("Watch of pod groups' status ended, starting again", error=fault)
             await asyncio.sleep(RESTART_SECONDS)
+            if all(gang.rules is None for gang in self._books):
+                self._found.clear()
+
+
+@contextmanager
+def _without_models() -> Iterator[None]:
+    """For the import of kopf, which looks for a library whose API classes nobody here uses.
+
+    They would be 35 MiB for the life of the process (see ``kube/library.py``).
+    """
+    absent = "kubernetes_asyncio" not in sys.modules
+    if absent:
+        sys.modules["kubernetes_asyncio"] = cast("ModuleType", None)
+    try:
+        yield
+    finally:
+        if absent:
+            del sys.modules["kubernetes_asyncio"]
 
 
 class _Watcher:
@@ -208,7 +230,8 @@ class _Watcher:
             self._tell(self._ended.set)
 
     async def _operate(self) -> None:
-        import kopf
+        with _without_models():
+            import kopf
 
         # It warns of each retry, and of living in a thread; what it cannot do at all are errors.
         logging.getLogger("kopf").setLevel(logging.ERROR)

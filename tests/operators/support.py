@@ -27,6 +27,11 @@ class Groups:
         definitions = self._registry.builtin("customresourcedefinitions", "apiextensions.k8s.io")
         self._registry.create(definitions, "", DEFINITION)
 
+    def undefine(self) -> None:
+        """Remove the definition, and all groups with it."""
+        definitions = self._registry.builtin("customresourcedefinitions", "apiextensions.k8s.io")
+        self._registry.delete(definitions, ("", DEFINITION["metadata"]["name"]))
+
     def create(self, *groups: GroupBuilder) -> None:
         for group in groups:
             self._registry.create(self._resource, "default", group.obj())

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 
+from scheduler.gangs.books import find_books
+from scheduler.operators import podgroups
 from scheduler.sandbox.apiserver import ApiServer
 from tests.builders import make_worker
 from tests.daemon.support import (
@@ -113,6 +118,50 @@ async def test_without_the_plugin_there_is_no_operator(cluster: Cluster, groups:
         await expect_bound(cluster, "a")
         assert not kopf_threads()
     assert groups.status("g") == {}
+
+
+async def test_a_standby_leaves_statuses_alone(cluster: Cluster, groups: Groups) -> None:
+    groups.define()
+    groups.create(make_group("g", 2))
+    lease = cluster.server.registry.builtin("leases", "coordination.k8s.io")
+    held = {"holderIdentity": "another", "leaseDurationSeconds": 3600}
+    held["renewTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    body = {"metadata": {"name": "equipoise"}, "spec": held}
+    cluster.server.registry.create(lease, "kube-system", body)
+    election = {"leaderElect": True, "resourceNamespace": "kube-system"}
+    config = configuration(kube={**PROFILES, "leaderElection": election})
+    async with running_daemon(cluster, config) as replica:
+        books = find_books(replica.daemon.core.state)
+        assert books is not None
+        await eventually(lambda: books.get("default/g") is not None, "the standby knows the group")
+        cluster.submit(member("a"))
+        await eventually(lambda: replica.queued("a") is not None, "and its members")
+        assert not kopf_threads()
+        assert groups.status("g") == {}
+
+
+async def test_the_definition_goes_and_comes_again(
+    cluster: Cluster, groups: Groups, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(podgroups, "RESTART_SECONDS", 0.1)
+    groups.define()
+    groups.create(make_group("g", 2))
+    async with running_daemon(cluster, configuration(kube=PROFILES)):
+        await eventually(lambda: groups.status("g").get("phase") == "Pending", "the status")
+        groups.undefine()
+        groups.define()
+        groups.create(make_group("h", 1))
+        await eventually(lambda: groups.status("h").get("phase") == "Pending", "the new one")
+
+
+def test_kopf_does_not_bring_in_a_library_that_nobody_uses() -> None:
+    """In a process of its own: others here may have imported all of it."""
+    script = (
+        "import sys; from scheduler.operators.podgroups import _without_models\n"
+        "with _without_models():\n    import kopf\n"
+        "assert not [name for name in sys.modules if name.startswith('kubernetes_asyncio')]"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
 
 
 async def test_many_gangs_do_not_flood_the_api_server(cluster: Cluster, groups: Groups) -> None:
