@@ -12,8 +12,8 @@ from scheduler.model.pods import Pod, PodSpec, PodStatus, SchedulingGate, Tolera
 from scheduler.model.status import SUCCESS, Status, unresolvable
 from scheduler.observe.metrics import Metrics
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.together import GroupQueue
 
 PROFILE = "equipoise"
 GATES = "SchedulingGates"
@@ -116,7 +116,7 @@ class Bench:
     ) -> None:
         self.clock = FakeClock()
         self.metrics = Metrics()
-        self.queue = SchedulingQueue(
+        self.queue = GroupQueue(
             sort_key=by_priority,
             pre_enqueue=pre_enqueue,
             hints={PROFILE: hints},
