@@ -62,3 +62,42 @@ def test_plugins_are_checked_against_those_that_exist(file: Path) -> None:
     result = CliRunner().invoke(config, ["check", str(file)])
     assert result.exit_code == 2
     assert '"NodeName" does not implement score, only filter' in result.stderr
+
+
+PLUGIN = """
+class Mine:
+    name = "Mine"
+    def __init__(self, args, handle): ...
+    def post_bind(self, cycle, node): ...
+"""
+
+
+def own(directory: Path) -> str:
+    head = "---\napiVersion: equipoise.dev/v1alpha1\nkind: EquipoiseConfiguration\n"
+    return f"{head}plugins: {{directory: {directory}}}\n"
+
+
+def test_check_lists_the_plugins_it_found(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    profiles = "profiles: [{plugins: {multiPoint: {enabled: [{name: Mine}]}}}]\n"
+    file.write_text(HEAD + profiles + own(tmp_path))
+    result = CliRunner().invoke(config, ["check", str(file)])
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        f"plugin Mine (postBind) from file {tmp_path}/mine.py",
+        f"{file}: valid, profiles: equipoise, warnings: 0",
+    ]
+    printed = CliRunner().invoke(config, ["print", str(file)])
+    assert "- name: Mine\n" in printed.stdout
+
+
+def test_check_names_the_file_of_a_plugin_that_cannot_be_loaded(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("\nimport nothing_of_this_name\n")
+    file.write_text(HEAD + own(tmp_path))
+    result = CliRunner().invoke(config, ["check", str(file)])
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        f"{file}: not usable, problems: 1",
+        f"plugins: file {tmp_path}/mine.py: line 2: ModuleNotFoundError: No module named "
+        "'nothing_of_this_name'",
+    ]
