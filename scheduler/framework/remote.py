@@ -41,6 +41,14 @@ class RemotePoints(SinglePlugins):
         """Whether an attempt may have to be suspended."""
         return self._remote
 
+    def asks_about(self, pod: PodInfo) -> bool:
+        """Whether somebody outside has a say about a pod, so that its attempt may have to wait."""
+        return self._remote and any(
+            plugin.concerns(pod)
+            for plugin in self.plugins.values()
+            if isinstance(plugin, RemotePlugin)
+        )
+
     def begin(self) -> None:
         """This replica schedules from now on; plugins that wait for that are told."""
         for plugin in self.plugins.values():

@@ -6,7 +6,12 @@ import asyncio
 import itertools
 from typing import Any
 
+import pytest
+
+from scheduler.framework.complaints import PluginFault
+from scheduler.framework.cycle import Cycle
 from scheduler.model.status import unschedulable
+from scheduler.pipeline.placement import judge
 from tests.builders import Json, make_pod, make_worker
 from tests.pipeline.support import turns
 from tests.webhooks.support import (
@@ -57,6 +62,22 @@ async def test_pods_that_are_none_of_its_concern_stay_in_classes() -> None:
         assert server.asked == []
         assert stage.core.equivalence is not None
         assert [each.known for each in stage.core.equivalence] == [True]
+
+
+async def test_it_can_be_told_about_which_pods_somebody_has_to_be_asked() -> None:
+    async with (
+        WebhookServer() as server,
+        RemoteStage(documents(webhook(server, "filter", pods=CONCERNED))) as stage,
+    ):
+        (framework,) = stage.core.frameworks.values()
+        assert framework.asks_about(concerned("p").info())
+        assert not framework.asks_about(make_pod("plain").info())
+        # Who cannot wait is refused, and gets no verdict that might be kept.
+        stage.see(make_worker("n1"))
+        cycle = Cycle(concerned("p").info(), stage.core.state)
+        with pytest.raises(PluginFault, match="cannot be asked here"):
+            judge(framework, cycle)
+        assert not judge(framework, Cycle(make_pod("q").info(), stage.core.state)).codes.any()
 
 
 async def test_what_the_pod_was_told_counts_for_the_attempt_that_is_made_again() -> None:

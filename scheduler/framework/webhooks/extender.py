@@ -30,6 +30,7 @@ from scheduler.framework.webhooks.rows import (
     WebhookError,
     codes_of,
     codes_or_pass,
+    listening,
     no_scores,
     scores_of,
 )
@@ -145,8 +146,10 @@ class ExtenderPlugin:
 
     def trim(self, cycle: Cycle, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The nodes and victims that the extender leaves; raises AnswerNeeded."""
-        told = cycle.find(TOLD)
-        if not self._extender.preempt_verb or told is None or not self.concerns(cycle.pod):
+        if not self._extender.preempt_verb or not self.concerns(cycle.pod):
+            return victims
+        told = listening(cycle, self.name)
+        if told is None:
             return victims
         subject = (self.name, "preempt")
         answer = told.find(subject)

@@ -45,6 +45,7 @@ from scheduler.framework.webhooks.rows import (
     WebhookError,
     codes_of,
     codes_or_pass,
+    listening,
     no_scores,
     scores_of,
 )
@@ -200,8 +201,10 @@ class WebhookPlugin(BindingPoints):
     ) -> Any:
         """The answer on the pod as a whole; None if there is none and none is needed."""
         pod = cycle.pod
-        told = cycle.find(TOLD)
-        if told is None or not self.concerns(pod):
+        if not self.concerns(pod):
+            return None
+        told = listening(cycle, self.name)
+        if told is None:
             return None
         subject = (self.name, point, node or "")
         answer = told.find(subject) or self._remembered(point, pod)

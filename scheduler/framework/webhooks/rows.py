@@ -38,6 +38,18 @@ class WebhookError(Exception):
     """There is no answer, and the policy is to fail the attempt."""
 
 
+def listening(cycle: Cycle, plugin: str) -> Told | None:
+    """What the pod was told; None on trial, where nobody has to be asked.
+
+    Whoever cannot wait for answers must leave such pods to others (``Framework.asks_about``): to
+    go on as if there were no objections would place them, and keep that for their equals.
+    """
+    told = cycle.find(TOLD)
+    if told is None and not cycle.state.changes.on_trial:
+        raise WebhookError(f"{plugin} cannot be asked here")
+    return told
+
+
 class RowQuestions:
     """Looks up what a pod was told about rows, and has the rest asked."""
 
@@ -56,11 +68,11 @@ class RowQuestions:
     ) -> tuple[Answers, Mask, Failed | None]:
         """A value per row, the rows without one, and why, if asking has failed.
 
-        Raises AnswerNeeded if asking might help. While the state is being changed on trial, and
-        for those who cannot wait, nothing is asked.
+        Raises AnswerNeeded if asking might help. While the state is being changed on trial nothing
+        is asked.
         """
         values: Answers = np.zeros(len(rows), _DTYPES[point])
-        told = cycle.find(TOLD)
+        told = listening(cycle, self._plugin)
         if told is None:
             return values, np.ones(len(rows), np.bool_), None
         subject = (self._plugin, point)
