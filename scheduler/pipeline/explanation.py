@@ -36,7 +36,7 @@ def explain(
     Scores are given even for a single feasible node. ``node`` is the one that would be chosen; a
     node that was vetoed before it counts as one that does not fit. A fault that would end the
     attempt is what is said of every node. With ``told`` plugins outside have their say, and
-    AnswerNeeded is raised for what they have not been asked yet; without, who has to be asked is a fault.
+    AnswerNeeded is raised for what they have not been asked yet; without, that is a fault too.
     """
     cycle = Cycle(pod, state)
     if told is not None:
