@@ -129,6 +129,10 @@ class FilterPlugin(Protocol):
         Arrays of length one cost more than they hold, so a plugin may also have a method
         ``filter_one(cycle, row) -> int``, which must answer the same for a single row.
 
+        A plugin that does not say what it reads (see ``EquivalentFilter``) may have a method
+        ``concerns(pod) -> bool``, by namespace, labels and spec alone: pods that are none of its
+        concern are then kept in classes as if it were not there.
+
         A plugin whose verdict on a row depends on nothing but the node and the pods on that row may
         say so by an attribute ``row_by_row = True``. If all say so, many rows are changed and
         judged together, otherwise one at a time.

@@ -15,6 +15,9 @@ from scheduler.model.status import SUCCESS, Status
 class RemotePlugin(Protocol):
     """A plugin that may need answers from outside, and so may raise `AnswerNeeded`."""
 
+    remote: bool
+    """Says that it is one; True."""
+
     def concerns(self, pod: PodInfo) -> bool:
         """Whether it has anything to say about such a pod: by namespace, labels and spec alone."""
         ...

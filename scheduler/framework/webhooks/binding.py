@@ -26,6 +26,8 @@ _ASKED: Slot[set[str]] = Slot("webhooks that may have booked something", lasting
 class BindingPoints:
     """Reserve, permit, pre-bind, bind, post-bind and unreserve of one webhook."""
 
+    remote = True
+
     def __init__(self, webhook: Webhook, asking: Asking, handle: Handle) -> None:
         self.name = webhook.name
         self.webhook = webhook

@@ -55,6 +55,7 @@ T = TypeVar("T")
 class ExtenderPlugin:
     """One extender in one profile."""
 
+    remote = True
     row_by_row = True
     unbounded = True
 
