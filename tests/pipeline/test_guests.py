@@ -11,6 +11,7 @@ import pytest
 
 from scheduler.config.problems import ConfigError
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, OWN_API_VERSION, OWN_KIND
+from scheduler.equivalence.reads import Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, PluginFactory
 from scheduler.framework.simple import NodeView
@@ -19,7 +20,8 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unschedulable
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.hints import HintRegistration
-from scheduler.state.columns import Rows
+from scheduler.state.aspects import Aspect
+from scheduler.state.columns import Rows, Scores
 from tests.builders import make_node, make_pod
 from tests.pipeline.support import Stage, Word, turns
 
@@ -266,3 +268,54 @@ def test_a_plugin_that_cannot_be_used_is_a_problem_of_the_configuration(
 ) -> None:
     with pytest.raises(ConfigError, match=text):
         staged(plugin)
+
+
+# Scores
+
+
+class Fickle(Guest):
+    """Prefers n2, if only it could say so; declares what it reads, so that scores are kept."""
+
+    score_reads = Reads(rows=frozenset({Aspect.PODS}))
+    broken: ClassVar = True
+
+    def score_key(self, pod: PodInfo) -> str:
+        return ""
+
+    def score_node(self, cycle: Cycle, node: NodeView) -> int:
+        if node.name == "n2" and self.broken:
+            raise RuntimeError("boom")
+        return 100 if node.name == "n2" else 60
+
+
+class FickleReversed(Fickle):
+    """The lower, the better: a zero in place of what cannot be had must not come out on top."""
+
+    def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
+        return 100 - scores
+
+    def score_node(self, cycle: Cycle, node: NodeView) -> int:
+        return 100 - super().score_node(cycle, node)
+
+
+class FickleFinal(Fickle):
+    absolute = True
+
+
+@pytest.mark.parametrize("plugin", [Fickle, FickleReversed, FickleFinal])
+@pytest.mark.parametrize("kept", [True, False], ids=["kept", "anew"])
+@pytest.mark.parametrize("broken", [True, False], ids=["broken", "sound"])
+async def test_a_node_without_a_score_gets_zero_and_the_pod_its_node(
+    plugin: Any, kept: bool, broken: bool
+) -> None:
+    class Rated(plugin):  # type: ignore[misc]  # one of those above
+        pass
+
+    Rated.broken = broken
+    stage = staged(Rated, equivalence={"enabled": kept})
+    stage.see(make_node("n1").cpu("4"), make_pod("a").cpu("100m"), make_pod("b").cpu("100m"))
+    await stage.run()
+    nodes = {node for _, node in stage.outlet.bound}
+    assert nodes == ({"n1"} if broken else {"n2"})
+    labels = {"plugin": "Guest", "extension_point": "Score"}
+    assert bool(stage.sample("equipoise_plugin_errors_total", **labels)) is broken
