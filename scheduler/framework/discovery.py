@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import itertools
 import sys
 import types
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,6 +22,7 @@ from scheduler.framework.registry import Registry, points_of
 
 GROUP = "equipoise.plugins"
 _PACKAGE = "equipoise_plugins"
+_packages = itertools.count(1)
 
 
 class DiscoveryError(ValueError):
@@ -153,7 +155,7 @@ def _files(directory: str, problems: list[str]) -> Iterator[tuple[str, _File]]:
         problems.append(f"directory {directory}: {fault.strerror}")
         return
     # A package of its own each time: what was loaded from another directory must not be found.
-    package = types.ModuleType(f"{_PACKAGE}_{len(sys.modules)}")
+    package = types.ModuleType(f"{_PACKAGE}_{next(_packages)}")
     package.__path__ = [str(folder)]
     sys.modules[package.__name__] = package
     for path in paths:
