@@ -135,15 +135,16 @@ async def test_the_example_keeps_teams_to_their_nodes(
 
 
 @pytest.mark.parametrize("policy", ["Fail", "Ignore"])
-async def test_a_webhook_killed_while_it_owes_answers(
-    policy: str, space: Workspace, launch: Launch, webhooks: Webhooks, tmp_path: Path
+@pytest.mark.parametrize("point", ["filter", "preBind"])
+async def test_killed_while_it_owes_answers(
+    point: str, policy: str, space: Workspace, launch: Launch, webhooks: Webhooks, tmp_path: Path
 ) -> None:
     await space.add_nodes(4)
     killed, port = webhooks.holding(hold=600)
     webhook = {
         "name": "Killed",
         "url": f"http://127.0.0.1:{port}",
-        "points": ["filter", "preBind"],
+        "points": [point],
         "timeout": "300s",
         "failurePolicy": policy,
         "pods": {"matchLabels": {"ask": "yes"}},
