@@ -120,22 +120,24 @@ class GangPass:
     def schedule(self, first: Attempt) -> bool:
         """Try the whole group of a pod that was popped; False if it is to be placed by itself."""
         plugin = first.framework.groups
-        group = plugin.group_of(first.queued.info) if plugin is not None else None
-        if plugin is None or group is None:
+        if plugin is None:
             return False
         started = self._clock()
-        self._steps.settled(first.queued.info.uid)
-        attempts = self._gather(plugin, group, first)
-        placed: list[Attempt] = []
+        group, attempts, placed = None, [first], list[Attempt]()
         try:
+            group = plugin.group_of(first.queued.info)
+            if group is None:
+                return False
+            self._steps.settled(first.queued.info.uid)
+            attempts = self._gather(plugin, group, first)
             result = self._place(plugin, group, attempts, placed)
         except Exception as fault:
-            log.error("A gang could not be tried", exc=fault, group=group)
+            log.error("A gang could not be tried", exc=fault, pod=first.queued.key, group=group)
             self._undo_all(placed)
             for attempt in attempts:
                 self._failures.failed(attempt, f"{type(fault).__name__}: {fault}")
             result = "error"
-        if result != "asking":
+        if group is not None and result != "asking":
             self._told.pop(group, None)
         self._passes[result,].inc()
         self._durations.observe(self._clock() - started)

@@ -68,10 +68,24 @@ class Slow(Sabotage):
         return Status(Code.WAIT), 60.0
 
 
-class BadGroups(Coscheduling):
+class BadStanding(Coscheduling):
     """Forgets how its groups stand."""
 
     def standing(self, group: str) -> Any:
+        raise RuntimeError("lost my books")
+
+
+class BadMembers(Coscheduling):
+    """Forgets who belongs to its groups."""
+
+    def members(self, group: str) -> Any:
+        raise RuntimeError("lost my books")
+
+
+class BadGroups(Coscheduling):
+    """Forgets its groups."""
+
+    def group_of(self, pod: PodInfo) -> Any:
         raise RuntimeError("lost my books")
 
 
@@ -143,8 +157,9 @@ async def test_one_whom_others_reject_takes_back_those_who_still_wait_for_it() -
     assert messages(stage)["b"] == "pod group default/g: default/a gave its node back"
 
 
-async def test_a_plugin_that_lost_its_books_loses_no_pod() -> None:
-    stage = Stage({**IN_TREE, "Coscheduling": BadGroups}, (configured(),))
+@pytest.mark.parametrize("factory", [BadStanding, BadMembers, BadGroups])
+async def test_a_plugin_that_lost_its_books_loses_no_pod(factory: PluginFactory) -> None:
+    stage = Stage({**IN_TREE, "Coscheduling": factory}, (configured(),))
     stage.see(make_node("n1").cpu("3"), make_group("g", 2), member("a"), member("b"))
     await stage.run()
     nothing_is_left(stage)
