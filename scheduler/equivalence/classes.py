@@ -59,6 +59,8 @@ class PodClass:
         self.verdict_at = -1
         self.pods = 0
         """How many pods were looked at, each time counted."""
+        self.text = 0
+        """The length of its first pod's encoding."""
 
     @cached_property
     def hash(self) -> int:
@@ -92,6 +94,9 @@ class Classes:
     """The classes of one profile."""
 
     TEMPLATES = 16_384
+    TEXT = 4 * 1024 * 1024
+    """Of templates and of classes, how long their encodings may be together. What is derived from
+    one takes about eleven times its length, and 6 KiB besides: no author of pods may grow that."""
 
     def __init__(
         self,
@@ -108,7 +113,9 @@ class Classes:
         self._by_controller = by_controller
         self._forget = forget
         self._templates: dict[bytes, _Template] = {}
+        self._template_text = 0
         self._classes: dict[tuple[Any, ...], PodClass] = {}
+        self._class_text = 0
         derived = (each.reads.keys for _, each in self._declared if each.reads is not None)
         self._derived_from: tuple[Aspect, ...] = tuple(sorted(frozenset().union(*derived)))
 
@@ -139,17 +146,23 @@ class Classes:
             template.keys = self._keys(template, positions)
             template.positions = positions
             uid = controller.uid if self._by_controller and controller else ""
-            template.pod_class = self._intern(pod, template.keys, uid)
+            template.pod_class = self._intern(pod, template.keys, uid, len(text))
         template.pod_class.pods += 1
         return template.pod_class
 
     def drop(self, pod_class: PodClass) -> None:
         """Forget a class; it is made anew if one of its pods comes."""
-        self._classes.pop(pod_class.identity, None)
+        if self._classes.pop(pod_class.identity, None) is not None:
+            self._class_text -= pod_class.text
 
     def _new_template(self, text: bytes, pod: PodInfo) -> _Template:
-        if len(self._templates) >= self.TEMPLATES:
-            del self._templates[next(iter(self._templates))]
+        self._template_text += len(text)
+        while self._templates and (
+            len(self._templates) >= self.TEMPLATES or self._template_text > self.TEXT
+        ):
+            oldest = next(iter(self._templates))
+            del self._templates[oldest]
+            self._template_text -= len(oldest)
         pod.derive()
         template = self._templates[text] = _Template(pod, [])
         return template
@@ -171,7 +184,7 @@ class Classes:
             for (_, each), key in zip(self._declared, template.keys, strict=True)
         ]
 
-    def _intern(self, pod: PodInfo, keys: Sequence[Key], controller: str) -> PodClass:
+    def _intern(self, pod: PodInfo, keys: Sequence[Key], controller: str, text: int) -> PodClass:
         policy = pod.pod.spec.preemption_policy
         identity = (self.profile, controller, pod.priority, policy, *keys)
         known = self._classes.get(identity)
@@ -180,7 +193,11 @@ class Classes:
             for (point, each), key in zip(self._declared, keys, strict=True):
                 declared[point].append((each, key))
             known = self._classes[identity] = PodClass(self.profile, identity, declared)
-            if len(self._classes) > self.TEMPLATES:
+            known.text = text
+            self._class_text += text
+            while len(self._classes) > 1 and (
+                len(self._classes) > self.TEMPLATES or self._class_text > self.TEXT
+            ):
                 oldest = next(iter(self._classes.values()))
                 self._forget(oldest)
                 self.drop(oldest)

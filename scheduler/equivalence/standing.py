@@ -50,6 +50,10 @@ class Evaluator(Protocol):
         ...
 
 
+OVERHEAD = 4096
+"""What a standing takes besides its arrays, measured."""
+
+
 class Rated:
     """A plugin's kept scores in a class, and what they count."""
 
@@ -113,8 +117,10 @@ class Standing:
 
     @property
     def nbytes(self) -> int:
-        """The memory of its own arrays."""
-        own = self.codes.nbytes + self.fits.nbytes + self.sums.nbytes + self.totals.nbytes
+        """The memory it occupies, without its columns."""
+        own = (
+            OVERHEAD + self.codes.nbytes + self.fits.nbytes + self.sums.nbytes + self.totals.nbytes
+        )
         return own + sum(rated.raw.nbytes for rated in self._relative)
 
     def feasible(self) -> Rows:

@@ -98,6 +98,10 @@ class Tallies:
         """Calls of plugins."""
 
 
+OVERHEAD = 768
+"""What a column takes besides its arrays, measured."""
+
+
 class Column:
     """One plugin's answers for one key. ``known`` tells for which rows they hold."""
 
@@ -131,7 +135,7 @@ class Column:
     @property
     def nbytes(self) -> int:
         """The memory it occupies."""
-        return self.values.nbytes + self.known.nbytes
+        return OVERHEAD + self.values.nbytes + self.known.nbytes
 
     def ask(self, rows: Rows, evaluate: Evaluate) -> Answers:
         """An answer per row; those that do not hold are computed."""

@@ -37,7 +37,7 @@ class NodeDeclaredFeatures:
 
     def __init__(self, args: Any, handle: Handle) -> None:
         sets = handle.state.columns.feature_sets
-        self._missing: Answers[Features, tuple[str, ...]] = Answers(sets, np.bool_)
+        self._missing: Answers[Features, tuple[str, ...]] = Answers(sets, np.bool_, len)
 
     def filter_key(self, pod: PodInfo) -> Key:
         """The features it requires."""

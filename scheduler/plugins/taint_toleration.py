@@ -38,8 +38,8 @@ class TaintToleration:
 
     def __init__(self, args: Any, handle: Handle) -> None:
         sets = handle.state.columns.taint_sets
-        self._repelled: Answers[_Tolerations, _Taints] = Answers(sets, np.bool_)
-        self._disliked: Answers[_Tolerations, _Taints] = Answers(sets, np.int64)
+        self._repelled: Answers[_Tolerations, _Taints] = Answers(sets, np.bool_, len)
+        self._disliked: Answers[_Tolerations, _Taints] = Answers(sets, np.int64, len)
 
     def filter_key(self, pod: PodInfo) -> Key:
         """What the pod tolerates."""

@@ -78,7 +78,7 @@ class PodTopologySpread:
         self._selector = DefaultSelector(handle.state.objects)
         taint_sets = handle.state.columns.taint_sets
         self._repelled: Answers[tuple[Toleration, ...], tuple[Taint, ...]]
-        self._repelled = Answers(taint_sets, np.bool_)
+        self._repelled = Answers(taint_sets, np.bool_, len)
         self._grounds: dict[Hashable, Ground] = {}
         self._grounds_at: tuple[int, ...] = ()
 

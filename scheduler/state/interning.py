@@ -52,11 +52,13 @@ class Interner(Generic[V]):
 class StatusTable:
     """Verdicts as codes: 0 lets the pod pass, any other number names a ``Status``."""
 
-    # Reasons quote what pod authors write, so their number needs a bound.
+    # Reasons quote what pod authors write, so their number needs a bound, and so does their length.
     LIMIT = 65_536
+    TEXT = 4 * 1024 * 1024
 
     def __init__(self) -> None:
         self._statuses: Interner[Status] = Interner(SUCCESS)
+        self._text = 0
 
     def __len__(self) -> int:
         """How many codes are given out."""
@@ -64,7 +66,11 @@ class StatusTable:
 
     def code(self, status: Status) -> int:
         """The code of a verdict."""
-        return self._statuses.intern(status)
+        code = self._statuses.find(status)
+        if code is None:
+            code = self._statuses.intern(status)
+            self._text += sum(map(len, status.reasons))
+        return code
 
     def status(self, code: int) -> Status:
         """The verdict behind a code."""
@@ -73,24 +79,34 @@ class StatusTable:
     @property
     def overfull(self) -> bool:
         """Whether it is time to give codes out anew."""
-        return len(self._statuses) > self.LIMIT
+        return len(self._statuses) > self.LIMIT or self._text > self.TEXT
 
     def restart(self) -> None:
         """Forget all codes; only to be called when nobody holds any."""
         self._statuses = Interner(SUCCESS)
+        self._text = 0
 
 
 class Answers(Generic[Q, V]):
     """Answers of a question for each interned value, kept until the question falls out of use.
 
     A question is asked once per distinct value, not once per node; a column of answers is then a
-    gather. The number of questions kept is bounded, because pod authors pose them.
+    gather. Pod authors pose the questions. So their number is bounded, and long ones are not kept.
     """
 
-    def __init__(self, interner: Interner[V], dtype: DTypeLike, limit: int = 1024) -> None:
+    LONG = 32
+
+    def __init__(
+        self,
+        interner: Interner[V],
+        dtype: DTypeLike,
+        length: Callable[[Q], int],
+        limit: int = 1024,
+    ) -> None:
         self._interner = interner
         self._generation = interner.generation
         self._dtype = dtype
+        self._length = length
         self._limit = limit
         self._known: dict[Q, NDArray[Any]] = {}
 
@@ -105,7 +121,8 @@ class Answers(Generic[Q, V]):
         if known is None or count < len(values):
             fresh = np.array([answer(value) for value in values[count:]], dtype=self._dtype)
             known = fresh if known is None else np.concatenate((known, fresh))
-        self._known[question] = known  # last in the dict: most recently used
-        if len(self._known) > self._limit:
-            del self._known[next(iter(self._known))]
+        if self._length(question) <= self.LONG:
+            self._known[question] = known  # last in the dict: most recently used
+            if len(self._known) > self._limit:
+                del self._known[next(iter(self._known))]
         return known

@@ -12,6 +12,7 @@ from scheduler.model.selectors import NodeMatcher, NodeTerm, Requirement
 from scheduler.state.interning import Answers, Interner
 
 _KEPT_COLUMNS = 512
+_KEPT_ANSWERS = 128
 
 
 class LabelColumn:
@@ -21,7 +22,8 @@ class LabelColumn:
         self.key = key
         self.values: Interner[str | None] = Interner(None)
         self.ids: NDArray[np.int32] = np.zeros(len(nodes), np.int32)
-        self._answers: Answers[Requirement, str | None] = Answers(self.values, np.bool_)
+        self._answers: Answers[Requirement, str | None]
+        self._answers = Answers(self.values, np.bool_, _length, _KEPT_ANSWERS)
         for row, node in enumerate(nodes):
             if node is not None:
                 self.set(row, node)
@@ -94,3 +96,7 @@ class LabelColumns:
                 any_term |= self.match_term(term, rows)
             result &= any_term
         return result
+
+
+def _length(requirement: Requirement) -> int:
+    return len(requirement.values)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from scheduler.equivalence.classes import Classes
 from scheduler.state import podindex
-from tests.builders import PodBuilder, pod_term
+from tests.builders import PodBuilder, pod_term, requirement, term
 from tests.equivalence import law
-from tests.equivalence.templates import HOST, PACKED, waiting
+from tests.equivalence.templates import HOST, PACKED, ZONE, waiting
 from tests.equivalence.test_planted_faults import look
 from tests.equivalence.world import World
 
@@ -90,6 +91,28 @@ def test_by_controller_equal_pods_of_two_controllers_are_apart() -> None:
     by_controller = three_nodes(key="ControllerRef")
     assert not same_class(by_controller, owned("one", "a"), owned("two", "b"))
     assert same_class(by_controller, owned("one", "a"), owned("two", "a"))
+
+
+def test_large_pods_are_remembered_in_smaller_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However much the authors of pods write, and whether or not the pods are still there."""
+    world = three_nodes()
+    kept = law.equivalence_of(world)
+    monkeypatch.setattr(Classes, "TEXT", 10_000)
+    words = [f"value-{i}" for i in range(100)]
+    pods = [
+        waiting("cpu", f"p{i}").required(term(requirement(ZONE, "NotIn", str(i), *words))).struct()
+        for i in range(20)
+    ]
+    for pod in pods:
+        law.outcome_by_class(world, pod)
+    classes = kept.classes["equipoise"]
+    texts = sum(map(len, classes._templates))
+    assert 0 < texts <= 10_000
+    assert 0 < len(classes) < 20
+    assert classes._template_text == texts
+    assert classes._class_text == sum(each.text for each in classes)
+    assert law.books_balance(kept) == []
+    assert law.violations(world, pods) == []
 
 
 def test_the_budget_holds_and_who_was_used_last_stays() -> None:

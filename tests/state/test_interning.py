@@ -48,7 +48,7 @@ def test_each_value_is_asked_about_once() -> None:
         asked.append(value)
         return len(value)
 
-    answers: Answers[str, str] = Answers(interner, np.int64)
+    answers: Answers[str, str] = Answers(interner, np.int64, len)
     assert answers.ask("length", length).tolist() == [1, 2]
     interner.intern("ccc")
     assert answers.ask("length", length).tolist() == [1, 2, 3]
@@ -68,10 +68,29 @@ def test_the_least_recent_question_is_dropped() -> None:
         answers.ask(question, answer)
         return len(asked)
 
-    answers: Answers[str, str] = Answers(Interner("x"), np.int64, limit=2)
+    answers: Answers[str, str] = Answers(Interner("x"), np.int64, len, limit=2)
     for question in ("a", "b", "a", "c", "a", "b"):
         note(question)
     assert asked == ["a", "b", "c", "b"]  # b went when c came, because a had been asked since
+
+
+def test_a_long_question_is_answered_and_not_kept() -> None:
+    answers: Answers[str, str] = Answers(Interner("x"), np.int64, len)
+    for question in ("a" * 32, "a" * 33):
+        assert answers.ask(question, len).tolist() == [1]
+    assert list(answers._known) == ["a" * 32]
+
+
+def test_long_reasons_fill_the_table_sooner() -> None:
+    table = StatusTable()
+    table.TEXT = 100
+    for _ in range(3):
+        table.code(unschedulable("a" * 60))
+    assert not table.overfull
+    table.code(unschedulable("b" * 60))
+    assert table.overfull
+    table.restart()
+    assert not table.overfull
 
 
 def test_label_columns_follow_many_changing_values() -> None:
