@@ -112,8 +112,10 @@ def _offline(
     spec = {field: value for field, value in pod["spec"].items() if field != "nodeName"}
     try:
         return simulation.explain(others, {**pod, "spec": spec}, config)
-    except (simulation.InputError, ConfigError) as fault:
+    except simulation.InputError as fault:
         fail(f"{', '.join(files)}: {fault}", USAGE)
+    except ConfigError as fault:  # a plugin that cannot be made
+        fail(f"{config_file}: {fault}", USAGE)
 
 
 def _nearest(key: str, keys: list[str]) -> str:

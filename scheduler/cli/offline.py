@@ -86,8 +86,10 @@ def simulate(files: tuple[str, ...], config_file: Path | None, each: bool, outpu
     objects = cluster(files)
     try:
         placed = [Placed(*outcome) for outcome in place(objects, config)]
-    except (InputError, ConfigError) as fault:
+    except InputError as fault:
         fail(f"{', '.join(files)}: {fault}", USAGE)
+    except ConfigError as fault:  # a plugin that cannot be made
+        fail(f"{config_file}: {fault}", USAGE)
     _note_left_out(objects, placed)
     if for_programs(output):
         emit(_as_value(placed), output)

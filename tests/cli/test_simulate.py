@@ -166,3 +166,30 @@ def test_a_bad_amount_costs_only_its_pod(file: Path) -> None:
 
 def test_files_are_required() -> None:
     assert run().exit_code == 2
+
+
+def test_a_plugin_that_cannot_be_made_is_blamed_on_the_configuration(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(
+        "class Odd:\n    name = 'Odd'\n"
+        "    def __init__(self, args, handle): raise ValueError('no')\n"
+        "    def filter(self, cycle, rows): return rows\n"
+    )
+    config = tmp_path / "scheduler.yaml"
+    write(
+        config,
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Odd"}]}}}],
+        },
+        {
+            "apiVersion": "equipoise.dev/v1alpha1",
+            "kind": "EquipoiseConfiguration",
+            "plugins": {"directory": str(tmp_path)},
+        },
+    )
+    file = write(tmp_path / "cluster.yaml", make_node("n1").obj(), make_pod("a").obj())
+    result = CliRunner().invoke(simulate, ["-f", file, "--config", str(config)])
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f"equipoise: {config}: ")
+    assert "plugin 'Odd' cannot be made: ValueError: no" in result.stderr
