@@ -13,8 +13,8 @@ Charged = tuple[Steps, bool]
 class Acceptance:
     """A node's cells at one moment, and who is there or on the way.
 
-    A pod must be taken after all others, and each of those that have not arrived after all others
-    and this pod, since kubelets admit pods in an order of their own.
+    A pod and all those that have not arrived must be taken in whatever order they come, since
+    kubelets admit pods in an order of their own.
 
     All that must hold even if a pod that is there goes in the meantime. Its room can be a trap: an
     init container put there ties the pod to a cell too small for the rest, or a pod that could go
@@ -39,11 +39,11 @@ class Acceptance:
         self._search = search
         self._rooms = rooms
         self._used = used
-        self._charged = charged
+        self._arrived = [steps for steps, arrived in charged if arrived]
         self._settled = list(dict.fromkeys(settled))
         self._exact = exact
-        self._coming = [i for i, (_, arrived) in enumerate(charged) if not arrived]
-        self._kept: dict[int, set[Rooms] | None] = {}
+        self._kept: list[set[Rooms] | None] = []
+        self._coming = [steps for steps, arrived in charged if not arrived]
 
     def accepts(self, newcomer: Steps) -> bool:
         """Whether a pod may be sent here."""
@@ -54,33 +54,25 @@ class Acceptance:
         return all(self._accepts(rooms, newcomer) for rooms in self._departures(newcomer))
 
     def _accepts(self, rooms: Rooms, newcomer: Steps) -> bool:
-        states = self._others(rooms, None)
-        taken = states is not None and self._search.certain(states, newcomer)
-        if not taken:
-            return self._exact and self._search.habitually(rooms, newcomer)
-        return all(self._survives(rooms, i, newcomer) for i in self._coming)
+        states = self._states(rooms)
+        if states is None:
+            return False
+        if self._search.never_refused(states, [*self._coming, newcomer]):
+            return True
+        return self._exact and self._search.habitually(rooms, newcomer)
 
-    def _survives(self, rooms: Rooms, i: int, newcomer: Steps) -> bool:
-        """Whether a pod on its way is taken even if the newcomer is there before it."""
-        states = self._others(rooms, i)
-        if states is not None:
-            states = self._search.outcomes(states, [newcomer])
-        return states is not None and self._search.certain(states, self._charged[i][0])
-
-    def _others(self, rooms: Rooms, but: int | None) -> set[Rooms] | None:
-        """The states with all unsettled pods, or all but one, in place."""
-        pods = [steps for j, (steps, _) in enumerate(self._charged) if j != but]
+    def _states(self, rooms: Rooms) -> set[Rooms] | None:
+        """The states with all unsettled pods in place that have arrived."""
         if rooms is not self._rooms:
-            return self._search.outcomes([rooms], pods)
-        number = -1 if but is None else but
-        if number not in self._kept:
-            self._kept[number] = self._search.outcomes([rooms], pods)
-        return self._kept[number]
+            return self._search.outcomes([rooms], self._arrived)
+        if not self._kept:
+            self._kept.append(self._search.outcomes([rooms], self._arrived))
+        return self._kept[0]
 
     def _departures(self, newcomer: Steps) -> Iterator[Rooms]:
         """The cells after one of the settled pods has gone, where that opens one to somebody."""
         movable = [step.amounts for step in newcomer]
-        movable += [step.amounts for i in self._coming for step in self._charged[i][0]]
+        movable += [step.amounts for steps in self._coming for step in steps]
         for held in self._settled:
             for c, room in enumerate(self._rooms):
                 if has(self._used[c], held):

@@ -15,6 +15,7 @@ The search is exact for the handful of pods that are usually unsettled on a node
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations, islice
 from typing import NamedTuple
@@ -50,6 +51,8 @@ Steps = tuple[Step, ...]
 """The admission of one pod: its containers, in order."""
 Inherited = tuple[tuple[int, int, int], ...]
 """What init containers of a pod leave to those after them: cell, resource, amount."""
+_Left = tuple[int, ...]
+"""How many pods of each kind have yet to be admitted."""
 _Half = tuple[Rooms, Inherited]
 """A node in the middle of a pod's admission."""
 
@@ -72,6 +75,32 @@ class Search:
             if reached is not None:
                 reached = self._admitted(reached, steps)
         return reached
+
+    def never_refused(self, states: Iterable[Rooms], pods: Iterable[Steps]) -> bool:
+        """Whether all these pods are taken, in whatever order and in whatever cells.
+
+        It is not enough that each is taken after all others: one that comes before another may
+        get the only cell that is large enough for that one.
+        """
+        kinds = Counter(pods)
+        level: dict[_Left, set[Rooms]] = {tuple(kinds.values()): set(states)}
+        for _ in range(kinds.total()):
+            after: dict[_Left, set[Rooms]] = {}
+            for left, reached in level.items():
+                for kind, steps in enumerate(kinds):
+                    if not left[kind]:
+                        continue
+                    if not self.certain(reached, steps):
+                        return False
+                    rest = (*left[:kind], left[kind] - 1, *left[kind + 1 :])
+                    admitted = self._admitted(reached, steps) if any(rest) else set()
+                    if admitted is None:
+                        return False
+                    after.setdefault(rest, set()).update(admitted)
+            if sum(map(len, after.values())) > self._limit:
+                return False
+            level = after
+        return True
 
     def certain(self, states: Iterable[Rooms], steps: Steps) -> bool:
         """Whether a pod is taken in each of these states, whatever cells the kubelet chooses."""
