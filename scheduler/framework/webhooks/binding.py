@@ -20,6 +20,8 @@ from scheduler.model.status import SKIP, SUCCESS, Code, Status, unschedulable
 AGAIN_SECONDS = 1.0
 """After Wait, if the answer does not say when to ask again."""
 
+GONE = "removed while it waited for permission"
+
 _ASKED: Slot[set[str]] = Slot("webhooks that may have booked something", lasting=True)
 
 
@@ -33,6 +35,8 @@ class BindingPoints:
         self.webhook = webhook
         self.asking = asking
         self._handle = handle
+        self._undoing: dict[str, asyncio.Event] = {}
+        """By the uid of a pod: set once the webhook was told to undo what it did for it."""
         self._fails = webhook.failure_policy == "Fail"
 
     def concerns(self, pod: PodInfo) -> bool:
@@ -58,7 +62,7 @@ class BindingPoints:
         """Ask the webhook until it says yes or no, or until the time is up that it named."""
         if not self.concerns(cycle.pod):
             return SUCCESS
-        self._note(cycle)
+        await self._note(cycle)
         deadline: float | None = None
         while True:
             answer = await self.asking.ask("permit", cycle.pod, node=node)
@@ -75,6 +79,8 @@ class BindingPoints:
                 return unschedulable(words).by(self.name)
             pause = answer.retry_after_seconds or AGAIN_SECONDS
             await asyncio.sleep(min(pause, max(deadline - now, 0.0)))
+            if not self._handle.state.assumed(cycle.pod.uid):
+                return unschedulable(GONE).by(self.name)
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status:
         """The webhook prepares the node, or objects."""
@@ -98,10 +104,24 @@ class BindingPoints:
     def unreserve(self, cycle: Cycle, node: str) -> None:
         """Have the webhook undo what it did, in the background, if it was asked for anything."""
         if self.name in (cycle.find(_ASKED) or ()):
-            self._handle.spawn(self._tell(UNRESERVE, cycle.pod, node))
+            undone = self._undoing[cycle.pod.uid] = asyncio.Event()
+            self._handle.spawn(self._undo(cycle.pod, node, undone))
 
-    def _note(self, cycle: Cycle) -> None:
-        """Remember to undo; before the call, since an answer that is lost may have been a yes."""
+    async def _undo(self, pod: PodInfo, node: str, undone: asyncio.Event) -> None:
+        try:
+            await self._tell(UNRESERVE, pod, node)
+        finally:
+            undone.set()
+            if self._undoing.get(pod.uid) is undone:
+                del self._undoing[pod.uid]
+
+    async def _note(self, cycle: Cycle) -> None:
+        """Remember to undo; before the call, since an answer that is lost may have been a yes.
+
+        What an earlier attempt did is undone first, or it would be taken for what this one does.
+        """
+        if (undone := self._undoing.get(cycle.pod.uid)) is not None:
+            await undone.wait()
         cycle.put(_ASKED, (cycle.find(_ASKED) or set()) | {self.name})
 
     async def _tell(self, point: str, pod: PodInfo, node: str) -> None:
@@ -110,7 +130,7 @@ class BindingPoints:
     async def _status(self, point: str, cycle: Cycle, node: str) -> Status:
         if not self.concerns(cycle.pod):
             return SUCCESS
-        self._note(cycle)
+        await self._note(cycle)
         answer: StatusAnswer | Failed = await self.asking.ask(point, cycle.pod, node=node)
         if isinstance(answer, Failed):
             self._fail(answer)
