@@ -26,7 +26,11 @@ from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows
 
 MAX_ROUNDS = 4
-"""So often an attempt asks one plugin at one point; what is new since then is left out."""
+"""So often an attempt asks one plugin at one point; what is new since then is left out.
+
+Before the last time it lets go of what is kept for its class, and asks about all rows that it was
+told nothing of: from then on, old answers will do.
+"""
 
 _UNCOUNTED = Tallies()
 _NOTHING = Reads()
@@ -86,11 +90,14 @@ class Told:
     @property
     def weary(self) -> bool:
         """Whether old answers, or none, have to do; what comes of that must not be kept."""
-        return self._failed or any(rounds >= MAX_ROUNDS for rounds in self._rounds.values())
+        return self._failed or any(map(self._old_will_do, self._rounds))
 
     def may_ask(self, subject: Subject) -> bool:
         """Whether another question on a subject is worth it."""
         return self._rounds.get(subject, 0) < MAX_ROUNDS
+
+    def _old_will_do(self, subject: Subject) -> bool:
+        return self._rounds.get(subject, 0) >= MAX_ROUNDS - 1
 
     def find(self, subject: Subject) -> Any:
         """What was said on a subject; None if nothing was."""
@@ -113,10 +120,16 @@ class Told:
     def about(self, subject: Subject, rows: Rows, values: Answers) -> Mask:
         """Put what was said about rows into an array; returns of which of them nothing was."""
         missing = np.ones(len(rows), np.bool_)
-        old = not self.may_ask(subject)
+        old = self._old_will_do(subject)
         for answers in self._rows.get(subject, ()):
             missing &= ~answers.take(rows, values, old=old)
         return missing
+
+    def restart(self) -> None:
+        """Forget everything: the pod is no longer the one that was asked about."""
+        self.forget()
+        self._whole.clear()
+        self._failed = False
 
     def forget(self) -> None:
         """Forget all that holds codes of verdicts, as when they are given out anew."""

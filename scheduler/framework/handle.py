@@ -37,7 +37,7 @@ class Handle(msgspec.Struct, frozen=True):
     """The name of the profile it belongs to."""
     state: ClusterState
     outlet: Outlet
-    activate: Callable[[Collection[str]], None]
+    activate: Callable[[Collection[str]], object]
     """Have waiting pods (``namespace/name``) tried again at once, without back-off."""
     tell: Callable[[Event], None]
     """Tell the queue what happened in a plugin's own books, to wake pods that it may have cured."""

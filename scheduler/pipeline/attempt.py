@@ -39,6 +39,11 @@ class Attempt(msgspec.Struct):
             return None
         return template_of(self.cycle.pod) if self.framework.answers_for_class else None
 
+    def drop_brief(self) -> None:
+        """A node is reserved: let go of all that binding, which may take long, does not need."""
+        self.cycle.drop_brief()
+        self.told = Told()
+
     @property
     def node(self) -> str:
         """The chosen node."""

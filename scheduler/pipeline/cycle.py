@@ -91,13 +91,18 @@ class SchedulingLoop:
 
     async def run(self) -> None:
         """Schedule until stopped or cancelled."""
-        for framework in self._frameworks.values():
-            framework.begin()
+        self.begin()
         while not self._stopped:
             await self._queue.wait()
             await self._bindings.room()
             self.run_slice()
             await asyncio.sleep(0)
+
+    def begin(self) -> None:
+        """This replica schedules: plugins are told, and may let in pods that they kept out."""
+        for framework in self._frameworks.values():
+            framework.begin()
+        self._queue.retry_gated()
 
     def stop(self) -> None:
         """Attempt no further pods; what is being bound goes on."""
@@ -160,7 +165,7 @@ class SchedulingLoop:
             return
         status = self._take(attempt, chosen)
         if status.ok or status.code is Code.WAIT:
-            attempt.cycle.drop_brief()
+            attempt.drop_brief()
             self._bindings.start(attempt)
         else:
             give_back(attempt, self._queue)
@@ -223,6 +228,7 @@ class SchedulingLoop:
         if self._classes is not None:
             self._classes.clear()
         self._suspension.forget_codes()
+        self._gangs.forget_codes()
         self._state.statuses.restart()
 
     def _obsolete(self, queued: QueuedPod) -> bool:

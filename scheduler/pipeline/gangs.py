@@ -143,6 +143,12 @@ class GangPass:
         self._durations.observe(self._clock() - started)
         return True
 
+    def forget_codes(self) -> None:
+        """Codes of verdicts are given out anew: what members were told in codes is void."""
+        for members in self._told.values():
+            for told in members.values():
+                told.forget()
+
     def _gather(self, plugin: GroupPlugin, group: str, first: Attempt) -> list[Attempt]:
         """Attempts at all members that wait, in the order of the queue."""
         framework, told = first.framework, self._told.get(group, {})
@@ -190,7 +196,7 @@ class GangPass:
         certain = placed.copy()
         placed.clear()
         for attempt in certain:
-            attempt.cycle.drop_brief()
+            attempt.drop_brief()
             self._bindings.start(attempt)
         for each in unplaced:
             queued, framework = each.attempt.queued, each.attempt.framework

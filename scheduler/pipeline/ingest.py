@@ -122,6 +122,7 @@ class Ingest:
             return self._tell(Event(ASSIGNED_POD, pod_update(was, now), was, now))
         if was is not None and self._ours(was):
             self._queue.delete(was)
+            self._suspension.drop(was)
         # Nothing was there before: what we assumed is no older version of a pod on a node.
         return self._tell(Event(ASSIGNED_POD, Action.ADD, None, now))
 
@@ -141,6 +142,7 @@ class Ingest:
         else:
             if was.uid != now.uid:
                 withdraw(self._state, self._queue, was)
+                self._suspension.drop(was)
             self._queue.update(was, now)
         follow(self._state, self._queue, was, now)
         return event
@@ -148,7 +150,7 @@ class Ingest:
     def _gone(self, was: PodInfo) -> Event:
         """A pod of ours was deleted before it got a node."""
         self._queue.delete(was)
-        self._suspension.drop(was.uid)
+        self._suspension.drop(was)
         withdraw(self._state, self._queue, was)
         framework = self._frameworks[was.pod.spec.scheduler_name]
         if waiting := framework.waiting.get(was.uid):

@@ -16,17 +16,17 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable
-from itertools import islice
 from typing import Any, TypeVar
 
 from scheduler.framework.answers import AnswerNeeded, Failed, Question, Told
 from scheduler.framework.cycle import Cycle
+from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.own_verdicts import SUSPENSION
-from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.queueing.once_more import OnceMoreQueue
 
 log = get_logger(__name__)
 
@@ -44,7 +44,7 @@ class Suspension:
 
     def __init__(
         self,
-        queue: SchedulingQueue,
+        queue: OnceMoreQueue,
         bindings: Bindings,
         metrics: Metrics,
         limit: int = DEFAULT_LIMIT,
@@ -85,24 +85,34 @@ class Suspension:
         self._start(self._ask(question))
 
     def next_ready(self) -> Attempt | None:
-        """An attempt that can be made again; the caller suspends it anew or calls ``settled``."""
-        return self._ready.popleft() if self._ready else None
+        """An attempt that can be made again; the caller suspends it anew or calls ``settled``.
+
+        It is for the pod as it is now: one that has changed is asked about anew.
+        """
+        if not self._ready:
+            return None
+        attempt = self._ready.popleft()
+        if self._queue.renew_in_flight(attempt.queued):
+            attempt.told.restart()
+        return attempt
 
     def settled(self, uid: str) -> None:
         """The attempt has come to an end: another pod may be suspended."""
         if self._suspended.pop(uid, None) is None:
             return
         self._show()
-        # One for one; but if none is left to make room for others, some of these may be gone.
+        # One for one; more, if none is left who would make room for others.
         turns = 1 if self._suspended else self._limit
-        due = list(islice(self._postponed, turns))
-        for key in due:
+        while turns and self._postponed:
+            key = next(iter(self._postponed))
             del self._postponed[key]
-        if due:
-            self._queue.activate(due)
+            if self._queue.activate((key,)):
+                turns -= 1
 
-    def drop(self, uid: str) -> None:
-        """The pod is gone: nobody waits for its answers any more."""
+    def drop(self, pod: PodInfo) -> None:
+        """The pod is gone or has a node: nobody waits for its answers any more."""
+        self._postponed.pop(pod.key, None)
+        uid = pod.uid
         if uid in self._suspended:
             companions = self._suspended[uid].companions
             self.settled(uid)

@@ -90,6 +90,10 @@ class Places:
         if queued.tier is not None:
             self._heaps[queued.tier].put(queued.key, queued)
 
+    def gated(self) -> list[str]:
+        """The names of all pods that are kept behind some gate, in the order they came there."""
+        return list(self._gates)
+
     def gated_by(self, listeners: Iterable[Listener]) -> list[QueuedPod]:
         """The pods that any of these plugins keeps behind its gate."""
         return [pod for listener in listeners for pod in self._gated.get(listener, {}).values()]

@@ -189,18 +189,19 @@ class SchedulingQueue:
             if concerned and queued.info.uid != exclude:
                 self._wake(queued, event)
 
-    def activate(self, keys: Collection[str]) -> None:
-        """Have pods tried again without back-off.
+    def activate(self, keys: Collection[str]) -> int:
+        """Have pods tried again without back-off; returns how many of them wait.
 
         A pod in flight that is rejected then backs off instead of being parked.
         """
-        for key in keys:
-            queued = self._places.get(key)
-            if queued is None or queued.tier is Tier.ACTIVE:
+        waiting = [queued for key in keys if (queued := self._places.get(key)) is not None]
+        for queued in waiting:
+            if queued.tier is Tier.ACTIVE:
                 continue
             passed = queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF) or self._admits(queued)
             self._enter(queued, Tier.ACTIVE if passed else Tier.GATED, causes.FORCE_ACTIVATE)
         self._in_flight.activate(keys)
+        return len(waiting)
 
     def flush(self) -> None:
         """Move on the pods whose time is up: back-offs that end, and pods parked for too long."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.queueing.once_more import OnceMoreQueue
 from scheduler.queueing.tiers import QueuedPod, Tier
 
 
-class GroupQueue(SchedulingQueue):
+class GroupQueue(OnceMoreQueue):
     """A scheduling queue that can give out and take back several pods as one."""
 
     def pop_together(self, keys: Iterable[str], profile: str) -> list[QueuedPod]:

@@ -151,8 +151,7 @@ class RemoteStage(Stage):
         super().__init__(config=config, outlet=outlet, clock=clock)
 
     async def __aenter__(self) -> Self:
-        for framework in self.core.frameworks.values():
-            framework.begin()
+        self.core.loop.begin()
         return self
 
     async def __aexit__(self, *_: object) -> None:

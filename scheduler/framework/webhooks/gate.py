@@ -46,17 +46,15 @@ class Gate:
         self._handle = handle
         self._known: OrderedDict[Hashable, _Known] = OrderedDict()
         self._under_way: set[Hashable] = set()
-        self._held: dict[str, None] | None = {}
-        """Pods that wait to be asked about, as long as this replica does not schedule."""
+        self._begun = False
+        """A replica that does not schedule asks nobody."""
         self._pending = Status(
             Code.PENDING, (f"waiting for the answer of webhook {webhook.name}",), webhook.name
         )
 
     def begin(self) -> None:
-        """Ask from now on: this replica schedules."""
-        held, self._held = self._held, None
-        if held:
-            self._handle.activate(list(held))
+        """Ask from now on: this replica schedules, and looks at all pods at the gate again."""
+        self._begun = True
 
     def verdict(self, pod: PodInfo) -> Status:
         """Whether a pod may be queued; starts asking if that is not known."""
@@ -64,10 +62,7 @@ class Gate:
         known = self._known.get(subject)
         if known is not None:
             return known.status
-        if self._held is not None:
-            if len(self._held) < MAX_KNOWN:
-                self._held[pod.key] = None
-        elif subject not in self._under_way:
+        if self._begun and subject not in self._under_way:
             self._under_way.add(subject)
             self._handle.spawn(self._ask(subject, pod))
         return self._pending
@@ -90,9 +85,12 @@ class Gate:
             asyncio.get_running_loop().call_later(again, self._forget, subject, known, pod.key)
 
     def _forget(self, subject: Hashable, known: _Known, key: str) -> None:
-        """It is time to ask again; a pod that is gone since is not missed."""
-        if self._known.get(subject) is known:
-            del self._known[subject]
+        """It is time to ask again; a pod that is gone since is not missed.
+
+        The answer may have been forgotten before, to make room for newer ones.
+        """
+        if self._known.get(subject, known) is known:
+            self._known.pop(subject, None)
             self._handle.activate([key])
 
     async def _answer(self, pod: PodInfo) -> tuple[_Known, float]:
