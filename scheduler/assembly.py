@@ -134,10 +134,12 @@ def assemble(
     *,
     registry: Registry | None = None,
     without: Collection[str] = (),
+    dry: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Core:
     """Build everything a configuration asks for, except for the extension points ``without``.
 
+    A ``dry`` one asks those outside what they think, and has them do nothing.
     Without a registry, the plugins are those of the tree and those the configuration came with.
     Raises ``ConfigError`` if one of them cannot be made.
     """
@@ -173,6 +175,8 @@ def assemble(
             trim_victims=partial(_trim_victims, frameworks, name, remotes.trimmers()),
         )
         enabled = _enabled(config, profile, remotes, registry, without)
+        if dry:
+            enabled = remotes.without_deeds(enabled)
         frameworks[name] = _framework(profile, registry, enabled, handle, remotes, complaints)
     queue = _queue(config, frameworks, metrics, clock)
     equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)

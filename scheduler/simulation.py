@@ -134,8 +134,7 @@ async def _place(objects: Iterable[Object], config: Config) -> list[Placed]:
     objects = list(objects)
     core = _core(config, objects, recorder)
     waiting = _load(core, objects)
-    for framework in core.frameworks.values():
-        framework.begin()
+    core.loop.begin()
     await core.background.idle()
     while (queued := core.loop.schedule_next()) is not None and queued.attempts == 1:
         await core.suspension.idle()
@@ -157,7 +156,8 @@ def _core(config: Config, objects: Iterable[Object], recorder: _Recorder) -> Cor
     # It evicts nobody, so there is nothing to do for pods that fit nowhere; and nobody is there to
     # bind volumes, so those that a pod would get are simply taken.
     without = ("postFilter", "preBind")
-    return assemble(_configuration(config, objects), recorder, Metrics(), without=without)
+    # What those outside do, to bind a pod for one, would be for real.
+    return assemble(_configuration(config, objects), recorder, Metrics(), without=without, dry=True)
 
 
 def _configuration(config: Config, objects: Iterable[Object]) -> Configuration:

@@ -90,3 +90,15 @@ def test_objects_are_kept_as_they_were_sent_while_somebody_may_ask_for_them() ->
     assert b"annotations" not in bytes(originals.pod(bound))
     assert Originals({"equipoise"}, nodes=False).keeper("Node") is None
     assert originals.keeper("Service") is None
+
+
+async def test_simulations_have_nobody_outside_book_or_bind() -> None:
+    async with WebhookServer() as server:
+        points = ("filter", "reserve", "permit", "preBind", "bind", "postBind")
+        first = {"multiPoint": {"enabled": [{"name": NAME}]}, "bind": {"enabled": [{"name": NAME}]}}
+        kube, own = documents(webhook(server, *points), profile={"plugins": first})
+        kube["extenders"] = [{"urlPrefix": server.url, "bindVerb": "extender-bind"}]
+        objects = [make_worker("n1").obj(), make_pod("p").obj()]
+        placed = await asyncio.to_thread(simulation.place, objects, [kube, own])
+        assert placed == [("default/p", "n1", "")]
+        assert server.paths() == ["filter"]

@@ -22,6 +22,9 @@ from scheduler.framework.webhooks.plugin import DeclaringWebhook, WebhookPlugin
 from scheduler.framework.webhooks.views import Views
 from scheduler.observe.metrics import Metrics
 
+_DEEDS = frozenset(("reserve", "permit", "preBind", "bind", "postBind"))
+"""Points at which something may be changed."""
+
 
 class Remotes:
     """All webhooks and extenders of a configuration; profiles share their connections."""
@@ -62,6 +65,17 @@ class Remotes:
         if "bind" in joined:
             joined["bind"] = [*binders, *joined["bind"]]
         return joined
+
+    def without_deeds(self, enabled: Mapping[str, Sequence[Enabled]]) -> dict[str, list[Enabled]]:
+        """Who runs at each point if nobody outside is to do anything, such as to bind a pod."""
+        outside = self.factories.keys()
+        kept = {
+            point: [each for each in entries if point not in _DEEDS or each.name not in outside]
+            for point, entries in enabled.items()
+        }
+        if not kept.get("bind"):
+            kept["bind"] = [Enabled("DefaultBinder", 1)]
+        return kept
 
     def trimmers(self) -> list[str]:
         """The extenders that have a say in preemption, in order."""
