@@ -7,8 +7,12 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from scheduler.framework.cycle import Slot
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
+
+IN_PASS: Slot[bool] = Slot("in a pass")
+"""Put while a member is being tried together with others, and gone when it goes on to be bound."""
 
 
 class GroupStanding(msgspec.Struct, frozen=True):
@@ -27,6 +31,8 @@ class GroupStanding(msgspec.Struct, frozen=True):
 @runtime_checkable
 class GroupPlugin(Protocol):
     """Knows groups of pods. It is no extension point of its own; a profile has one at most.
+
+    It must have ``permit`` enabled: who else would have members wait for those that do not exist?
 
     When a member is popped, all others that wait are popped along and tried in one pass, without a
     break: each is placed, reserved and permitted like any pod. If too few find nodes, everything is
@@ -55,7 +61,14 @@ class GroupPlugin(Protocol):
         ...
 
     def standing(self, group: str) -> GroupStanding:
-        """How the group stands now."""
+        """How the group stands now; whoever is about to give its node back does not count."""
+        ...
+
+    def release_group(self, group: str) -> None:
+        """Let members go on that wait at permit: enough hold nodes, and no plugin was against it.
+
+        At ``permit`` it would be too early for that: plugins that come later may still deny.
+        """
         ...
 
     def reject_group(self, group: str, reason: str) -> None:

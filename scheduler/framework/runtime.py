@@ -100,8 +100,9 @@ class Framework(RemotePoints):
             if (undo := getattr(plugins[name], "unreserve", None)) is not None
         ]
         self._find_remote()
+        permitting = (plugins[entry.name] for entry in self._entries["permit"])
         self.groups: GroupPlugin | None = next(
-            (plugin for plugin in plugins.values() if isinstance(plugin, GroupPlugin)), None
+            (plugin for plugin in permitting if isinstance(plugin, GroupPlugin)), None
         )
 
     def declarations(self) -> dict[str, list[Declaration]]:

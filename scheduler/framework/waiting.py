@@ -33,6 +33,11 @@ class WaitingPod:
         """Plugins that have not allowed the pod yet."""
         return list(self._timers)
 
+    @property
+    def rejected(self) -> bool:
+        """Whether it is decided that the pod gives its node back, though it may not have yet."""
+        return self._verdict.done() and not self._verdict.result().ok
+
     def allow(self, plugin: str) -> None:
         """A plugin has nothing against the pod any more; the last one lets it go."""
         timer = self._timers.pop(plugin, None)

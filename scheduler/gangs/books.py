@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from scheduler.framework.interface import Handle
-from scheduler.gangs.gang import Gang, Phase, rules_of
+from scheduler.gangs.gang import Gang, Phase, Stage, rules_of
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.workloads import PodGroup, pod_group_of
@@ -101,6 +101,8 @@ class Books:
         if pod.deleting or pod.finished:
             gang.holding.discard(uid)
         self._changed(gang)
+        if gang.held and gang.whole:
+            self.release(gang)
         if gang.complete and not was_complete:
             self._wake(gang)
 
@@ -109,8 +111,8 @@ class Books:
         if gang is None:
             return
         gang.drop(uid)
+        self._turn_away(gang, uid, f"pod is not in pod group {key} any more")
         gang.holding.discard(uid)
-        self.unhold(gang, uid)
         self._changed(gang)
 
     def _resident(self, info: PodInfo, node: str, came: bool, assumed: bool) -> None:
@@ -118,10 +120,20 @@ class Books:
         gang = self.of(info.pod)
         if gang is None:
             return
-        if came and not info.pod.deleting:
-            gang.holding.add(info.uid)
-        else:
+        if not came or info.pod.deleting:
             gang.holding.discard(info.uid)
+        elif info.uid not in gang.holding:
+            gang.holding.add(info.uid)
+            if not assumed:
+                self._bound_by_others(gang)
+
+    def _bound_by_others(self, gang: Gang) -> None:
+        """A member has got a node without our doing: fewer are missing."""
+        self.drop_lapsed(gang)
+        if gang.whole:
+            self.release(gang)
+        if gang.counts[Stage.WAITING]:
+            self._wake(gang)
 
     def _group_changed(self, key: str, old: PodGroup | None, new: PodGroup | None) -> None:
         """A PodGroup came, changed or went. Changes of its status are our own."""
@@ -133,11 +145,11 @@ class Books:
             return
         gang.rules = None if new is None else rules_of(new)
         self._changed(gang)
-        if gang.rules is None:
-            self.reject(gang, f"pod group {key} was deleted")
-        elif gang.whole:
+        if gang.whole:
             self.release(gang)
         self._wake(gang)
+        if gang.rules is None:
+            self.reject(gang, f"pod group {key} was deleted")
 
     def _changed(self, gang: Gang) -> None:
         if not gang.members and gang.rules is None:
@@ -193,9 +205,28 @@ class Books:
     def reject(self, gang: Gang, reason: str) -> None:
         """Send all members that wait for permission back to the queue."""
         for uid in tuple(gang.held):
+            self._turn_away(gang, uid, reason)
+
+    def drop_lapsed(self, gang: Gang) -> None:
+        """Count those no more whose time is up, or whom others rejected: they are on their way.
+
+        They are to be tried again when they are back, since a pass may go by meanwhile.
+        """
+        lapsed = [uid for uid in gang.held if (each := self._permit(uid)) and each.rejected]
+        for uid in lapsed:
             self.unhold(gang, uid)
-            if waiting := self._permit(uid):
-                waiting.reject(PERMIT_PLUGIN, reason)
+            gang.holding.discard(uid)
+        if lapsed:
+            self._activate({gang.members[uid].metadata.key for uid in lapsed})
+
+    def _turn_away(self, gang: Gang, uid: str, reason: str) -> None:
+        """Have a member that waits give its node back; it counts no more from now on."""
+        if uid not in gang.held:
+            return
+        self.unhold(gang, uid)
+        gang.holding.discard(uid)
+        if waiting := self._permit(uid):
+            waiting.reject(PERMIT_PLUGIN, reason)
 
 
 def _uid(pod: Pod | None) -> str:

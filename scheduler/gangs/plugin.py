@@ -14,15 +14,16 @@ import numpy as np
 
 from scheduler.config.plugin_args import CoschedulingArgs
 from scheduler.framework.cycle import Cycle
-from scheduler.framework.groups import GroupStanding
+from scheduler.framework.groups import IN_PASS, GroupStanding
 from scheduler.framework.interface import Handle
 from scheduler.gangs.books import PERMIT_PLUGIN, books_of
 from scheduler.gangs.gang import MAX_MEMBERS, Gang
+from scheduler.model.events import UNSCHEDULED_POD, Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import PODS, Amounts
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from scheduler.model.workloads import pod_group_of
-from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.hints import HintRegistration, own_change
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.cache import ClusterState
 
@@ -63,8 +64,8 @@ class Coscheduling:
         return _unready(key, gang) or SUCCESS
 
     def hints(self) -> Sequence[HintRegistration]:
-        """No events: the books know which group changed, and wake its members themselves."""
-        return ()
+        """Only that a pod is given another label: of changed groups the books tell themselves."""
+        return (HintRegistration(UNSCHEDULED_POD, Action.POD_LABEL, own_change),)
 
     # The group (see ``GroupPlugin``)
 
@@ -87,6 +88,7 @@ class Coscheduling:
         if gang is None or gang.rules is None or gang.rules.fault:
             return GroupStanding(_unready(group, gang) or SUCCESS)
         rules = gang.rules
+        self.books.drop_lapsed(gang)
         missing = _too_scarce(self._state, gang, rules.min_resources)
         refusal = (
             unschedulable(
@@ -97,6 +99,12 @@ class Coscheduling:
         )
         return GroupStanding(refusal, rules.min_member, gang.placed, gang.existing)
 
+    def release_group(self, group: str) -> None:
+        """Let all go on who wait for permission."""
+        gang = self.books.get(group)
+        if gang is not None:
+            self.books.release(gang)
+
     def reject_group(self, group: str, reason: str) -> None:
         """Send members that wait for permission back to the queue."""
         gang = self.books.get(group)
@@ -106,13 +114,12 @@ class Coscheduling:
     # Permission
 
     def permit(self, cycle: Cycle, node: str) -> tuple[Status, float]:
-        """Go, with all who waited, once enough members hold nodes; until then, wait."""
+        """Go once enough members hold nodes; until then, wait."""
         gang = self.books.of(cycle.pod.pod)
         if gang is None or gang.rules is None:
             key = pod_group_of(cycle.pod.pod.metadata)
             return (SUCCESS if key is None else _missing(key)), 0.0
         if gang.whole:
-            self.books.release(gang)
             return SUCCESS, 0.0
         self.books.hold(gang, cycle.pod.uid)
         return _HOLD, self._timeout if gang.rules.timeout is None else gang.rules.timeout
@@ -124,13 +131,16 @@ class Coscheduling:
     def unreserve(self, cycle: Cycle, node: str) -> None:
         """A member gives its node back: who still waits for it does so too.
 
-        Unless it was deleted. Then another may be made in its place, and waiting has an end.
+        Unless it was deleted. Then another may be made in its place, and waiting has an end. Nor in
+        a pass, where another member may do as well, and which ends for all at once.
         """
         pod = cycle.pod
         gang = self.books.of(pod.pod)
         if gang is None:
             return
         self.books.unhold(gang, pod.uid)
+        if cycle.find(IN_PASS):
+            return
         if pod.uid in gang.members and not gang.members[pod.uid].deleting:
             self.books.reject(gang, f"pod group {gang.key}: {pod.key} gave its node back")
 

@@ -34,7 +34,7 @@ from scheduler.equivalence.classes import PodClass
 from scheduler.framework.answers import AnswerNeeded, Question, Told
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.groups import GroupPlugin, GroupStanding
+from scheduler.framework.groups import IN_PASS, GroupPlugin, GroupStanding
 from scheduler.framework.runtime import Framework
 from scheduler.model.events import ASSIGNED_POD, Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
@@ -122,17 +122,19 @@ class GangPass:
         plugin = first.framework.groups
         if plugin is None:
             return False
-        started = self._clock()
-        group, attempts, placed = None, [first], list[Attempt]()
+        started, group = self._clock(), ""
+        attempts, placed = [first], list[Attempt]()
         try:
-            group = plugin.group_of(first.queued.info)
-            if group is None:
+            found = plugin.group_of(first.queued.info)
+            if found is None:
                 return False
+            group = found
             self._steps.settled(first.queued.info.uid)
             attempts = self._gather(plugin, group, first)
             result = self._place(plugin, group, attempts, placed)
         except Exception as fault:
             log.error("A gang could not be tried", exc=fault, pod=first.queued.key, group=group)
+            self._steps.settled(first.queued.info.uid)
             self._undo_all(placed)
             for attempt in attempts:
                 self._failures.failed(attempt, f"{type(fault).__name__}: {fault}")
@@ -164,7 +166,9 @@ class GangPass:
         return attempts
 
     def _attempt(self, queued: QueuedPod, framework: Framework) -> Attempt:
-        return Attempt(queued, framework, Cycle(queued.info, self._state), self._clock())
+        cycle = Cycle(queued.info, self._state)
+        cycle.put(IN_PASS, True)
+        return Attempt(queued, framework, cycle, self._clock())
 
     def _place(
         self, plugin: GroupPlugin, group: str, attempts: list[Attempt], placed: list[Attempt]
@@ -193,6 +197,8 @@ class GangPass:
         if len(placed) < needed:
             return self._give_up(plugin, group, standing, attempts, placed, unplaced)
         result = "placed" if standing.placed + len(placed) >= standing.minimum else "waiting"
+        if result == "placed":
+            plugin.release_group(group)
         certain = placed.copy()
         placed.clear()
         for attempt in certain:
@@ -333,11 +339,11 @@ def _outcome(
 
 
 def _room(pod: PodInfo, event: Event) -> Hint:
-    """Whether there may be more room: not, if the gang itself has just given it back."""
+    """Whether there may be more room: not, if a member has just given back what it never used."""
     gone = event.old
-    own = isinstance(gone, PodInfo) and pod_group_of(gone.pod.metadata) == pod_group_of(
-        pod.pod.metadata
-    )
+    if not isinstance(gone, PodInfo) or gone.pod.spec.node_name:
+        return Hint.QUEUE
+    own = pod_group_of(gone.pod.metadata) == pod_group_of(pod.pod.metadata)
     return Hint.SKIP if own else Hint.QUEUE
 
 
