@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import inspect
 import itertools
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,7 +24,8 @@ from scheduler.framework.registry import Registry, points_of
 
 GROUP = "equipoise.plugins"
 _PACKAGE = "equipoise_plugins"
-_packages = itertools.count(1)
+_NEVER_AWAITED = ("filter_node", "score_node", "less", "unreserve", "post_bind", "add_pod")
+_numbers = itertools.count(1)
 
 
 class DiscoveryError(ValueError):
@@ -117,20 +120,70 @@ def _entry_points() -> Iterator[tuple[str, Any]]:
 # Files
 
 
+class _Loader(SourceFileLoader):
+    """Runs a file, and keeps apart what it registers, whoever imports it. Writes no bytecode."""
+
+    registrations = Registrations()
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        with collecting() as self.registrations:
+            super().exec_module(module)
+
+    def set_data(self, path: str, data: Any, *, _mode: int = 0o666) -> None:
+        pass
+
+
+class _Folder(NamedTuple):
+    """Finds the plugin files of a directory for those among them that import others."""
+
+    files: Mapping[str, Path]
+
+    def find_spec(
+        self, module: str, path: Sequence[str] | None, target: types.ModuleType | None = None
+    ) -> ModuleSpec | None:
+        file = self.files.get(module)
+        return None if file is None else self._spec(module, file)
+
+    def load(self, module: str) -> types.ModuleType:
+        """The module of a file, which runs once: others may have imported it already."""
+        if module in sys.modules:
+            return sys.modules[module]
+        spec = self._spec(module, self.files[module])
+        loaded = sys.modules[module] = importlib.util.module_from_spec(spec)
+        assert spec.loader is not None, "it was just made"
+        sys.meta_path.insert(0, self)
+        try:
+            spec.loader.exec_module(loaded)
+        except BaseException:
+            del sys.modules[module]
+            raise
+        finally:
+            sys.meta_path.remove(self)
+        return loaded
+
+    @staticmethod
+    def _spec(module: str, file: Path) -> ModuleSpec:
+        loader = _Loader(module, str(file))
+        spec = importlib.util.spec_from_file_location(module, file, loader=loader)
+        assert spec is not None, "there is a loader for it"
+        return spec
+
+
 class _File(NamedTuple):
-    path: Path
+    folder: _Folder
     module: str
 
     def __call__(self) -> Mapping[str, PluginFactory]:
-        spec = importlib.util.spec_from_file_location(self.module, self.path)
-        assert spec is not None, "the name ends in .py"
-        assert spec.loader is not None, "and so it can be loaded"
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[self.module] = module
-        with collecting() as registrations:
-            spec.loader.exec_module(module)
-        plugins: dict[str, PluginFactory] = {_name_of(each): each for each in _classes(module)}
-        for name, factory in registrations.plugins().items():
+        module = self.folder.load(self.module)
+        plugins: dict[str, PluginFactory] = {}
+        for each in _classes(module):
+            name = _name_of(each)
+            if (other := plugins.setdefault(name, each)) is not each:
+                both = f"{_title(other)} and {each.__name__}"
+                raise _Unusable(f"classes {both} are both named {name!r}")
+        loader = module.__loader__
+        assert isinstance(loader, _Loader), "nobody else loads plugin files"
+        for name, factory in loader.registrations.plugins().items():
             if name in plugins:
                 raise _Unusable(f"both a class and functions are named {name!r}")
             plugins[name] = factory
@@ -155,12 +208,16 @@ def _files(directory: str, problems: list[str]) -> Iterator[tuple[str, _File]]:
         problems.append(f"directory {directory}: {fault.strerror}")
         return
     # A package of its own each time: what was loaded from another directory must not be found.
-    package = types.ModuleType(f"{_PACKAGE}_{next(_packages)}")
+    package = types.ModuleType(f"{_PACKAGE}_{next(_numbers)}")
     package.__path__ = [str(folder)]
     sys.modules[package.__name__] = package
-    for path in paths:
-        if not path.name.startswith((".", "_")) and path.is_file():
-            yield f"file {path}", _File(path, f"{package.__name__}.{path.stem}")
+    files = {
+        f"{package.__name__}.{path.stem}": path
+        for path in paths
+        if not path.name.startswith((".", "_")) and path.is_file()
+    }
+    for module, path in files.items():
+        yield f"file {path}", _File(_Folder(files), module)
 
 
 def _classes(module: types.ModuleType) -> list[type]:
@@ -172,6 +229,8 @@ def _classes(module: types.ModuleType) -> list[type]:
         and value.__module__ == module.__name__
         and not name.startswith("_")
         and "name" in dir(value)
+        # A field called so, in a class that is no plugin, is none of our business.
+        and (isinstance(getattr(value, "name", None), str) or points_of(value))
     ]
 
 
@@ -192,15 +251,24 @@ def _checked(plugins: Mapping[str, PluginFactory]) -> Mapping[str, PluginFactory
                 f"plugin {name!r} has no method of an extension point (half of one does not "
                 "count: reserve needs unreserve, score needs normalize)"
             )
+        for method in _NEVER_AWAITED:
+            if inspect.iscoroutinefunction(getattr(factory, method, None)):
+                raise _Unusable(f"plugin {name!r}: {method} must not be a coroutine")
     return plugins
+
+
+def _title(plugin: PluginFactory) -> str:
+    return getattr(plugin, "__name__", repr(plugin))
 
 
 def _where(fault: BaseException) -> str:
     """The last line of a plugin's file that an exception came through, if there is one."""
-    line = ""
+    first = line = ""
     trace = fault.__traceback__
     while trace is not None:
         if trace.tb_frame.f_globals.get("__name__", "").startswith(_PACKAGE):
-            line = f"line {trace.tb_lineno}: "
+            file = Path(trace.tb_frame.f_code.co_filename).name
+            first = first or file
+            line = f"line {trace.tb_lineno}" + (f" of {file}: " if file != first else ": ")
         trace = trace.tb_next
     return line

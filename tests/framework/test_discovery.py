@@ -214,3 +214,90 @@ def test_an_entry_point_that_will_not_do(package: Any, entry: str, problem: str)
     package(MAINTENANCE, entry)
     (only,) = problems("")
     assert only.startswith(f"entry point {entry} of acme-plugins: {problem}")
+
+
+def test_a_file_runs_once_whoever_imports_it_first(tmp_path: Path) -> None:
+    """Or two plugins that share a slot would each have one of their own."""
+    (tmp_path / "z.py").write_text("SLOT = object()\n" + MAINTENANCE + FUNCTIONS)
+    text = MAINTENANCE.replace('"Maintenance"', '"Sharing"')
+    (tmp_path / "a.py").write_text(f"from . import z\nfrom .z import SLOT\n{text}")
+    plugins = found(tmp_path)
+    assert [each.name for each in plugins] == ["Sharing", "Maintenance", "first", "second"]
+    assert plugins[1].origin == f"file {tmp_path}/z.py"
+    modules = {each.name: sys.modules[each.factory.__module__] for each in plugins[:2]}
+    assert modules["Sharing"].SLOT is modules["Maintenance"].SLOT
+
+
+def test_a_file_that_failed_is_not_left_behind(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("HALF = 1\n1/0\n")
+    before = set(sys.modules)
+    problems(tmp_path)
+    assert not [name for name in set(sys.modules) - before if name.endswith(".a")]
+
+
+def test_who_imports_a_file_with_a_fault_is_told_of_that_fault(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("HALF = 1\n1/0\n")
+    (tmp_path / "b.py").write_text("from .a import WHOLE\n")
+    assert problems(tmp_path) == [
+        "file a.py: line 2: ZeroDivisionError: division by zero",
+        "file b.py: line 2 of a.py: ZeroDivisionError: division by zero",
+    ]
+
+
+def test_two_classes_of_one_name_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(f"{MAINTENANCE}\nclass Better(Maintenance): ...\n")
+    assert problems(tmp_path) == [
+        "file a.py: classes Maintenance and Better are both named 'Maintenance'"
+    ]
+
+
+def test_one_class_under_two_names_is_one_plugin(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(f"{MAINTENANCE}\nAlso = Maintenance\n")
+    assert [each.name for each in found(tmp_path)] == ["Maintenance"]
+
+
+def test_a_class_that_only_has_a_field_of_that_name_is_no_plugin(tmp_path: Path) -> None:
+    helpers = """
+import enum
+from typing import NamedTuple
+import msgspec
+
+class Device(msgspec.Struct):
+    name: str
+
+class Pool(NamedTuple):
+    name: str
+
+class Kind(enum.Enum):
+    LARGE = "large"
+"""
+    (tmp_path / "a.py").write_text(helpers + MAINTENANCE)
+    assert [each.name for each in found(tmp_path)] == ["Maintenance"]
+
+
+@pytest.mark.parametrize(
+    ("method", "problem"),
+    [
+        ("async def filter_node(self, cycle, node)", "filter_node must not be a coroutine"),
+        ("async def post_bind(self, cycle, node)", "post_bind must not be a coroutine"),
+        (
+            "def reserve(self, cycle, node): ...\n    async def unreserve(self, cycle, node)",
+            "unreserve must not be a coroutine",
+        ),
+    ],
+)
+def test_no_method_waits_that_nobody_would_wait_for(
+    tmp_path: Path, method: str, problem: str
+) -> None:
+    (tmp_path / "a.py").write_text(f"class A:\n    name = 'A'\n    {method}: ...\n")
+    assert problems(tmp_path) == [f"file a.py: plugin 'A': {problem}"]
+
+
+def test_nothing_is_written_beside_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    (tmp_path / "a.py").write_text(f"from . import b\n{MAINTENANCE}")
+    (tmp_path / "b.py").write_text(MAINTENANCE.replace('"Maintenance"', '"B"'))
+    found(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.py", "b.py"]
