@@ -59,6 +59,8 @@ from scheduler.state.scratch import Scratch
 
 log = get_logger(__name__)
 
+_GATED = "the pod stays out of the queue until an event that the plugin listens to"
+
 
 @dataclass(frozen=True, slots=True)
 class Core:
@@ -315,9 +317,13 @@ def _framework(
     framework = Framework(
         profile.scheduler_name, plugins, enabled, handle.metrics, complaints, guests
     )
+    try:
+        observed = framework.observed()
+    except ValueError as fault:
+        raise ConfigError([Problem("plugins", str(fault))]) from fault
     unknown = [
         Problem("plugins", f"plugin {name!r} looks for {kind!r}, of which nothing is known")
-        for name, kinds in framework.observed().items()
+        for name, kinds in observed.items()
         for kind in sorted(kinds - KINDS.keys())
     ]
     if unknown:
@@ -344,10 +350,11 @@ def _queue(
     sort_key = next(iter(frameworks.values())).sort_key
 
     def pre_enqueue(pod: PodInfo) -> Status:
+        framework = frameworks[pod.pod.spec.scheduler_name]
         try:
-            return frameworks[pod.pod.spec.scheduler_name].run_pre_enqueue(pod)
+            return framework.run_pre_enqueue(pod)
         except PluginFault as fault:
-            log.error("Plugin failed before queueing", exc=fault, pod=pod.key)
+            framework.complaints.tell(pod, fault, _GATED)
             return error(str(fault)).by(fault.plugin)
 
     return GroupQueue(

@@ -56,7 +56,11 @@ class Complaints:
         self, pod: PodInfo | None, plugin: str, point: str, fault: Exception | str, effect: str
     ) -> None:
         """Count and tell a fault that the attempt survives, and what it led to."""
-        text = str(self.fault(plugin, point, fault))
+        self.tell(pod, self.fault(plugin, point, fault), effect)
+
+    def tell(self, pod: PodInfo | None, fault: PluginFault, effect: str) -> None:
+        """Tell a fault that is counted already, and what it led to."""
+        plugin, point, text = fault.plugin, fault.point, str(fault)
         if not self._told.news(f"{plugin} {point} fault"):
             return
         log.error("A plugin failed", plugin=plugin, point=point, error=text, effect=effect)

@@ -2,13 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from scheduler.equivalence.reads import Declaration, Key
-from scheduler.framework.interface import EquivalentFilter, EquivalentScore, Plugin
+from scheduler.framework.interface import (
+    EnqueueExtensions,
+    EquivalentFilter,
+    EquivalentScore,
+    Plugin,
+)
+from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
+from scheduler.queueing.hints import ANY_KIND, HintRegistration
+
+_EVERYTHING = (HintRegistration(ANY_KIND, ~Action(0)),)
+
+
+def declared_hints(plugin: Plugin) -> Sequence[HintRegistration]:
+    """What a plugin listens to; all there is, if it does not say. Raises ValueError."""
+    if not isinstance(plugin, EnqueueExtensions):
+        return _EVERYTHING
+    try:
+        hints = tuple(plugin.hints())
+    except Exception as fault:
+        problem = f"{type(fault).__name__}: {fault}"
+        raise ValueError(f"plugin {plugin.name!r}: hints: {problem}") from fault
+    for hint in hints:
+        if not isinstance(hint, HintRegistration):
+            raise ValueError(f"plugin {plugin.name!r}: hints: {hint!r:.40} is no HintRegistration")
+    return hints
 
 
 def declared_filter(plugin: Plugin, *, judges: bool) -> Declaration:

@@ -55,7 +55,8 @@ class RemotePoints(SinglePlugins):
     def begin(self) -> None:
         """This replica schedules from now on; plugins that wait for that are told."""
         for plugin in self.plugins.values():
-            if (begin := getattr(plugin, "begin", None)) is not None:
+            begin = getattr(plugin, "begin", None) if isinstance(plugin, RemotePlugin) else None
+            if begin is not None:
                 begin()
 
     async def run_late_points(self, cycle: Cycle, node: str) -> Status:

@@ -18,11 +18,10 @@ from scheduler.equivalence.reads import Declaration
 from scheduler.framework.calls import Entry
 from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.declaring import declared_filter, declared_score
+from scheduler.framework.declaring import declared_filter, declared_hints, declared_score
 from scheduler.framework.groups import GroupPlugin
 from scheduler.framework.guests import unusable_permit
 from scheduler.framework.interface import (
-    EnqueueExtensions,
     Observer,
     Plugin,
     PostFilterResult,
@@ -32,7 +31,7 @@ from scheduler.framework.interface import (
 from scheduler.framework.remote import RemotePoints
 from scheduler.framework.sorting import sort_key_of
 from scheduler.framework.waiting import WaitingPod
-from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action
+from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from scheduler.observe.metrics import Metrics
@@ -137,11 +136,7 @@ class Framework(RemotePoints):
 
     def hints(self) -> dict[str, Sequence[HintRegistration]]:
         """What each plugin listens to; one that does not say is woken by every event."""
-        everything = (HintRegistration(ANY_KIND, ~Action(0)),)
-        return {
-            name: plugin.hints() if isinstance(plugin, EnqueueExtensions) else everything
-            for name, plugin in self.plugins.items()
-        }
+        return {name: declared_hints(plugin) for name, plugin in self.plugins.items()}
 
     # Queue
 

@@ -12,6 +12,7 @@ what it reads, and is then asked about changed nodes only.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from functools import cache, cmp_to_key
 from typing import Any
@@ -140,8 +141,11 @@ class SortByLess:
     """Keys that are compared by ``less``."""
 
     def sort_key(self, queued: QueuedPod) -> Any:
-        """A key that asks when it is compared."""
-        return cmp_to_key(self._compare)(queued)
+        """A key that asks when it is compared, about the pod as it is now.
+
+        A copy: a pod that changes while it waits must not change its place behind the queue's back.
+        """
+        return cmp_to_key(self._compare)(copy.copy(queued))
 
     def _compare(self, a: QueuedPod, b: QueuedPod) -> int:
         less = self.less  # type: ignore[attr-defined]  # as above

@@ -25,6 +25,9 @@ _EVALUATED = frozenset(("preFilter", "filter", "preScore", "score"))
 FAULTY = int(np.iinfo(np.int64).min)
 """The raw score of a row for which a plugin failed: zero, once scores are normalised."""
 
+_LIMIT = 2**62
+"""What is as great as that is no score: sums and products of scores must fit 64 bits."""
+
 _EFFECT = "nodes concerned get no score from it"
 
 
@@ -135,6 +138,9 @@ class SinglePlugins(PluginCalls):
         except Exception as fault:
             self._no_score(name, cycle, fault)
             return 0 if absolute else self._faulted(name)
+        if abs(score) >= _LIMIT:
+            self._no_score(name, cycle, _NOT_FINITE)
+            return 0 if absolute else self._faulted(name)
         if absolute and not 0 <= score <= MAX_SCORE:
             self._no_score(name, cycle, _OUTSIDE)
             return 0
@@ -202,22 +208,21 @@ class SinglePlugins(PluginCalls):
 
     def _numbers_only(self, name: str, cycle: Cycle, scores: list[Any]) -> list[Any]:
         """Answers for single rows; one that is no number (a fault, say) costs that row only."""
-        strange = [score for score in scores if not isinstance(score, int | float | np.number)]
+        strange = [score for score in scores if not _is_number(score)]
         if not strange:
             return scores
         self._faulty.add(name)
         first = strange[0]
         fault = first if isinstance(first, Exception) else f"a score is {first!r:.40}"
         self._no_score(name, cycle, fault)
-        return [s if isinstance(s, int | float | np.number) else FAULTY for s in scores]
+        return [score if _is_number(score) else FAULTY for score in scores]
 
     def _whole(self, name: str, cycle: Cycle, given: NDArray[Any]) -> Scores:
-        # Beyond 2**62 a float is no score either, and not all of them fit 64 bits.
-        sound: Mask = np.isfinite(given) & (np.abs(given.astype(np.float64)) < 2.0**62)
+        sound: Mask = np.isfinite(given) & (np.abs(given.astype(np.float64)) < _LIMIT)
         if sound.all():
             return given.astype(np.int64)
         if (given[~sound] != FAULTY).any():
-            self._no_score(name, cycle, "a score is not a finite number")
+            self._no_score(name, cycle, _NOT_FINITE)
         scores: Scores = np.full(len(given), self._faulted(name), np.int64)
         scores[sound] = given[sound].astype(np.int64)
         return scores
@@ -243,4 +248,12 @@ class SinglePlugins(PluginCalls):
         self.complaints.contained(cycle.pod, name, POINTS[point].label, fault, _EFFECT)
 
 
+def _is_number(score: Any) -> bool:
+    """Whether an answer can be put into an array of numbers."""
+    if isinstance(score, int):
+        return abs(score) < _LIMIT
+    return isinstance(score, float | np.number)
+
+
+_NOT_FINITE = "a score is not a finite number"
 _OUTSIDE = f"a score is outside 0..{MAX_SCORE}"
