@@ -77,6 +77,10 @@ bench: controlplane ## Measure against kube-scheduler on a real API server; resu
 bench-micro: setup ## Measure what the core alone costs on 5,000 nodes and more (ARGS=--help)
 	@$(BIN)/python -m tests.bench.micro --check $(ARGS)
 
+.PHONY: bench-flow
+bench-flow: setup ## Measure what placing a backlog at once costs and gains (ARGS=--help)
+	@$(BIN)/python -m tests.bench.flow --check $(ARGS)
+
 .PHONY: docs
 docs: setup ## Write generated tables into the documentation
 	@$(BIN)/python -m tests.equivalence.document
@@ -85,7 +89,7 @@ docs: setup ## Write generated tables into the documentation
 .PHONY: lock
 lock: setup ## Refresh the lock files from pyproject.toml: all of development, then what images hold
 	$(BIN)/python -m pip install --quiet uv
-	$(COMPILE) --group dev --upgrade -o requirements.lock pyproject.toml
+	$(COMPILE) --group dev --extra flow --upgrade -o requirements.lock pyproject.toml
 	$(COMPILE) -c requirements.lock -o shipping/locks/run.lock pyproject.toml
 	$(COMPILE) -c requirements.lock --extra flow -o shipping/locks/full.lock pyproject.toml
 	$(COMPILE) -c requirements.lock --group build -o shipping/locks/build.lock

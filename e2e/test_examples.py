@@ -79,8 +79,17 @@ async def gang(space: Workspace, objects: list[Json]) -> None:
     await space.api.wait_until(jobs, lambda job: job["status"].get("succeeded") == 3)
 
 
+async def batch(space: Workspace, objects: list[Json]) -> None:
+    fast = await space.add_nodes(2, cpu="8", pool="fast")
+    await space.add_nodes(2, cpu="8")
+    await space.apply(*objects)
+    pods = await space.wait_for_pods(60, is_running)
+    assert {node_of(pod) for pod in of("bound", pods)} <= set(fast)
+
+
 PROMISES = {
     "gang": gang,
+    "batch": batch,
     "deployment": deployment,
     "statefulset": statefulset,
     "spread-and-affinity": spread_and_affinity,
@@ -92,5 +101,6 @@ PROMISES = {
 @pytest.mark.parametrize("manifest", EXAMPLES, ids=lambda manifest: manifest.stem)
 async def test_example(space: Workspace, launch: Launch, manifest: Path, tmp_path: Path) -> None:
     await define_podgroups(space.api)
-    launch(*NO_ELECTION, with_coscheduling(tmp_path))
+    batches = {"enabled": manifest.stem == "batch", "window": "2s"}
+    launch(*NO_ELECTION, with_coscheduling(tmp_path, batch=batches))
     await PROMISES[manifest.stem](space, await read_manifest(manifest))

@@ -23,6 +23,7 @@ from scheduler.config.schema import Profile
 from scheduler.config.webhooks import with_webhooks
 from scheduler.equivalence import window
 from scheduler.equivalence.cache import Equivalence
+from scheduler.flow.process import SolverProcess
 from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.discovery import DiscoveryError, discover, registry_of
@@ -45,6 +46,7 @@ from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline import gangs, own_verdicts
 from scheduler.pipeline.background import Background
+from scheduler.pipeline.batch import Backlog
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.cycle import SchedulingLoop
 from scheduler.pipeline.failure import Failures
@@ -79,6 +81,8 @@ class Core:
     background: Background
     remotes: Remotes
     equivalence: Equivalence | None
+    solver: SolverProcess | None
+    """The process that solves batches, to be closed at the end; None if there are none."""
 
     def kinds(self) -> list[str]:
         """The kinds to watch: nodes and pods, and what some plugin looks up or listens to."""
@@ -97,6 +101,8 @@ class Core:
         await self.bindings.stop()
         await self.background.stop()
         await self.remotes.close()
+        if self.solver is not None:
+            await self.solver.close()
 
     @property
     def seed(self) -> int:
@@ -184,6 +190,7 @@ def assemble(
     equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)
     if equivalence is not None:
         metrics.readings.follow(partial(window.readings, equivalence))
+    backlog = _backlog(config, clock)
     failures = Failures(queue, outlet, metrics, decisions, clock)
     bindings = Bindings(queue, outlet, failures, metrics, decisions, clock=clock)
     limit = config.equipoise.max_suspended_pods
@@ -197,6 +204,7 @@ def assemble(
         metrics,
         suspension,
         equivalence=equivalence,
+        batches=backlog,
         tie_break_seed=config.equipoise.tie_break_seed,
         clock=clock,
     )
@@ -215,7 +223,15 @@ def assemble(
         background=background,
         remotes=remotes,
         equivalence=equivalence,
+        solver=backlog.solver if backlog else None,
     )
+
+
+def _backlog(config: Configuration, clock: Callable[[], float]) -> Backlog | None:
+    settings = config.equipoise.batch
+    if not settings.enabled:
+        return None
+    return Backlog(settings, SolverProcess(settings.solver_timeout, clock=clock))
 
 
 def _equivalence(

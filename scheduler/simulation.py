@@ -7,14 +7,17 @@ them). ``explain`` judges one pod, ``place`` schedules all that wait, in queue o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from scheduler.assembly import Core, assemble, configure
+from scheduler.config.durations import Duration
 from scheduler.config.loading import Configuration
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
+from scheduler.flow.problem import Solution
 from scheduler.framework.answers import Told
 from scheduler.gangs.plugin import NAME as COSCHEDULING
 from scheduler.gangs.status import describe_group
@@ -26,10 +29,17 @@ from scheduler.model.status import SUCCESS, Status
 from scheduler.numa.plugin import NAME as NODE_RESOURCE_TOPOLOGY
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline import explanation
+from scheduler.pipeline.batch_problem import Posed
 from scheduler.pipeline.suspension import answered
+from scheduler.queueing.tiers import Tier
 
+T = TypeVar("T")
 Object = Mapping[str, Any]
 Config = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Configuration | None
+
+
+Look = Callable[[Core, list[PodInfo], list["Placed"]], T]
+"""Looks at a core when all is placed, the pods that waited, and what became of them."""
 
 
 class InputError(ValueError):
@@ -129,20 +139,62 @@ def place(objects: Iterable[Object], config: Config = None) -> list[tuple[str, s
     return list(asyncio.run(_place(objects, config)))
 
 
+def played(
+    objects: Iterable[Object],
+    config: Config,
+    look: Look[T],
+    *,
+    batch: bool,
+    watch: Callable[[Posed, Solution], None] | None = None,
+) -> T:
+    """Schedule as ``place`` does, at once or one by one, and let somebody look at the result."""
+    return asyncio.run(_played(objects, config, look, batch, watch))
+
+
+async def _played(
+    objects: Iterable[Object],
+    config: Config,
+    look: Look[T],
+    batch: bool,
+    watch: Callable[[Posed, Solution], None] | None,
+) -> T:
+    recorder = _Recorder()
+    objects = list(objects)
+    loaded = _configuration(config, objects)
+    settings = msgspec.structs.replace(
+        loaded.equipoise.batch, enabled=batch, window=Duration(0.0), min_pending=1
+    )
+    own = msgspec.structs.replace(loaded.equipoise, batch=settings)
+    core = _core(replace(loaded, equipoise=own), objects, recorder)
+    if core.loop.batches is not None:
+        core.loop.batches.watch = watch
+    waiting = _load(core, objects)
+    return look(core, waiting, await _placed(core, recorder, waiting))
+
+
 async def _place(objects: Iterable[Object], config: Config) -> list[Placed]:
     recorder = _Recorder()
     objects = list(objects)
     core = _core(config, objects, recorder)
-    waiting = _load(core, objects)
+    return await _placed(core, recorder, _load(core, objects))
+
+
+async def _placed(core: Core, recorder: _Recorder, waiting: list[PodInfo]) -> list[Placed]:
     core.loop.begin()
     await core.background.idle()
+    at_once: dict[str, None] = {}
+    if core.loop.batches is not None and core.loop.batches.due:
+        ready = Tier.ACTIVE.value
+        at_once = dict.fromkeys(e.pod for e in core.queue.snapshot() if e.tier == ready)
+        while await core.loop.run_batch():
+            await core.bindings.idle()
     while (queued := core.loop.schedule_next()) is not None and queued.attempts == 1:
         await core.suspension.idle()
         await core.bindings.idle()
         await core.background.idle()
     await core.stop()
     # In the order of their first attempt; those that are never tried (gated) come last.
-    order = recorder.tried | dict.fromkeys(info.key for info in waiting)
+    order = at_once | recorder.tried | dict.fromkeys(info.key for info in waiting)
     for entry in core.queue.snapshot():
         recorder.messages.setdefault(entry.pod, entry.message)
     return [Placed(key, recorder.bound.get(key), _message(recorder, key)) for key in order]

@@ -1,5 +1,6 @@
 """The panels of the dashboard: what they ask, and when they have nothing to show."""
 
+from shipping.batch_panels import BATCH
 from shipping.gang_panels import GANGS
 from shipping.grafana import Panel, Query, Row
 from shipping.queries import ATTEMPTS, HERE, LEADING, PROFILE, SCHEDULED, quantiles, rate
@@ -388,4 +389,5 @@ PROCESS = Row(
     folded=True,
 )
 
-ROWS = (OVERVIEW, QUEUE, LATENCY, THROUGHPUT, EQUIVALENCE, NUMA, GANGS, WEBHOOKS, API, PROCESS)
+_TOGETHER = (GANGS, BATCH)
+ROWS = (OVERVIEW, QUEUE, LATENCY, THROUGHPUT, EQUIVALENCE, NUMA, *_TOGETHER, WEBHOOKS, API, PROCESS)

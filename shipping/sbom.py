@@ -18,7 +18,7 @@ from shipping.version import version
 Json = dict[str, Any]
 
 DIST = PROJECT / "dist"
-LOCK = wheels.LOCKS / "run.lock"
+LOCK = wheels.LOCKS / "full.lock"
 SPEC_VERSION = "1.6"
 
 

@@ -22,8 +22,8 @@ async def define_podgroups(api: ApiClient) -> None:
     await api.wait_until(ALL_GROUPS, lambda _: True)
 
 
-def with_coscheduling(directory: Path, **args: Any) -> str:
-    """A configuration file with the plugin, as an argument of the program."""
+def with_coscheduling(directory: Path, batch: Json | None = None, **args: Any) -> str:
+    """A configuration file with the plugin, as an argument of the program; and with batches."""
     profile = {
         "schedulerName": "equipoise",
         "plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}},
@@ -35,7 +35,12 @@ def with_coscheduling(directory: Path, **args: Any) -> str:
         "profiles": [profile],
     }
     file = directory / "gangs.yaml"
-    file.write_text(yaml.safe_dump(document))
+    own = {
+        "apiVersion": "equipoise.dev/v1alpha1",
+        "kind": "EquipoiseConfiguration",
+        "batch": batch or {},
+    }
+    file.write_text(yaml.safe_dump_all([document, own]))
     return f"--config={file}"
 
 

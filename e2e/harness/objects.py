@@ -10,10 +10,16 @@ ZONE = "topology.kubernetes.io/zone"
 
 
 def node(
-    name: str, cpu: str = "4", memory: str = "32Gi", pods: str = "110", zone: str = ""
+    name: str,
+    cpu: str = "4",
+    memory: str = "32Gi",
+    pods: str = "110",
+    zone: str = "",
+    **more: str,
 ) -> Json:
-    """A node for kwok to run, with the given allocatable amounts; in a zone, if one is given."""
-    labels = {HOSTNAME: name} | ({ZONE: zone} if zone else {})
+    """A node for kwok to run, with the given allocatable amounts and ``more`` labels; in a zone, if
+    one is given."""
+    labels = {HOSTNAME: name} | ({ZONE: zone} if zone else {}) | more
     amounts = {"cpu": cpu, "memory": memory, "pods": pods}
     return {
         "apiVersion": "v1",

@@ -25,14 +25,19 @@ class Workspace:
         self._cluster_wide: list[str] = []
 
     async def add_nodes(
-        self, count: int, cpu: str = "4", memory: str = "32Gi", zones: Sequence[str] = ("",)
+        self,
+        count: int,
+        cpu: str = "4",
+        memory: str = "32Gi",
+        zones: Sequence[str] = ("",),
+        **labels: str,
     ) -> list[str]:
         """Create nodes, in ``zones`` by turns; wait until they are ready and free of taints."""
         first = len(self._nodes)
         names = [f"{self.name}-node-{first + number}" for number in range(count)]
         self._nodes += names
         placed = zip(names, islice(cycle(zones), count), strict=True)
-        nodes = (node(name, cpu, memory, zone=zone) for name, zone in placed)
+        nodes = (node(name, cpu, memory, zone=zone, **labels) for name, zone in placed)
         await self.api.create_all("/api/v1/nodes", nodes)
         wanted = set(names)
 

@@ -71,8 +71,22 @@ def config_option() -> Callable[[Command], Command]:
 @files_option(required=True)
 @config_option()
 @click.option("--all", "each", is_flag=True, help="One line per pod, however alike they are.")
+@click.option("--batch", is_flag=True, help="Place all pods at once, compared with one by one.")
+@click.option(
+    "--plot",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="With --batch, draw network and utilisation as SVG.",
+)
 @output_option(TABLE, JSON, YAML)
-def simulate(files: tuple[str, ...], config_file: Path | None, each: bool, output: str) -> None:
+def simulate(
+    files: tuple[str, ...],
+    config_file: Path | None,
+    each: bool,
+    batch: bool,
+    plot: Path | None,
+    output: str,
+) -> None:
     """Place the pods of manifests on the nodes of manifests, without a cluster.
 
     Deployments, ReplicaSets, StatefulSets and Jobs count as the pods their controllers would
@@ -82,8 +96,18 @@ def simulate(files: tuple[str, ...], config_file: Path | None, each: bool, outpu
     from scheduler.config.problems import ConfigError
     from scheduler.simulation import InputError, place
 
+    if plot is not None and not batch:
+        raise click.UsageError("--plot needs --batch")
     config = configuration(config_file)
     objects = cluster(files)
+    if batch:
+        from scheduler.cli.batch_report import compared
+
+        try:
+            compared(objects, config, plot, output)
+        except InputError as fault:
+            fail(f"{', '.join(files)}: {fault}", USAGE)
+        return
     try:
         placed = [Placed(*outcome) for outcome in place(objects, config)]
     except InputError as fault:

@@ -216,6 +216,33 @@ class Equivalence(Section, frozen=True):
     """How much memory kept verdicts may take; those not used for longest go first."""
 
 
+class UnscheduledCost(Section, frozen=True):
+    """What it costs a batch to leave a pod without a node, beyond the worst node it could get."""
+
+    per: Literal["Pod", "Volume"] = "Pod"
+    """All pods count the same, so many small ones win; or by what they ask for: large ones do."""
+    points: float = 1000.0
+    """In points of score."""
+    points_per_second: float = 10.0
+    """What each second of waiting adds, so that nobody is left out for ever."""
+
+
+class Batch(Section, frozen=True):
+    """How a backlog is placed at once, by the cheapest flow through a network of pods and nodes."""
+
+    enabled: bool = False
+    cost_model: Literal["Scores", "CpuMemory"] = "Scores"
+    """By the profile's plugins; or the published design's, for study and small clusters."""
+    min_pending: int = 20
+    """Fewer pods of one priority are placed one by one."""
+    max_pods: int = 10_000
+    window: Duration = Duration(0.1)
+    """How long to wait for more pods once there are enough."""
+    solver_timeout: Duration = Duration(10.0)
+    """How long the solver may take; after that pods are placed one by one."""
+    unscheduled_cost: UnscheduledCost = UnscheduledCost()
+
+
 class OutsidePlugins(Section, frozen=True):
     """Plugins from outside the tree."""
 
@@ -317,6 +344,7 @@ class EquipoiseConfiguration(Section, frozen=True):
     binding: Binding = Binding()
     events: Events = Events()
     equivalence: Equivalence = Equivalence()
+    batch: Batch = Batch()
     plugins: OutsidePlugins = OutsidePlugins()
     extension_points: tuple[OwnPoints, ...] = ()
     webhooks: tuple[Webhook, ...] = ()

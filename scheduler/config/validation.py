@@ -24,6 +24,8 @@ from scheduler.config.schema import (
 from scheduler.config.webhooks import with_webhooks
 
 _MAX_INT32 = 2**31 - 1
+MAX_WINDOW_SECONDS = 10.0
+MAX_POINTS = 100_000.0
 
 
 def validate(
@@ -232,9 +234,32 @@ def _own(config: EquipoiseConfiguration) -> Iterator[Problem]:
         "equivalence.budgetMebibytes": config.equivalence.budget_mebibytes,
         "maxSuspendedPods": config.max_suspended_pods,
         "plugins.slowAfter": config.plugins.slow_after,
+        "batch.minPending": config.batch.min_pending,
+        "batch.maxPods": config.batch.max_pods,
+        "batch.solverTimeout": config.batch.solver_timeout,
     }
     for path, value in positive.items():
         if not value > 0:
             yield Problem(path, f"must be greater than 0, not {value:g}")
+    yield from _batch(config)
     if not 0 <= config.tie_break_seed < 2**63:
         yield Problem("tieBreakSeed", f"must not be negative, not {config.tie_break_seed}")
+
+
+def _batch(config: EquipoiseConfiguration) -> Iterator[Problem]:
+    batch = config.batch
+    if batch.enabled and not config.equivalence.enabled:
+        message = "needs equivalence.enabled: batches are made of classes of equal pods"
+        yield Problem("batch.enabled", message)
+    if batch.max_pods < batch.min_pending:
+        message = f"must not be less than minPending ({batch.min_pending}), not {batch.max_pods}"
+        yield Problem("batch.maxPods", message)
+    if not 0 <= batch.window <= MAX_WINDOW_SECONDS:
+        message = f"must be between 0s and {MAX_WINDOW_SECONDS:g}s, not {batch.window:g}s"
+        yield Problem("batch.window", message)
+    cost = batch.unscheduled_cost
+    prices = {"points": cost.points, "pointsPerSecond": cost.points_per_second}
+    for name, value in prices.items():
+        if not 0 <= value <= MAX_POINTS:
+            message = f"must be between 0 and {MAX_POINTS:g}, not {value:g}"
+            yield Problem(f"batch.unscheduledCost.{name}", message)

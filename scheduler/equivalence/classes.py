@@ -141,7 +141,7 @@ class Classes:
             template = self._new_template(text, pod)
         else:
             pod.adopt(template.exemplar)
-        positions = tuple(map(self._changes.position, self._derived_from))
+        positions = self.stamp()
         if template.pod_class is None or template.positions != positions:
             template.keys = self._keys(template, positions)
             template.positions = positions
@@ -149,6 +149,10 @@ class Classes:
             template.pod_class = self._intern(pod, template.keys, uid, len(text))
         template.pod_class.pods += 1
         return template.pod_class
+
+    def stamp(self) -> tuple[int, ...]:
+        """Another one as soon as the class of some pod may have become another."""
+        return tuple(map(self._changes.position, self._derived_from))
 
     def drop(self, pod_class: PodClass) -> None:
         """Forget a class; it is made anew if one of its pods comes."""

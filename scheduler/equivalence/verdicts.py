@@ -82,6 +82,8 @@ class Reader:
 
 
 _NO_NEWS: list[int] = []
+_MANY = 32
+"""Rows for which an array is worth its making."""
 
 
 class Tallies:
@@ -180,6 +182,10 @@ class Column:
             return
         known = self.known
         size = len(known)
+        if len(touched) > _MANY:
+            rows = np.array(touched, np.intp)
+            known[rows[rows < size]] = False
+            return
         for row in touched:
             if row < size:
                 known[row] = False

@@ -42,6 +42,7 @@ from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.handle import Handle as Handle  # noqa: PLC0414  plugins need it too
 from scheduler.framework.handle import PluginFactory as PluginFactory  # noqa: PLC0414  as above
+from scheduler.model.affinity import SpreadConstraint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.queueing.hints import HintRegistration
@@ -276,6 +277,18 @@ class EquivalentScore(Protocol):
 
     def score_key(self, pod: PodInfo) -> Key:
         """What is read of the pod; None if there is nothing to score."""
+        ...
+
+
+@runtime_checkable
+class SpreadingPlugin(Protocol):
+    """Keeps pods evenly spread, by filter or score, and says how, for those who place many at once.
+
+    Placements are checked by its filter all the same.
+    """
+
+    def spreads(self, pod: PodInfo) -> Sequence[SpreadConstraint]:
+        """The constraints that the pod is held to, hard and soft."""
         ...
 
 

@@ -81,6 +81,8 @@ class Framework(RemotePoints):
         """The key of a queued pod, which sorts the next pod first."""
         self.vetoes = bool(self._entries["postScore"])
         """Whether some plugin may veto the best node."""
+        self.judges_choice = self.vetoes or bool(self._entries["afterFilter"])
+        """Whether some plugin looks at all feasible nodes, or the best, of each pod."""
         self.answers_for_class = all(
             getattr(plugins[entry.name], "answers_for_class", False) is True
             for point in ("afterFilter", "postFilter", "postScore")

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
+from scheduler.observe.batch_metrics import BatchMetrics
 from scheduler.observe.instruments import Counter, Gauge, Histogram, Instrument
 from scheduler.observe.readings import Readings
 
@@ -82,6 +83,7 @@ class Metrics:
         self._add_numa()
         self._add_webhooks()
         self._add_gangs()
+        self.batch = BatchMetrics(self._registered)
         self.readings = Readings()
         self.registry.register(self.readings)
         self._gauge(

@@ -13,12 +13,14 @@ A pod of a class that was looked at before costs the rows that have changed sinc
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from scheduler.equivalence.cache import Equivalence
 from scheduler.equivalence.classes import FILTER, SCORE, PodClass
 from scheduler.equivalence.notes import Notes
+from scheduler.equivalence.reads import Declaration
 from scheduler.equivalence.standing import UNFIT, Standing
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
@@ -33,7 +35,27 @@ from scheduler.pipeline.placement import (
     promised_to_others,
     rejected,
 )
+from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows, Scores
+
+
+class Survey(NamedTuple):
+    """Where a class fits, and what each place is worth to it."""
+
+    rows: Rows
+    totals: Scores
+    loads: Scores
+    """The part of the totals that depends on how much is requested of a row."""
+
+
+class _Looked(NamedTuple):
+    """What all filters said about a class."""
+
+    standing: Standing
+    asked: _Asked
+    rows: Rows
+    said: list[tuple[Rows, Codes]]
+    overruled: tuple[Rows, Codes] | None
 
 
 class _Asked:
@@ -74,6 +96,10 @@ class ByClass:
         """The class of a cycle's pod; None if it has to be looked at alone."""
         return self._equivalence.class_of(cycle.pod)
 
+    def stamp(self, profile: str) -> tuple[int, ...]:
+        """Another one as soon as the class of some pod of a profile may have become another."""
+        return self._equivalence.classes[profile].stamp()
+
     def clear(self) -> None:
         """Let go of everything."""
         self._equivalence.clear()
@@ -109,14 +135,7 @@ class ByClass:
         cycle.skipped["score"] |= pod_class.silent[SCORE]
         if prepared.node_names is not None or promised_row(cycle) is not None:
             return finish(framework, cycle, prepared, self._seed)
-        standing = self._equivalence.standing(pod_class)
-        asked = _Asked(framework, cycle)
-        with framework.timed("filter"):
-            standing.refresh(asked)
-            overruled = self._overruled(framework, cycle)
-            rows, rest = self._feasible(framework, cycle, pod_class, standing, asked)
-            if overruled is not None:
-                rows = rows[~np.isin(rows, overruled[0])]
+        standing, asked, rows, rest, overruled = self._look(framework, cycle, pod_class)
         if (ended := after_filters(framework, cycle, rows)) is not None:
             return ended
         if not len(rows):
@@ -133,6 +152,39 @@ class ByClass:
             return rejected(_diagnosis(cycle, standing, rest, overruled), cycle)
         node, score = cycle.state.name(int(rows[position])), int(totals[position])
         return Placement(node, score, len(rows), cycle.state.node_count)
+
+    def survey(self, framework: Framework, cycle: Cycle, pod_class: PodClass) -> Survey | None:
+        """Every row that fits and what it is worth; None if the pod is a case of its own.
+
+        Which it is if it is rejected as a whole, bound to nodes by name, or was promised one.
+        """
+        cycle.skipped["filter"] |= pod_class.silent[FILTER]
+        prepared = prepare(framework, cycle)
+        if isinstance(prepared, Diagnosis) or prepared.node_names is not None:
+            return None
+        cycle.skipped["score"] |= pod_class.silent[SCORE]
+        if promised_row(cycle) is not None:
+            return None
+        standing, asked, rows, _, _ = self._look(framework, cycle, pod_class)
+        loads: Scores = np.zeros(len(rows), np.int64)
+        if not len(rows):
+            return Survey(rows, loads, loads)
+        with framework.timed("score"):
+            totals = self._totals(framework, cycle, pod_class, standing, rows, asked)
+        for each in load_scores(pod_class):
+            loads += each.weight * pod_class.columns[SCORE, each.plugin].values[rows]
+        return Survey(rows, totals, loads)
+
+    def _look(self, framework: Framework, cycle: Cycle, pod_class: PodClass) -> _Looked:
+        standing = self._equivalence.standing(pod_class)
+        asked = _Asked(framework, cycle)
+        with framework.timed("filter"):
+            standing.refresh(asked)
+            overruled = self._overruled(framework, cycle)
+            rows, said = self._feasible(framework, cycle, pod_class, standing, asked)
+            if overruled is not None:
+                rows = rows[~np.isin(rows, overruled[0])]
+        return _Looked(standing, asked, rows, said, overruled)
 
     def _overruled(self, framework: Framework, cycle: Cycle) -> tuple[Rows, Codes] | None:
         """The rows that do not fit because they are promised to others, and why."""
@@ -198,6 +250,15 @@ class ByClass:
             cycle.skipped["score"] |= kept
             totals = totals + framework.run_scores(cycle, rows).totals
         return totals
+
+
+def load_scores(pod_class: PodClass) -> list[Declaration]:
+    """The plugins that rate how full rows are, and whose ratings are final."""
+    return [
+        each
+        for each, _ in pod_class.plugins[SCORE]
+        if each.kept and each.absolute and each.reads and Aspect.REQUESTED in each.reads.rows
+    ]
 
 
 def _diagnosis(

@@ -9,6 +9,8 @@ This file is the way of a pod; each verb is a function of a sibling module::
 
 A pod that is to be placed together with others takes them along (``gangs.py``).
 
+A backlog may be placed at once (`batch`); what that leaves over goes the same way as all pods.
+
 A run of pods of one class is not a thing of its own: each of them finds what is kept for the class,
 and only the row that the one before it took has to be looked at again.
 
@@ -20,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from scheduler.equivalence.cache import Equivalence
 from scheduler.equivalence.classes import PodClass
@@ -32,6 +34,7 @@ from scheduler.model.status import Code, Status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
+from scheduler.pipeline.batch import Backlog, Batches
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.by_class import ByClass
 from scheduler.pipeline.failure import Failures
@@ -63,6 +66,7 @@ class SchedulingLoop:
         suspension: Suspension,
         *,
         equivalence: Equivalence | None = None,
+        batches: Backlog | None = None,
         tie_break_seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -75,11 +79,17 @@ class SchedulingLoop:
         self._suspension = suspension
         suspension.run_slice = self.run_slice
         self._classes = ByClass(equivalence, tie_break_seed) if equivalence else None
+        self.batches = (
+            Batches(batches, frameworks, state, queue, self._classes, self, metrics, clock)
+            if batches and self._classes
+            else None
+        )
+        """What places backlogs at once, if anything does."""
         self._seed = tie_break_seed
         self._clock = clock
         self._stopped = False
         steps = Steps(
-            self._obsolete,
+            self.obsolete,
             self._classify,
             self._find,
             self._take,
@@ -95,7 +105,8 @@ class SchedulingLoop:
         while not self._stopped:
             await self._queue.wait()
             await self._bindings.room()
-            self.run_slice()
+            if not await self.run_batch():
+                self.run_slice()
             await asyncio.sleep(0)
 
     def begin(self) -> None:
@@ -103,6 +114,18 @@ class SchedulingLoop:
         for framework in self._frameworks.values():
             framework.begin()
         self._queue.retry_gated()
+
+    async def run_batch(self) -> bool:
+        """Place the backlog at once, if there is one worth it; False if there is not."""
+        if self.batches is None or not self.batches.due:
+            return False
+        await self.batches.run()
+        return True
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no further pods are attempted."""
+        return self._stopped
 
     def stop(self) -> None:
         """Attempt no further pods; what is being bound goes on."""
@@ -116,6 +139,11 @@ class SchedulingLoop:
         while self._may_go_on() and self.schedule_next() and self._clock() < end:
             pass
 
+    async def breathe(self) -> None:
+        """Let others run, and come back when another pod may be bound."""
+        await asyncio.sleep(0)
+        await self._bindings.room()
+
     def _may_go_on(self) -> bool:
         return not (self._stopped or self._bindings.full)
 
@@ -124,29 +152,45 @@ class SchedulingLoop:
         attempt = self._suspension.next_ready() or self._popped()
         if attempt is None:
             return None
+        self._try(attempt)
+        return attempt.queued
+
+    def attempt(self, queued: QueuedPod, along: Sequence[QueuedPod] = ()) -> None:
+        """Attempt a pod that was popped, and with it members of its gang that were."""
+        self._try(self._new(queued), along)
+
+    def accept(self, attempt: Attempt, placement: Placement) -> None:
+        """Take the node that was found for a pod otherwise; the pod must fit there now."""
+        self._contained(attempt, lambda attempt: self._settle(attempt, placement))
+
+    def _try(self, attempt: Attempt, along: Sequence[QueuedPod] = ()) -> None:
         queued = attempt.queued
-        if self._obsolete(queued):
+        if not along and self.obsolete(queued):
             self._suspension.settled(queued.info.uid)
             self._queue.done(queued.info.uid)
-            return queued
+            return
         if self._state.statuses.overfull:
             self._give_codes_anew()
-        if not self._gangs.schedule(attempt):
+        if not self._gangs.schedule(attempt, along):
             self._schedule_alone(attempt)
-        return queued
 
     def _popped(self) -> Attempt | None:
         queued = self._queue.pop()
-        if queued is None:
-            return None
+        return None if queued is None else self._new(queued)
+
+    def _new(self, queued: QueuedPod) -> Attempt:
         cycle = Cycle(queued.info, self._state)
         return Attempt(queued, self._frameworks[queued.profile], cycle, self._clock())
 
     def _schedule_alone(self, attempt: Attempt) -> None:
         attempt.cycle = Cycle(attempt.queued.info, self._state)
         attempt.pod_class = None
+        self._contained(attempt, self._schedule)
+
+    def _contained(self, attempt: Attempt, step: Callable[[Attempt], None]) -> None:
+        """Whatever goes wrong costs this pod this attempt."""
         try:
-            self._schedule(attempt)
+            step(attempt)
         except AnswerNeeded as needed:
             self._suspension.suspend(attempt, needed.question)
             return
@@ -162,8 +206,11 @@ class SchedulingLoop:
         self._metrics.scheduling_algorithm_duration.observe(self._clock() - attempt.started)
         if isinstance(chosen, Diagnosis):
             self._failures.unplaceable(attempt, chosen)
-            return
-        status = self._take(attempt, chosen)
+        else:
+            self._settle(attempt, chosen)
+
+    def _settle(self, attempt: Attempt, placement: Placement) -> None:
+        status = self._take(attempt, placement)
         if status.ok or status.code is Code.WAIT:
             attempt.drop_brief()
             self._bindings.start(attempt)
@@ -231,6 +278,6 @@ class SchedulingLoop:
         self._gangs.forget_codes()
         self._state.statuses.restart()
 
-    def _obsolete(self, queued: QueuedPod) -> bool:
+    def obsolete(self, queued: QueuedPod) -> bool:
         """Whether there is nothing to do: the pod is going away, or holds a node already."""
         return queued.info.pod.deleting or self._state.pod(queued.info.uid) is not None

@@ -117,20 +117,24 @@ class GangPass:
         self._durations = metrics.gang_pass_duration
         self._searches = metrics.scheduling_algorithm_duration
 
-    def schedule(self, first: Attempt) -> bool:
-        """Try the whole group of a pod that was popped; False if it is to be placed by itself."""
+    def schedule(self, first: Attempt, along: Sequence[QueuedPod] = ()) -> bool:
+        """Try the whole group of a pod that was popped; False if it is to be placed by itself.
+
+        ``along`` are members that were popped already; the others are popped here.
+        """
         plugin = first.framework.groups
         if plugin is None:
             return False
         started, group = self._clock(), ""
-        attempts, placed = [first], list[Attempt]()
+        attempts = [first, *(self._attempt(queued, first.framework) for queued in along)]
+        placed: list[Attempt] = []
         try:
             found = plugin.group_of(first.queued.info)
             if found is None:
                 return False
             group = found
             self._steps.settled(first.queued.info.uid)
-            attempts = self._gather(plugin, group, first)
+            attempts = self._gather(plugin, group, first, along)
             result = self._place(plugin, group, attempts, placed)
         except Exception as fault:
             log.error("A gang could not be tried", exc=fault, pod=first.queued.key, group=group)
@@ -151,12 +155,14 @@ class GangPass:
             for told in members.values():
                 told.forget()
 
-    def _gather(self, plugin: GroupPlugin, group: str, first: Attempt) -> list[Attempt]:
+    def _gather(
+        self, plugin: GroupPlugin, group: str, first: Attempt, along: Sequence[QueuedPod]
+    ) -> list[Attempt]:
         """Attempts at all members that wait, in the order of the queue."""
         framework, told = first.framework, self._told.get(group, {})
         others = self._queue.pop_together(plugin.members(group), framework.profile)
         attempts = []
-        for queued in (first.queued, *others):
+        for queued in (first.queued, *along, *others):
             if self._steps.obsolete(queued):
                 self._queue.done(queued.info.uid)
                 continue

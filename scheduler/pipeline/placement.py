@@ -144,6 +144,8 @@ def filter_rows(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
     both cases must pass.
     """
     codes = framework.run_filters(cycle, rows)
+    if not cycle.state.nominations:
+        return codes
     promised = np.flatnonzero(np.isin(rows, promised_to_others(cycle)))
     if len(promised):
         verdicts = crowded(framework, cycle, rows[promised])

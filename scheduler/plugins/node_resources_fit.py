@@ -108,7 +108,7 @@ class NodeResourcesFit:
         failed = lacking.any(axis=0)
         # Nodes fail in few different ways, so each way is spelt out once.
         ways = np.vstack((lacking[:, failed], hopeless[failed]))
-        distinct, which = np.unique(ways, axis=1, return_inverse=True)
+        distinct, which = _distinct(ways)
         statuses = [
             Status(
                 Code.UNRESOLVABLE if way[-1] else Code.UNSCHEDULABLE,
@@ -181,6 +181,20 @@ class NodeResourcesFit:
         grew = any(offered.get(resource, 0) > before.get(resource, 0) for resource in wanted)
         return Hint.QUEUE if grew else Hint.SKIP
 
+
+def _distinct(ways: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The different columns of a table of truths, and which of them each column is.
+
+    As bits of one number columns are sorted a hundred times faster than as columns.
+    """
+    if len(ways) > _BITS:
+        return np.unique(ways, axis=1, return_inverse=True)
+    numbers = (np.int64(1) << np.arange(len(ways))) @ ways.astype(np.int64)
+    _, first, which = np.unique(numbers, return_index=True, return_inverse=True)
+    return ways[:, first], which
+
+
+_BITS = 62
 
 _SHARES: Mapping[str, ShareScore] = {
     "LeastAllocated": least_allocated_share,

@@ -92,6 +92,10 @@ class PodTopologySpread:
         """The constraints that should hold, and what decides which nodes and pods count."""
         return self._key(pod, hard=False)
 
+    def spreads(self, pod: PodInfo) -> tuple[SpreadConstraint, ...]:
+        """The constraints that must and that should hold."""
+        return self._constraints(pod, hard=True) + self._constraints(pod, hard=False)
+
     def _key(self, pod: PodInfo, *, hard: bool) -> Key:
         constraints = self._constraints(pod, hard=hard)
         if not constraints:

@@ -40,9 +40,9 @@ from scheduler.observe.metrics import Children, Metrics
 from scheduler.queueing import causes
 from scheduler.queueing.backoff import Backoff
 from scheduler.queueing.cohorts import Cohort
+from scheduler.queueing.glances import Glances
 from scheduler.queueing.hints import Hints, HintTable, Requeue
 from scheduler.queueing.inflight import InFlight
-from scheduler.queueing.listing import QueueEntry, entries
 from scheduler.queueing.own_changes import own_change
 from scheduler.queueing.places import Places
 from scheduler.queueing.tiers import QueuedPod, SortKey, Tier
@@ -50,7 +50,7 @@ from scheduler.queueing.tiers import QueuedPod, SortKey, Tier
 log = get_logger(__name__)
 
 
-class SchedulingQueue:
+class SchedulingQueue(Glances):
     """All pods that wait for a node, and the memory of those that are being scheduled.
 
     ``sort_key`` ranks pods, smallest first; ``pre_enqueue`` is asked before a pod becomes
@@ -70,19 +70,12 @@ class SchedulingQueue:
         max_backoff: float = 10.0,
         max_unschedulable: float = 300.0,
     ) -> None:
+        super().__init__(Places(sort_key, metrics), InFlight(metrics), clock, max_unschedulable)
         self._pre_enqueue = pre_enqueue
-        self._clock = clock
         self._backoff = Backoff(initial_backoff, max_backoff)
-        self._max_unschedulable = max_unschedulable
-        self._places = Places(sort_key, metrics)
         self._hints = HintTable(hints, metrics, clock)
-        self._in_flight = InFlight(metrics)
         self._incoming = Children(metrics.queue_incoming_pods)
         self._changed = asyncio.Event()
-
-    def __len__(self) -> int:
-        """How many pods wait; those in flight do not."""
-        return len(self._places)
 
     # Pods come, change and go.
 
@@ -236,17 +229,6 @@ class SchedulingQueue:
                     await self._changed.wait()
             except TimeoutError:
                 continue
-
-    # What people see.
-
-    def counts(self) -> dict[str, int]:
-        """The number of pods in each tier, and of those ``in-flight``."""
-        counts = {tier.value: self._places.count(tier) for tier in Tier}
-        return counts | {"in-flight": len(self._in_flight)}
-
-    def snapshot(self) -> list[QueueEntry]:
-        """All waiting pods, tier by tier, best first; O(n log n)."""
-        return entries(self._places, self._clock(), self._max_unschedulable)
 
     # How pods move.
 

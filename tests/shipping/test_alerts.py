@@ -61,6 +61,10 @@ def calls(result: str, value: str) -> dict[str, str]:
     return grows(metric, value, webhook="W", point="filter", result=result)
 
 
+def solver(failures: str) -> dict[str, str]:
+    return grows("equipoise_batch_solver_failures_total", failures, reason="died")
+
+
 def kept(hits: str, misses: str, evictions: str) -> dict[str, str]:
     return {
         **grows("equipoise_equivalence_hits_total", hits),
@@ -250,6 +254,9 @@ CASES = [
     Case("EquipoiseGangsWait", "some are placed", gangs("2x180", "0+1x180"), False),
     Case("EquipoiseGangsWait", "nobody waits", gangs("0x180", None), False),
     Case("EquipoiseGangsWait", "a standby", {**gangs("2x180", None), **STANDS_BY}, False),
+    Case("EquipoiseBatchSolverFailing", "dies", solver("0x80 1+0x99"), True),
+    Case("EquipoiseBatchSolverFailing", "never fails", solver("0x180"), False),
+    Case("EquipoiseBatchSolverFailing", "long ago", solver("0x10 1+0x170"), False),
 ]
 
 

@@ -24,7 +24,7 @@ def terms(licence: str) -> set[str]:
 
 @pytest.mark.slow
 def test_every_package_of_the_image_is_listed_with_a_licence_that_may_be(tmp_path: Path) -> None:
-    lock = LOCKS / "run.lock"
+    lock = LOCKS / "full.lock"
     install(lock, MACHINES[0], tmp_path)
     bill = bill_of_materials(tmp_path)
     assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.6")

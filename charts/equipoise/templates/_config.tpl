@@ -25,7 +25,7 @@
 {{- $_ := set $server "tlsPrivateKeyFile" "/etc/equipoise/tls/tls.key" }}
 {{- end }}
 {{- $document := dict "apiVersion" "equipoise.dev/v1alpha1" "kind" "EquipoiseConfiguration"
-      "server" $server "logging" .Values.logging }}
+      "server" $server "logging" .Values.logging "batch" .Values.batch }}
 {{- if include "equipoise.pluginsConfigMapName" . }}
 {{- $_ := set $document "plugins" (dict "directory" "/etc/equipoise/plugins") }}
 {{- end }}

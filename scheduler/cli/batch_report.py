@@ -1,0 +1,122 @@
+"""``equipoise simulate --batch``: what placing all pods at once would change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from scheduler.cli.exits import ERROR, fail
+from scheduler.cli.output import BAD, DIM, GOOD, WARN, counted, emit, for_programs, say, show
+from scheduler.cli.tables import Cell, Column, Table
+from scheduler.comparison import Comparison, Play, as_value, compare
+from scheduler.config.loading import Configuration
+
+GIB = 1 << 30
+LISTED = 20
+
+_RESULTS = {
+    "solved": "solved at once",
+    "uncontended": "no node is asked for more than it takes, so one by one is as good",
+    "greedy": "one by one came out better, and its result is kept",
+    "nowhere": "no pod could take part",
+    "failed": "the solver failed, so pods were placed one by one",
+}
+
+
+def compared(
+    objects: list[dict[str, Any]],
+    config: Configuration | None,
+    plot: Path | None,
+    output: str,
+) -> None:
+    """Play both ways, print what differs, and draw it if asked to."""
+    comparison = compare(objects, config)
+    if for_programs(output):
+        emit(as_value(comparison), output)
+    else:
+        _show(comparison)
+    if plot is not None:
+        from scheduler.cli.batch_plot import draw
+
+        try:
+            plot.write_text(draw(comparison), encoding="utf-8")
+        except OSError as fault:
+            fail(f"{plot}: {fault.strerror}", ERROR)
+
+
+def _show(comparison: Comparison) -> None:
+    one, other = comparison.one_by_one, comparison.at_once
+    if not one.pods:
+        say("no pods to schedule")
+        return
+    table = Table((Column(""), Column("ONE BY ONE", right=True), Column("AT ONCE", right=True)))
+    for title, figure, better in _FIGURES:
+        first, second = figure(one), figure(other)
+        style = ""
+        if better and abs(second[0] - first[0]) > 1e-9:
+            style = GOOD if (second[0] - first[0]) * better > 0 else BAD
+        table.add(title, first[1], Cell(second[1], style))
+    show(table)
+    say("")
+    _show_moves(comparison)
+    for batch in other.batches:
+        say(
+            f"priority {batch.priority}: {counted(batch.pods, 'pod')}, {_RESULTS[batch.result]}",
+            WARN if batch.result == "failed" else "",
+        )
+        if batch.rounds:
+            say(
+                f"  {counted(batch.members, 'pod')} of {batch.classes} classes on "
+                f"{counted(batch.nodes, 'node')}: {batch.arcs} arcs, "
+                f"{counted(batch.rounds, 'round')}, {batch.solve_seconds:.2f} s; "
+                f"{batch.placed} placed, {batch.refused} refused by filters",
+                DIM,
+            )
+
+
+def _show_moves(comparison: Comparison) -> None:
+    moved = [
+        (pod, node, comparison.at_once.pods.get(pod))
+        for pod, node in comparison.one_by_one.pods.items()
+        if node != comparison.at_once.pods.get(pod)
+    ]
+    if not moved:
+        say("every pod goes to the same node either way")
+        return
+    table = Table((Column("POD"), Column("ONE BY ONE"), Column("AT ONCE")))
+    # Pods that only one of the ways finds a node for come first: they matter most.
+    moved.sort(key=lambda move: (move[1] is not None, move[2] is not None))
+    for pod, before, after in moved[:LISTED]:
+        table.add(
+            pod,
+            Cell(before or "<none>", "" if before else DIM),
+            Cell(after or "<none>", GOOD if after and not before else ""),
+        )
+    show(table)
+    if len(moved) > LISTED:
+        say(f"and {len(moved) - LISTED} more pods that go elsewhere")
+    say("")
+
+
+Figure = Callable[[Play], tuple[float, str]]
+"""A number to compare and how to write it."""
+
+
+def _weight(play: Play) -> tuple[float, str]:
+    best = play.preferred_at_best
+    if not best:
+        return 0.0, "-"
+    return play.preferred, f"{play.preferred} of {best} ({play.preferred / best:.1%})"
+
+
+_FIGURES: tuple[tuple[str, Figure, int], ...] = (
+    ("pods placed", lambda play: (play.placed, str(play.placed)), +1),
+    ("pods pending", lambda play: (play.pending, str(play.pending)), -1),
+    ("CPUs placed", lambda play: (play.cpu, f"{play.cpu:.1f}"), +1),
+    ("memory placed", lambda play: (play.memory, f"{play.memory / GIB:.1f} GiB"), +1),
+    ("preferred weight", _weight, +1),
+    ("nodes used", lambda play: (play.nodes_used, str(play.nodes_used)), 0),
+    ("fullest node", lambda play: (play.fullest, f"{play.fullest:.0%}"), 0),
+    ("spread of utilisation", lambda play: (play.spread, f"{play.spread:.3f}"), 0),
+)

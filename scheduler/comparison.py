@@ -1,0 +1,172 @@
+"""What placing a backlog at once would change: the same objects played twice, and told apart.
+
+Both plays are simulations over the whole core, so what is compared is what the daemon would do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import msgspec
+import numpy as np
+
+from scheduler.assembly import Core
+from scheduler.flow.problem import Solution
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.resources import CPU, MEMORY
+from scheduler.pipeline.batch import Report
+from scheduler.pipeline.batch_problem import Posed
+from scheduler.simulation import Config, Object, Placed, played
+
+
+class NodeShare(msgspec.Struct, frozen=True, rename="camel"):
+    """How much of a node is requested, as shares of what it has."""
+
+    name: str
+    cpu_before: float
+    cpu: float
+    memory_before: float
+    memory: float
+
+
+class Play(msgspec.Struct, frozen=True, rename="camel"):
+    """How one way of placing came out."""
+
+    placed: int
+    pending: int
+    nodes_used: int
+    """Nodes that pods of the backlog went to."""
+    cpu: float
+    memory: float
+    """CPUs and bytes that were asked for and found."""
+    preferred: int
+    preferred_at_best: int
+    """Weights of preferred node affinity terms: got, and what pods could have if alone."""
+    spread: float
+    """The standard deviation of the mean utilisation of nodes."""
+    fullest: float
+    nodes: tuple[NodeShare, ...]
+    pods: dict[str, str | None]
+    """The node of each pod, in queue order."""
+    batches: tuple[Report, ...] = ()
+
+
+class Round(NamedTuple):
+    """A problem that was solved, for who wants to draw it."""
+
+    posed: Posed
+    solution: Solution
+    examples: tuple[str, ...]
+    """A pod of each class, by namespace and name."""
+
+
+class Comparison(NamedTuple):
+    """One by one, at once, and the problems that were solved for the latter."""
+
+    one_by_one: Play
+    at_once: Play
+    placed: list[Placed]
+    """At once, as ``simulation.place`` has it."""
+    rounds: list[Round]
+
+    @property
+    def elsewhere(self) -> int:
+        """How many pods go somewhere else, or only in one of the two ways."""
+        other = self.at_once.pods
+        return sum(node != other.get(pod) for pod, node in self.one_by_one.pods.items())
+
+
+def compare(objects: Iterable[Object], config: Config = None) -> Comparison:
+    """Place all pending pods one by one, and again at once."""
+    objects = list(objects)
+    rounds: list[Round] = []
+    one_by_one, _ = played(objects, config, _judged, batch=False)
+    at_once, placed = played(
+        objects,
+        config,
+        _judged,
+        batch=True,
+        watch=lambda posed, solution: rounds.append(_round(posed, solution)),
+    )
+    return Comparison(one_by_one, at_once, placed, rounds)
+
+
+def _round(posed: Posed, solution: Solution) -> Round:
+    # Members leave their groups as they are placed, so names are taken now.
+    examples = tuple(group[0].queued.key for group in posed.groups)
+    return Round(posed, solution, examples)
+
+
+def as_value(comparison: Comparison) -> dict[str, Any]:
+    """For programs."""
+    return {
+        "oneByOne": msgspec.to_builtins(comparison.one_by_one),
+        "atOnce": msgspec.to_builtins(comparison.at_once),
+        "elsewhere": comparison.elsewhere,
+    }
+
+
+def _judged(core: Core, waiting: list[PodInfo], placed: list[Placed]) -> tuple[Play, list[Placed]]:
+    state = core.state
+    by_key = {info.key: info for name in state.names() for info in state.pods_on(name)}
+    found = {pod: by_key[pod] for pod, node, _ in placed if node is not None and pod in by_key}
+    nodes = tuple(_shares(core, found))
+    means = [(node.cpu + node.memory) / 2 for node in nodes]
+    got, best = _preferred(core, waiting, found)
+    batches = core.loop.batches
+    play = Play(
+        placed=len(found),
+        pending=len(placed) - len(found),
+        nodes_used=len({info.node_name for info in found.values()}),
+        cpu=sum(info.requests.get(CPU, 0) for info in found.values()) / 1000,
+        memory=float(sum(info.requests.get(MEMORY, 0) for info in found.values())),
+        preferred=got,
+        preferred_at_best=best,
+        spread=float(np.std(means)) if means else 0.0,
+        fullest=max(means, default=0.0),
+        nodes=nodes,
+        pods={pod: node for pod, node, _ in placed},
+        batches=tuple(batches.reports) if batches is not None else (),
+    )
+    return play, placed
+
+
+def _shares(core: Core, found: Mapping[str, PodInfo]) -> Iterable[NodeShare]:
+    """Utilisation of each node, with and without the pods of the backlog."""
+    state = core.state
+    came: dict[str, list[PodInfo]] = {}
+    for info in found.values():
+        came.setdefault(info.node_name, []).append(info)
+    for name in sorted(state.names()):
+        described = state.describe(name)
+        shares: list[float] = []
+        for resource in (CPU, MEMORY):
+            there = described["allocatable"].get(resource, 0)
+            taken = described["requested"].get(resource, 0)
+            new = sum(info.requests.get(resource, 0) for info in came.get(name, ()))
+            shares += [(taken - new) / there, taken / there] if there else [0.0, 0.0]
+        yield NodeShare(name, *shares)
+
+
+def _preferred(
+    core: Core, waiting: Iterable[PodInfo], found: Mapping[str, PodInfo]
+) -> tuple[int, int]:
+    labels, rows = core.state.columns.labels, core.state.rows()
+    position = {core.state.name(int(row)): i for i, row in enumerate(rows)}
+    got = best = 0
+    known: dict[object, Any] = {}
+    for info in waiting:
+        if not info.node_preferences:
+            continue
+        what = (info.node_preferences, info.node_matcher)
+        weights = known.get(what)
+        if weights is None:
+            weights = np.zeros(len(rows), np.int64)
+            for preference in info.node_preferences:
+                weights += preference.weight * labels.match_term(preference.term, rows)
+            known[what] = weights = np.where(labels.match(info.node_matcher, rows), weights, 0)
+        if info.key in found:
+            got += int(weights[position[found[info.key].node_name]])
+        best += int(weights.max(initial=0))
+    return got, best

@@ -1,0 +1,53 @@
+"""From a problem to its solution: draw the network, solve it, read the placements."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+
+from scheduler.flow import cpu_memory, scores
+from scheduler.flow.greedy import as_told, pod_by_pod
+from scheduler.flow.problem import Problem, Solution
+from scheduler.flow.rounding import read
+from scheduler.flow.scores import Drawn
+from scheduler.flow.solver import solve
+
+MODELS: Mapping[str, Callable[[Problem], Drawn]] = {
+    "Scores": scores.draw,
+    "CpuMemory": cpu_memory.draw,
+}
+
+
+CORRECTIONS = 2
+"""How often a network is drawn again because nodes were sent more than they have."""
+
+
+def solved(problem: Problem) -> Solution:
+    """The best placements by the problem's cost model. Blocks; holds the interpreter."""
+    started = time.process_time()
+    drawn = MODELS[problem.model](problem)
+    built = time.process_time()
+    flows, cost = solve(drawn.network)
+    for _ in range(CORRECTIONS if problem.model == "Scores" else 0):
+        room = scores.corrected(problem, drawn, flows)
+        if room is None:
+            break
+        drawn = scores.draw(problem, room)
+        flows, cost = solve(drawn.network)
+    ended = time.process_time()
+    of_class, node, pods = read(problem, drawn, flows)
+    greedy_better = False
+    if problem.order.size:
+        greedy_better = pod_by_pod(problem) >= as_told(problem, of_class, node, pods)
+    read_seconds = time.process_time() - ended
+    return Solution(
+        of_class=of_class,
+        node=node,
+        pods=pods,
+        arcs=drawn.network.arcs,
+        build_seconds=built - started,
+        solve_seconds=ended - built,
+        read_seconds=read_seconds,
+        cost=cost,
+        greedy_better=greedy_better,
+    )

@@ -1,0 +1,357 @@
+"""The batch stage: places a backlog at once where pods contend for nodes.
+
+::
+
+    pop up to maxPods ─► a priority after the other ─► members by class ─► matrices ─► solver
+                                 │        │                    ▲                         │
+                                 │        │                    └── left over, ≤ 4 rounds ─┤
+                                 │        ▼                                              ▼
+                                 │   not a member, nothing to gain,            verified by the real
+                                 │   solver failed, left over                  filters, reserved,
+                                 │        └─► the normal cycle, in queue order  bound
+
+A lower priority is looked at when all pods of the higher ones have had their turn, also in the
+normal cycle, and pods of higher priority that arrive meanwhile go first: so nobody takes a place
+that a pod of higher priority could have had. The solver proposes, and filters decide: what it says
+of nodes is as old as its question, and fits on average only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Literal, NamedTuple, Protocol
+
+import msgspec
+
+from scheduler.config.schema import Batch
+from scheduler.equivalence.classes import PodClass
+from scheduler.flow.contention import contends
+from scheduler.flow.problem import Solution
+from scheduler.flow.process import SolverFailed, SolverProcess
+from scheduler.framework.complaints import PluginFault
+from scheduler.framework.runtime import Framework
+from scheduler.observe.logs import get_logger
+from scheduler.observe.metrics import Metrics
+from scheduler.pipeline.attempt import Attempt
+from scheduler.pipeline.batch_members import Enrolment, Member, Membership
+from scheduler.pipeline.batch_problem import Posed, Posing
+from scheduler.pipeline.batch_taking import proposals, verified
+from scheduler.pipeline.by_class import ByClass
+from scheduler.pipeline.placement import CycleError, Placement
+from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.queueing.tiers import QueuedPod
+from scheduler.state.cache import ClusterState
+
+log = get_logger(__name__)
+
+MOST_ROUNDS = 4
+FEW_REFUSED = 0.01
+"""The share of a tier whose placements did not hold that is not worth another round."""
+SLICE_SECONDS = 0.005
+ENROLLED_TOGETHER = 32
+KEPT_REPORTS = 64
+
+Result = Literal["solved", "uncontended", "greedy", "nowhere", "failed"]
+
+
+class Backlog(NamedTuple):
+    """What batches need from outside."""
+
+    settings: Batch
+    solver: SolverProcess
+
+
+class Attempts(Protocol):
+    """The normal cycle, as far as batches need it."""
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no further pods are to be attempted."""
+        ...
+
+    def attempt(self, queued: QueuedPod, along: Sequence[QueuedPod] = ()) -> None:
+        """Attempt a pod that was popped, and with it members of its gang that were."""
+        ...
+
+    def accept(self, attempt: Attempt, placement: Placement) -> None:
+        """Take a node for a pod, and bind it."""
+        ...
+
+    def schedule_next(self) -> QueuedPod | None:
+        """Attempt the next pod of the queue."""
+        ...
+
+    def obsolete(self, queued: QueuedPod) -> bool:
+        """Whether there is nothing to do for a pod any more."""
+        ...
+
+    async def breathe(self) -> None:
+        """Let others run, and come back when another pod may be bound."""
+        ...
+
+
+class Report(msgspec.Struct):
+    """How one tier of a backlog was placed; for metrics and for people."""
+
+    priority: int
+    pods: int
+    result: Result = "nowhere"
+    members: int = 0
+    classes: int = 0
+    nodes: int = 0
+    arcs: int = 0
+    """Of the first round, as is ``classes``."""
+    rounds: int = 0
+    placed: int = 0
+    refused: int = 0
+    """Placements that filters did not confirm."""
+    pose_seconds: float = 0.0
+    solve_seconds: float = 0.0
+    """With the way to the solver and back."""
+    solver_cpu_seconds: float = 0.0
+    verify_seconds: float = 0.0
+    take_seconds: float = 0.0
+    """Reserving, and the beginning of binding."""
+
+
+class _Tier(NamedTuple):
+    """Pods of one priority, and those of them that are still to be attempted."""
+
+    report: Report
+    waiting: dict[int, QueuedPod]
+    """By place in queue order."""
+    members: Membership
+
+
+class Batches:
+    """Places backlogs at once. Pods it has popped are all attempted before ``run`` returns."""
+
+    def __init__(
+        self,
+        backlog: Backlog,
+        frameworks: Mapping[str, Framework],
+        state: ClusterState,
+        queue: SchedulingQueue,
+        classes: ByClass,
+        attempts: Attempts,
+        metrics: Metrics,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._settings, self._solver = backlog
+        self._state = state
+        self._queue = queue
+        self._attempts = attempts
+        self._metrics = metrics
+        self._clock = clock
+        self._enrolment = Enrolment(frameworks, state, classes)
+        self._posing = Posing(self._settings, state, classes, clock)
+        self._slice_end = 0.0
+        self._along: dict[str, list[QueuedPod]] = {}
+        """Members of gangs that were popped, by the uid of the first of them."""
+        self.reports: deque[Report] = deque(maxlen=KEPT_REPORTS)
+        self.watch: Callable[[Posed, Solution], None] | None = None
+        """Told each problem and its solution, for who wants to draw them."""
+
+    @property
+    def due(self) -> bool:
+        """Whether enough pods are ready, and the solver may be asked."""
+        return self._solver.usable and self._queue.active >= self._settings.min_pending
+
+    async def run(self) -> None:
+        """Place what is ready, and what becomes so within the window."""
+        if self._settings.window and self._queue.active < self._settings.max_pods:
+            await asyncio.sleep(self._settings.window)
+        number = min(self._queue.active, self._settings.max_pods)
+        popped = self._gangs_as_one([q for _ in range(number) if (q := self._queue.pop())])
+        self._slice_end = self._clock() + SLICE_SECONDS
+        for priority, pods in groupby(popped, key=lambda queued: queued.info.priority):
+            waiting = dict(enumerate(pods))
+            tier = _Tier(Report(priority, len(waiting)), waiting, {})
+            if len(waiting) >= self._settings.min_pending:
+                await self._place_at_once(tier)
+            await self._place_rest(tier)
+
+    def _gangs_as_one(self, popped: list[QueuedPod]) -> list[QueuedPod]:
+        """Pods in queue order; of a gang only the first, who takes the others along."""
+        firsts: dict[tuple[str, str], QueuedPod] = {}
+        pods: list[QueuedPod] = []
+        for queued in popped:
+            group = self._enrolment.group_of(queued)
+            first = firsts.setdefault((queued.profile, group), queued) if group else queued
+            if first is queued:
+                pods.append(queued)
+            else:
+                self._along.setdefault(first.info.uid, []).append(queued)
+        return pods
+
+    async def _place_at_once(self, tier: _Tier) -> None:
+        """Place what can be; whatever goes wrong leaves pods to the normal cycle."""
+        try:
+            await self._enrol(tier)
+            if sum(map(len, tier.members.values())) >= self._settings.min_pending:
+                await self._solve(tier)
+        except SolverFailed as failure:
+            tier.report.result = "failed"
+            log.error("Pods are placed one by one", error=str(failure), reason=failure.reason)
+            self._metrics.batch.solver_failures.labels(failure.reason).inc()
+        except (PluginFault, CycleError) as fault:
+            tier.report.result = "failed"
+            log.error("A batch failed; its pods are placed one by one", error=str(fault))
+        except Exception as fault:
+            tier.report.result = "failed"
+            log.error("A batch failed unexpectedly; its pods are placed one by one", exc=fault)
+        self._count(tier)
+
+    async def _place_rest(self, tier: _Tier) -> None:
+        """The normal cycle for all pods of a tier that are left, in queue order."""
+        for queued in tier.waiting.values():
+            await self._breathe(tier)
+            if self._attempts.stopped:
+                return
+            self._attempts.attempt(queued, self._along.pop(queued.info.uid, ()))
+
+    # At once
+
+    async def _enrol(self, tier: _Tier) -> None:
+        for place, queued in tier.waiting.items():
+            if self._attempts.obsolete(queued):
+                continue
+            member = self._enrolment.enrol(queued, place)
+            if isinstance(member, Member):
+                tier.members.setdefault(member.pod_class, []).append(member)
+            else:
+                self._metrics.batch.excluded_pods.labels(member).inc()
+            if place % ENROLLED_TOGETHER == 0:
+                await self._breathe(tier)
+                self._enrolment.look_again()
+        for pod_class in self._enrolment.drawn_together(tier.members):
+            count = len(tier.members.pop(pod_class))
+            self._metrics.batch.excluded_pods.labels("affinity").inc(count)
+
+    async def _solve(self, tier: _Tier) -> None:
+        """Pose, solve and take, until what was proposed holds or nothing is gained."""
+        report = tier.report
+        report.members = sum(map(len, tier.members.values()))
+        members = tier.members
+        while report.rounds < MOST_ROUNDS and not self._attempts.stopped:
+            started = self._clock()
+            posed = await self._posing.pose(
+                members, lambda: self._breathe(tier), compare=not report.rounds
+            )
+            report.pose_seconds += self._clock() - started
+            if posed is None:
+                return
+            if not report.rounds:
+                report.classes, report.nodes = posed.problem.shape
+                if not contends(posed.problem, posed.preferences):
+                    report.result = "uncontended"
+                    return
+            solution = await self._ask(posed, report)
+            if solution.greedy_better:
+                report.result = "greedy"
+                return
+            report.result = "solved"
+            report.rounds += 1
+            before = report.refused
+            refused = await self._take(tier, posed, solution)
+            if report.refused - before <= FEW_REFUSED * report.members or not refused:
+                return
+            # What the flow itself left out will not fit next time either.
+            members = {each: tier.members[each] for each in refused if each in tier.members}
+
+    async def _ask(self, posed: Posed, report: Report) -> Solution:
+        started = self._clock()
+        solution = await self._solver.solve(posed.problem)
+        elapsed = self._clock() - started
+        report.solve_seconds += elapsed
+        report.solver_cpu_seconds += solution.build_seconds + solution.solve_seconds
+        report.solver_cpu_seconds += solution.read_seconds
+        report.arcs = report.arcs or solution.arcs
+        self._metrics.batch.solve_duration.observe(elapsed)
+        self._metrics.batch.arcs.set(solution.arcs)
+        if self.watch is not None:
+            self.watch(posed, solution)
+        return solution
+
+    async def _take(self, tier: _Tier, posed: Posed, solution: Solution) -> list[PodClass]:
+        """Have placements verified and take them; returns the classes of which some did not hold.
+
+        None of them, if none held at all: asked again, the solver would say the same.
+        """
+        before = tier.report.placed
+        refused: list[PodClass] = []
+        self._slice_end = 0.0  # others have run since the question, and may have come first
+        for proposal in proposals(posed, solution):
+            while proposal.left:
+                await self._breathe(tier)
+                if self._attempts.stopped:
+                    return []
+                verifying = self._clock()
+                self._enrolment.look_again()
+                chosen = verified(proposal, self._state, self._enrolment.prepared)
+                taking = self._clock()
+                tier.report.verify_seconds += taking - verifying
+                for member, placement in chosen:
+                    self._accept(tier, member, placement, taking)
+                tier.report.take_seconds += self._clock() - taking
+            tier.report.refused += proposal.refused
+            if proposal.refused:
+                refused.append(proposal.pod_class)
+        return refused if tier.report.placed > before else []
+
+    @staticmethod
+    def _leave(tier: _Tier, member: Member) -> None:
+        del tier.waiting[member.place]
+        same = tier.members[member.pod_class]
+        same.remove(member)
+        if not same:
+            del tier.members[member.pod_class]
+
+    def _accept(self, tier: _Tier, member: Member, placement: Placement, now: float) -> None:
+        self._leave(tier, member)
+        queued = member.queued
+        if self._attempts.obsolete(queued) or not self._queue.expects(queued.info.uid):
+            self._queue.done(queued.info.uid)
+            return
+        attempt = Attempt(queued, member.framework, member.cycle, self._clock(), member.pod_class)
+        tier.report.placed += 1
+        self._attempts.accept(attempt, placement)
+
+    # Turns
+
+    async def _breathe(self, tier: _Tier) -> None:
+        """Let others run when the slice is over, and pods of higher priority go first."""
+        if self._clock() < self._slice_end:
+            return
+        await self._attempts.breathe()
+        while (
+            (head := self._queue.peek()) is not None
+            and head.info.priority > tier.report.priority
+            and not self._attempts.stopped
+        ):
+            self._attempts.schedule_next()
+            await self._attempts.breathe()
+        self._slice_end = self._clock() + SLICE_SECONDS
+
+    def _count(self, tier: _Tier) -> None:
+        report, metrics = tier.report, self._metrics
+        self.reports.append(report)
+        metrics.batch.tiers.labels(report.result).inc()
+        metrics.batch.rounds.inc(report.rounds)
+        metrics.batch.refused.inc(report.refused)
+        metrics.batch.pods.labels("placed").inc(report.placed)
+        metrics.batch.pods.labels("left").inc(len(tier.waiting))
+        if report.result == "solved":
+            log.info(
+                "Backlog placed at once",
+                pods=report.pods,
+                placed=report.placed,
+                rounds=report.rounds,
+                refused=report.refused,
+                arcs=report.arcs,
+                seconds=round(report.solve_seconds, 3),
+            )

@@ -1,0 +1,156 @@
+"""Who takes part in a batch: pods whose verdicts are columns, and nobody else's business."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from scheduler.equivalence.classes import FILTER, SCORE, PodClass
+from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.interface import SpreadingPlugin
+from scheduler.framework.runtime import Framework
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.storage import PersistentVolumeClaim
+from scheduler.model.volumes import fully_bound
+from scheduler.pipeline.by_class import ByClass
+from scheduler.pipeline.placement import prepare, promised_row
+from scheduler.queueing.tiers import QueuedPod
+from scheduler.state.cache import ClusterState
+
+
+class Member(msgspec.Struct, eq=False):
+    """A pod of the backlog."""
+
+    queued: QueuedPod
+    place: int
+    """In queue order."""
+    framework: Framework
+    cycle: Cycle
+    pod_class: PodClass
+    stamp: tuple[int, ...]
+    """Of when the class was found out."""
+    spreading: Sequence[SpreadingPlugin]
+    """The plugins that keep pods of its profile evenly spread."""
+
+
+Membership = dict[PodClass, list[Member]]
+"""Members by class, each in queue order."""
+
+
+class Enrolment:
+    """Sorts pods into members of a batch and those that take the normal cycle."""
+
+    def __init__(
+        self, frameworks: Mapping[str, Framework], state: ClusterState, classes: ByClass
+    ) -> None:
+        self._frameworks = frameworks
+        self._state = state
+        self._classes = classes
+        self._stamps: dict[str, tuple[int, ...]] = {}
+        self._spreading = {
+            name: [p for p in framework.plugins.values() if isinstance(p, SpreadingPlugin)]
+            for name, framework in frameworks.items()
+        }
+
+    def group_of(self, queued: QueuedPod) -> str | None:
+        """The gang that a pod is to be placed with; None if it may be placed by itself."""
+        groups = self._frameworks[queued.profile].groups
+        return groups.group_of(queued.info) if groups is not None else None
+
+    def enrol(self, queued: QueuedPod, place: int) -> Member | str:
+        """A member, or why the pod takes the normal cycle, in one word."""
+        info, framework = queued.info, self._frameworks[queued.profile]
+        cycle = Cycle(info, self._state)
+        if self.group_of(queued) is not None:
+            return "group"
+        if framework.asks_outside or framework.judges_choice:
+            return "asked"
+        if promised_row(cycle) is not None:
+            return "promised"
+        pod_class = self._classes.class_of(cycle)
+        if pod_class is None or not declared(pod_class):
+            return "undeclared"
+        if info.faults:
+            return "invalid"
+        if info.pod.spec.resource_claims:
+            return "claims"
+        if self._volumes_to_bind(info):
+            return "volumes"
+        cycle.kind = pod_class
+        stamp = self._stamp(queued.profile)
+        spreading = self._spreading[queued.profile]
+        return Member(queued, place, framework, cycle, pod_class, stamp, spreading)
+
+    def look_again(self) -> None:
+        """Others have run: what tells classes apart may have changed."""
+        self._stamps.clear()
+
+    def _stamp(self, profile: str) -> tuple[int, ...]:
+        stamp = self._stamps.get(profile)
+        if stamp is None:
+            stamp = self._stamps[profile] = self._classes.stamp(profile)
+        return stamp
+
+    def prepared(self, member: Member) -> bool:
+        """Prepare a member to be judged now; False if it is none any more, or rejected outright.
+
+        Pods of one class may part when others have come that speak of the labels of one of them.
+        """
+        cycle = member.cycle = Cycle(member.queued.info, self._state)
+        stamp = self._stamp(member.framework.profile)
+        if stamp != member.stamp:
+            if self._classes.class_of(cycle) is not member.pod_class:
+                return False
+            member.stamp = stamp
+        pod_class = cycle.kind = member.pod_class
+        cycle.skipped[FILTER] |= pod_class.silent[FILTER]
+        outcome = prepare(member.framework, cycle)
+        if isinstance(outcome, Diagnosis) or outcome.node_names is not None:
+            return False
+        cycle.skipped[SCORE] |= pod_class.silent[SCORE]
+        return True
+
+    def _volumes_to_bind(self, info: PodInfo) -> bool:
+        """Whether some claim of the pod has no volume yet: its node decides about that too."""
+        for use in info.volumes.claims:
+            claim = self._state.objects.get(PersistentVolumeClaim, use.key)
+            if claim is None or not fully_bound(claim):
+                return True
+        return False
+
+    def drawn_together(self, members: Membership) -> set[PodClass]:
+        """The classes that must be near pods of this same batch: where these go is not known yet.
+
+        O(classes with such terms by kinds of labels in the batch).
+        """
+        seeking = [
+            (pod_class, tuple(term.pods for term in each[0].cycle.pod.affinity.required))
+            for pod_class, each in members.items()
+            if each[0].cycle.pod.affinity.required
+        ]
+        if not seeking:
+            return set()
+        kinds = _kinds(member.cycle.pod for each in members.values() for member in each)
+        index = self._state.index
+        return {
+            pod_class
+            for pod_class, sets in seeking
+            if any(index.belongs(other, sets) for other in kinds)
+        }
+
+
+def declared(pod_class: PodClass) -> bool:
+    """Whether all plugins that speak about the class say what they read, so that columns tell."""
+    return all(
+        each.reads is not None for point in (FILTER, SCORE) for each, _ in pod_class.plugins[point]
+    )
+
+
+def _kinds(pods: Iterable[PodInfo]) -> list[PodInfo]:
+    """One pod of each namespace and set of labels."""
+    kinds: dict[object, PodInfo] = {}
+    for pod in pods:
+        metadata = pod.pod.metadata
+        kinds.setdefault((metadata.namespace, frozenset(metadata.labels.items())), pod)
+    return list(kinds.values())

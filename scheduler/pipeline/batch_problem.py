@@ -1,0 +1,274 @@
+"""From members to matrices: what columns and surveys say, in the form that the solver reads."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+from scheduler.config.schema import Batch
+from scheduler.equivalence.classes import PodClass
+from scheduler.flow.cpu_memory import task_class
+from scheduler.flow.problem import UNFIT, Ints, Problem, Steps
+from scheduler.flow.units import measure
+from scheduler.framework.cycle import Cycle
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.resources import CPU, MEMORY, PODS
+from scheduler.pipeline.batch_members import Member, Membership
+from scheduler.pipeline.batch_relations import Quota, Relations, relations
+from scheduler.pipeline.by_class import ByClass, Survey, load_scores
+from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Rows, Scores
+from scheduler.state.scratch import scratch
+
+MOST_CELLS = 4_000_000
+"""Classes times nodes in one problem: 64 MiB of matrices. Small classes are left out first."""
+GREEDY_UP_TO = 500
+"""Backlogs of so many pods are tried pod by pod as well."""
+SAMPLED_CLASSES = 16
+SAMPLED_PODS = 8
+LEAVING_STEPS = 8
+
+Breathe = Callable[[], Awaitable[None]]
+"""Lets others run if this has gone on for long enough."""
+
+
+class Group(NamedTuple):
+    """The pods of one row of the matrices."""
+
+    members: list[Member]
+    survey: Survey
+    relations: Relations
+
+
+class Posed(NamedTuple):
+    """A problem, and what its rows and columns stand for."""
+
+    problem: Problem
+    preferences: Ints
+    """[E, M] Scores without what they owe to load."""
+    groups: list[list[Member]]
+    nodes: list[str]
+
+
+class Posing:
+    """Poses problems. Reads the state as it is; between classes others may change it."""
+
+    def __init__(
+        self, settings: Batch, state: ClusterState, classes: ByClass, clock: Callable[[], float]
+    ) -> None:
+        self._settings = settings
+        self._state = state
+        self._classes = classes
+        self._clock = clock
+
+    async def pose(self, members: Membership, breathe: Breathe, *, compare: bool) -> Posed | None:
+        """The problem of placing all members; None if none of them fits anywhere.
+
+        A class costs what has changed since it was last looked at. ``compare`` has few pods tried
+        one by one as well.
+        """
+        state = self._state
+        groups = [group async for group in self._groups(members, breathe)]
+        if not groups:
+            return None
+        # From here on nothing awaits, so all columns are of one state but for what surveys saw.
+        rows = state.rows()
+        width = len(rows)
+        position = np.full(state.columns.capacity, -1, np.int64)
+        position[rows] = np.arange(width)
+        scores = np.full((len(groups), width), UNFIT, np.int64)
+        loads = np.zeros((len(groups), width), np.int64)
+        for e, group in enumerate(groups):
+            where = position[group.survey.rows]
+            there = where >= 0
+            scores[e, where[there]] = np.maximum(group.survey.totals[there], 0)
+            loads[e, where[there]] = group.survey.loads[there]
+        problem = self._problem(groups, rows, position, scores)
+        if compare:
+            problem = msgspec.structs.replace(problem, order=_order(groups))
+        return Posed(
+            problem,
+            np.where(scores == UNFIT, UNFIT, scores - loads),
+            [group.members for group in groups],
+            [state.name(int(row)) for row in rows],
+        )
+
+    async def _groups(self, members: Membership, breathe: Breathe) -> AsyncIterator[Group]:
+        most = max(MOST_CELLS // max(self._state.node_count, 1), 1)
+        rows = sorted(self._rows(members), key=len, reverse=True)[:most]
+        for each in rows:
+            first = each[0]
+            cycle = Cycle(first.cycle.pod, self._state)
+            cycle.kind = first.pod_class
+            survey = self._classes.survey(first.framework, cycle, first.pod_class)
+            if survey is not None and len(survey.rows):
+                apart = relations(first, len(each), survey.rows, survey.totals)
+                yield Group(each, survey, apart)
+            await breathe()
+
+    def _rows(self, members: Membership) -> list[list[Member]]:
+        if self._settings.cost_model == "Scores":
+            return list(members.values())
+        split: dict[tuple[int, PodClass], list[Member]] = {}
+        for pod_class, each in members.items():
+            for member in each:
+                split.setdefault((task_class(member.cycle.pod), pod_class), []).append(member)
+        return list(split.values())
+
+    def _problem(
+        self, groups: Sequence[Group], rows: Rows, position: Ints, scores: Scores
+    ) -> Problem:
+        columns = self._state.columns
+        supplies = np.array([len(group.members) for group in groups], np.int64)
+        pods = [group.members[0].cycle.pod for group in groups]
+        indices = [columns.resources.find(name) for name in (CPU, MEMORY)]
+        resources = [index for index in indices if index is not None]
+        allocatable = columns.allocatable[resources][:, rows]
+        free = np.maximum(allocatable - columns.requested[resources][:, rows], 0)
+        names = (CPU, MEMORY)
+        slots = np.maximum(columns.pod_limit[rows] - columns.pod_count[rows], 0)
+        fit = np.array([self._fit(pod, rows, slots) for pod in pods])
+        most = [group.relations.per_node for group in groups]
+        fit = np.minimum(fit, np.array([m or np.iinfo(np.int64).max for m in most])[:, np.newaxis])
+        problem = Problem(
+            supplies=supplies,
+            scores=scores,
+            fit=np.maximum(fit, 1),
+            requests=np.array([[pod.fit_requests.get(n, 0) for n in names] for pod in pods], float),
+            free=free.astype(np.float64),
+            allocatable=allocatable.astype(np.float64),
+            slots=slots,
+            load_price=_load_price(groups),
+            repeat_price=np.array([group.relations.repeat_price for group in groups]),
+            domain_of=_domains(groups, position, scores.shape),
+            quotas=_quotas(groups),
+            by_volume=self._settings.unscheduled_cost.per == "Volume",
+            model=self._settings.cost_model,
+        )
+        if problem.model == "CpuMemory":
+            problem = msgspec.structs.replace(problem, **self._preferred(pods, rows))
+        return msgspec.structs.replace(problem, leaving=self._leaving(problem, groups))
+
+    def _fit(self, pod: PodInfo, rows: Rows, slots: Ints) -> Ints:
+        """How many such pods each row has room for."""
+        columns = self._state.columns
+        room = slots
+        for resource, amount in pod.fit_requests.items():
+            index = columns.resources.find(resource)
+            if amount and index is not None and resource != PODS:
+                free = columns.allocatable[index, rows] - columns.requested[index, rows]
+                room = np.minimum(room, free // amount)
+        return room
+
+    def _leaving(self, problem: Problem, groups: Iterable[Group]) -> Steps:
+        """What it costs to leave pods out: more for those that have waited for longer."""
+        price, now = self._settings.unscheduled_cost, self._clock()
+        units = measure(problem)
+        steps: list[tuple[int, int, float]] = []
+        for e, group in enumerate(groups):
+            size = float(units.of_class[e]) / units.mean if price.per == "Volume" else 1.0
+            waited = np.array([now - _since(member) for member in group.members])
+            count = LEAVING_STEPS if price.points_per_second else 1
+            for part in np.array_split(np.sort(waited), min(count, len(waited))):
+                points = price.points + price.points_per_second * float(part.mean())
+                steps.append((e, len(part), points * size))
+        of_class, pods, points_ = zip(*steps, strict=True)
+        none = np.zeros(len(steps), np.int64)
+        return Steps(np.array(of_class), none, np.array(pods), np.array(points_, float))
+
+    def _preferred(self, pods: Sequence[PodInfo], rows: Rows) -> dict[str, Ints]:
+        """What `CpuMemory` reads besides: the weights of preferred terms."""
+        labels = self._state.columns.labels
+        soft = np.zeros((len(pods), len(rows)), np.int64)
+        for e, pod in enumerate(pods):
+            for preference in pod.node_preferences:
+                soft[e] += preference.weight * labels.match_term(preference.term, rows)
+        return {
+            "soft": soft,
+            "preferring": np.array([bool(pod.node_preferences) for pod in pods], np.int64),
+        }
+
+
+def _since(member: Member) -> float:
+    queued = member.queued
+    return queued.timestamp if queued.initial_attempt is None else queued.initial_attempt
+
+
+def _order(groups: Sequence[Group]) -> Ints:
+    """The class of each pod in queue order, if there are few enough to try them one by one."""
+    if sum(len(group.members) for group in groups) > GREEDY_UP_TO:
+        return np.zeros(0, np.int64)
+    places = [(member.place, e) for e, group in enumerate(groups) for member in group.members]
+    return np.array([e for _, e in sorted(places)], np.int64)
+
+
+def _domains(groups: Sequence[Group], position: Ints, shape: tuple[int, ...]) -> Ints:
+    if all(group.relations.domain_of is None for group in groups):
+        return np.zeros(0, np.int64)
+    domains = np.zeros(shape, np.int64)
+    for e, group in enumerate(groups):
+        if group.relations.domain_of is not None:
+            where = position[group.survey.rows]
+            there = where >= 0
+            domains[e, where[there]] = group.relations.domain_of[there]
+    return domains
+
+
+def _quotas(groups: Sequence[Group]) -> Steps:
+    found: list[tuple[int, Quota]] = [
+        (e, quota) for e, group in enumerate(groups) for quota in group.relations.quotas
+    ]
+    if not found:
+        return Steps()
+    return Steps(
+        np.array([e for e, _ in found]),
+        np.array([quota.domain for _, quota in found]),
+        np.array([quota.pods for _, quota in found]),
+        np.array([quota.points for _, quota in found], float),
+    )
+
+
+def _load_price(groups: Sequence[Group]) -> float:
+    """What a full node costs a pod, in points: by putting pods on one and asking the plugins."""
+    largest = sorted(groups, key=lambda group: len(group.members), reverse=True)
+    found = [_price_by(group) for group in largest[:SAMPLED_CLASSES]]
+    prices = [price for price in found if price is not None]
+    return max(float(np.mean(prices)), 0.0) if prices else 0.0
+
+
+def _price_by(group: Group) -> float | None:
+    member, survey = group.members[0], group.survey
+    pod, state = member.cycle.pod, member.cycle.state
+    plugins = load_scores(member.pod_class)
+    row = int(survey.rows[survey.totals.argmax()])
+    columns = state.columns
+    if not plugins or not columns.live[row]:
+        return None
+    share, counted = 0.0, 0
+    for resource in (CPU, MEMORY):
+        index = columns.resources.find(resource)
+        if index is not None and columns.allocatable[index, row]:
+            share += pod.fit_requests.get(resource, 0) / int(columns.allocatable[index, row])
+            counted += 1
+    if not share:
+        return None
+
+    def rated() -> int:
+        cycle = Cycle(pod, state)
+        by = member.framework.score_one_by
+        return sum(each.weight * by(each.plugin, cycle, row) for each in plugins)
+
+    # Pods that no longer fit would cost nothing.
+    number = max(1, min(SAMPLED_PODS, int(0.5 * counted / share)))
+    before = rated()
+    with scratch(state) as changes:
+        for i in range(number):
+            twin = copy.copy(pod)
+            twin.uid = f"{pod.uid}/{i}"
+            changes.add(twin, state.name(row))
+        after = rated()
+    return (before - after) / (number * share / counted)

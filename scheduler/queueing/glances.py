@@ -1,0 +1,53 @@
+"""What can be seen of the queue without touching it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scheduler.queueing.inflight import InFlight
+from scheduler.queueing.listing import QueueEntry, entries
+from scheduler.queueing.places import Places
+from scheduler.queueing.tiers import QueuedPod, Tier
+
+
+class Glances:
+    """The looks at a queue; nothing here changes it. O(1) unless said otherwise."""
+
+    def __init__(
+        self,
+        places: Places,
+        in_flight: InFlight,
+        clock: Callable[[], float],
+        max_unschedulable: float,
+    ) -> None:
+        self._places = places
+        self._in_flight = in_flight
+        self._clock = clock
+        self._max_unschedulable = max_unschedulable
+
+    def __len__(self) -> int:
+        """How many pods wait; those in flight do not."""
+        return len(self._places)
+
+    @property
+    def active(self) -> int:
+        """How many pods are ready, without those that back off."""
+        return self._places.count(Tier.ACTIVE)
+
+    def peek(self) -> QueuedPod | None:
+        """The next pod that is ready, which stays where it is."""
+        return self._places.head(Tier.ACTIVE)
+
+    def expects(self, uid: str) -> bool:
+        """Whether a pod is in flight, and not deleted as far as is known."""
+        flight = self._in_flight.get(uid)
+        return flight is not None and not flight.deleted
+
+    def counts(self) -> dict[str, int]:
+        """The number of pods in each tier, and of those ``in-flight``."""
+        counts = {tier.value: self._places.count(tier) for tier in Tier}
+        return counts | {"in-flight": len(self._in_flight)}
+
+    def snapshot(self) -> list[QueueEntry]:
+        """All waiting pods, tier by tier, best first; O(n log n)."""
+        return entries(self._places, self._clock(), self._max_unschedulable)
