@@ -67,6 +67,10 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """[E, M] Weights of the preferred terms that a node matches; only `CpuMemory` reads them."""
     preferring: Ints = _NO_INTS
     """[E] Whether a class prefers anything; only `CpuMemory` reads it."""
+    gang: Ints = _NO_INTS
+    """[E] The gang that the pods of a class are in, -1: none. Empty: there are no gangs."""
+    gang_needs: Ints = _NO_INTS
+    """How many pods each gang needs, or it gets none."""
     model: str = "Scores"
     order: Ints = _NO_INTS
     """The class of each pod in queue order, to have pod by pod tried as well; empty: do not."""

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from scheduler.flow import cpu_memory, scores
+from scheduler.flow.gangs import whole_gangs
 from scheduler.flow.greedy import as_told, pod_by_pod
 from scheduler.flow.problem import Problem, Solution
 from scheduler.flow.rounding import read
@@ -23,6 +24,13 @@ CORRECTIONS = 2
 
 
 def solved(problem: Problem) -> Solution:
+    """The best placements by the problem's cost model. Blocks; holds the interpreter."""
+    if problem.gang.size:
+        return whole_gangs(problem, _solved)
+    return _solved(problem)
+
+
+def _solved(problem: Problem) -> Solution:
     """The best placements by the problem's cost model. Blocks; holds the interpreter."""
     started = time.process_time()
     drawn = MODELS[problem.model](problem)

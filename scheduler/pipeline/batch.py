@@ -28,7 +28,6 @@ from typing import Literal, NamedTuple, Protocol
 import msgspec
 
 from scheduler.config.schema import Batch
-from scheduler.equivalence.classes import PodClass
 from scheduler.flow.contention import contends
 from scheduler.flow.problem import Solution
 from scheduler.flow.process import SolverFailed, SolverProcess
@@ -37,7 +36,8 @@ from scheduler.framework.runtime import Framework
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
-from scheduler.pipeline.batch_members import Enrolment, Member, Membership
+from scheduler.pipeline.batch_gangs import Gangs
+from scheduler.pipeline.batch_members import Enrolment, Key, Member, Membership
 from scheduler.pipeline.batch_problem import Posed, Posing
 from scheduler.pipeline.batch_taking import proposals, verified
 from scheduler.pipeline.by_class import ByClass
@@ -54,6 +54,7 @@ FEW_REFUSED = 0.01
 SLICE_SECONDS = 0.005
 ENROLLED_TOGETHER = 32
 KEPT_REPORTS = 64
+NOWHERE: Mapping[str, str] = {}
 
 Result = Literal["solved", "uncontended", "greedy", "nowhere", "failed"]
 
@@ -73,8 +74,16 @@ class Attempts(Protocol):
         """Whether no further pods are to be attempted."""
         ...
 
-    def attempt(self, queued: QueuedPod, along: Sequence[QueuedPod] = ()) -> None:
-        """Attempt a pod that was popped, and with it members of its gang that were."""
+    def attempt(
+        self,
+        queued: QueuedPod,
+        along: Sequence[QueuedPod] = (),
+        nodes: Mapping[str, str] = NOWHERE,
+    ) -> None:
+        """Attempt a pod that was popped, and with it members of its gang that were.
+
+        ``nodes`` are to be tried first, by uid.
+        """
         ...
 
     def accept(self, attempt: Attempt, placement: Placement) -> None:
@@ -148,10 +157,9 @@ class Batches:
         self._metrics = metrics
         self._clock = clock
         self._enrolment = Enrolment(frameworks, state, classes)
+        self._gangs = Gangs(frameworks, self._enrolment)
         self._posing = Posing(self._settings, state, classes, clock)
         self._slice_end = 0.0
-        self._along: dict[str, list[QueuedPod]] = {}
-        """Members of gangs that were popped, by the uid of the first of them."""
         self.reports: deque[Report] = deque(maxlen=KEPT_REPORTS)
         self.watch: Callable[[Posed, Solution], None] | None = None
         """Told each problem and its solution, for who wants to draw them."""
@@ -166,7 +174,7 @@ class Batches:
         if self._settings.window and self._queue.active < self._settings.max_pods:
             await asyncio.sleep(self._settings.window)
         number = min(self._queue.active, self._settings.max_pods)
-        popped = self._gangs_as_one([q for _ in range(number) if (q := self._queue.pop())])
+        popped = self._gangs.bundle([q for _ in range(number) if (q := self._queue.pop())])
         self._slice_end = self._clock() + SLICE_SECONDS
         for priority, pods in groupby(popped, key=lambda queued: queued.info.priority):
             waiting = dict(enumerate(pods))
@@ -174,19 +182,6 @@ class Batches:
             if len(waiting) >= self._settings.min_pending:
                 await self._place_at_once(tier)
             await self._place_rest(tier)
-
-    def _gangs_as_one(self, popped: list[QueuedPod]) -> list[QueuedPod]:
-        """Pods in queue order; of a gang only the first, who takes the others along."""
-        firsts: dict[tuple[str, str], QueuedPod] = {}
-        pods: list[QueuedPod] = []
-        for queued in popped:
-            group = self._enrolment.group_of(queued)
-            first = firsts.setdefault((queued.profile, group), queued) if group else queued
-            if first is queued:
-                pods.append(queued)
-            else:
-                self._along.setdefault(first.info.uid, []).append(queued)
-        return pods
 
     async def _place_at_once(self, tier: _Tier) -> None:
         """Place what can be; whatever goes wrong leaves pods to the normal cycle."""
@@ -212,7 +207,7 @@ class Batches:
             await self._breathe(tier)
             if self._attempts.stopped:
                 return
-            self._attempts.attempt(queued, self._along.pop(queued.info.uid, ()))
+            self._attempts.attempt(queued, self._gangs.along(queued))
 
     # At once
 
@@ -220,16 +215,19 @@ class Batches:
         for place, queued in tier.waiting.items():
             if self._attempts.obsolete(queued):
                 continue
-            member = self._enrolment.enrol(queued, place)
-            if isinstance(member, Member):
-                tier.members.setdefault(member.pod_class, []).append(member)
-            else:
-                self._metrics.batch.excluded_pods.labels(member).inc()
+            gang = self._gangs.enrol(queued, place)
+            found = self._enrolment.enrol(queued, place) if gang is None else gang
+            if isinstance(found, str):
+                count = 1 + len(self._gangs.along(queued))
+                self._metrics.batch.excluded_pods.labels(found).inc(count)
+                continue
+            for member in [found] if isinstance(found, Member) else found:
+                tier.members.setdefault(member.key, []).append(member)
             if place % ENROLLED_TOGETHER == 0:
                 await self._breathe(tier)
                 self._enrolment.look_again()
-        for pod_class in self._enrolment.drawn_together(tier.members):
-            count = len(tier.members.pop(pod_class))
+        for key in self._enrolment.drawn_together(tier.members):
+            count = len(tier.members.pop(key))
             self._metrics.batch.excluded_pods.labels("affinity").inc(count)
 
     async def _solve(self, tier: _Tier) -> None:
@@ -240,7 +238,10 @@ class Batches:
         while report.rounds < MOST_ROUNDS and not self._attempts.stopped:
             started = self._clock()
             posed = await self._posing.pose(
-                members, lambda: self._breathe(tier), compare=not report.rounds
+                members,
+                lambda: self._breathe(tier),
+                self._gangs.needs,
+                compare=not report.rounds,
             )
             report.pose_seconds += self._clock() - started
             if posed is None:
@@ -256,6 +257,7 @@ class Batches:
                 return
             report.result = "solved"
             report.rounds += 1
+            await self._take_gangs(tier, posed, solution)
             before = report.refused
             refused = await self._take(tier, posed, solution)
             if report.refused - before <= FEW_REFUSED * report.members or not refused:
@@ -277,13 +279,26 @@ class Batches:
             self.watch(posed, solution)
         return solution
 
-    async def _take(self, tier: _Tier, posed: Posed, solution: Solution) -> list[PodClass]:
+    async def _take_gangs(self, tier: _Tier, posed: Posed, solution: Solution) -> None:
+        """Have gangs that the solver found nodes for tried as a whole; others wait for the rest."""
+        for member, nodes in self._gangs.chosen(posed, solution):
+            self._slice_end = 0.0
+            await self._breathe(tier)
+            if self._attempts.stopped:
+                return
+            queued = tier.waiting.pop(member.place)
+            self._attempts.attempt(queued, self._gangs.along(queued), nodes)
+            tier.report.placed += sum(self._state.pod(uid) is not None for uid in nodes)
+        for key in [key for key in tier.members if key[1]]:
+            del tier.members[key]
+
+    async def _take(self, tier: _Tier, posed: Posed, solution: Solution) -> list[Key]:
         """Have placements verified and take them; returns the classes of which some did not hold.
 
         None of them, if none held at all: asked again, the solver would say the same.
         """
         before = tier.report.placed
-        refused: list[PodClass] = []
+        refused: list[Key] = []
         self._slice_end = 0.0  # others have run since the question, and may have come first
         for proposal in proposals(posed, solution):
             while proposal.left:
@@ -300,16 +315,16 @@ class Batches:
                 tier.report.take_seconds += self._clock() - taking
             tier.report.refused += proposal.refused
             if proposal.refused:
-                refused.append(proposal.pod_class)
+                refused.append(proposal.key)
         return refused if tier.report.placed > before else []
 
     @staticmethod
     def _leave(tier: _Tier, member: Member) -> None:
         del tier.waiting[member.place]
-        same = tier.members[member.pod_class]
+        same = tier.members[member.key]
         same.remove(member)
         if not same:
-            del tier.members[member.pod_class]
+            del tier.members[member.key]
 
     def _accept(self, tier: _Tier, member: Member, placement: Placement, now: float) -> None:
         self._leave(tier, member)

@@ -32,10 +32,18 @@ class Member(msgspec.Struct, eq=False):
     """Of when the class was found out."""
     spreading: Sequence[SpreadingPlugin]
     """The plugins that keep pods of its profile evenly spread."""
+    group: str = ""
+    """Its gang, with which it is placed or not at all; empty if it is in none."""
+
+    @property
+    def key(self) -> tuple[PodClass, str]:
+        """What pods share that are interchangeable."""
+        return self.pod_class, self.group
 
 
-Membership = dict[PodClass, list[Member]]
-"""Members by class, each in queue order."""
+Key = tuple[PodClass, str]
+Membership = dict[Key, list[Member]]
+"""Members by class and gang, each in queue order."""
 
 
 class Enrolment:
@@ -53,17 +61,10 @@ class Enrolment:
             for name, framework in frameworks.items()
         }
 
-    def group_of(self, queued: QueuedPod) -> str | None:
-        """The gang that a pod is to be placed with; None if it may be placed by itself."""
-        groups = self._frameworks[queued.profile].groups
-        return groups.group_of(queued.info) if groups is not None else None
-
-    def enrol(self, queued: QueuedPod, place: int) -> Member | str:
+    def enrol(self, queued: QueuedPod, place: int, group: str = "") -> Member | str:
         """A member, or why the pod takes the normal cycle, in one word."""
         info, framework = queued.info, self._frameworks[queued.profile]
         cycle = Cycle(info, self._state)
-        if self.group_of(queued) is not None:
-            return "group"
         if framework.asks_outside or framework.judges_choice:
             return "asked"
         if promised_row(cycle) is not None:
@@ -80,7 +81,7 @@ class Enrolment:
         cycle.kind = pod_class
         stamp = self._stamp(queued.profile)
         spreading = self._spreading[queued.profile]
-        return Member(queued, place, framework, cycle, pod_class, stamp, spreading)
+        return Member(queued, place, framework, cycle, pod_class, stamp, spreading, group)
 
     def look_again(self) -> None:
         """Others have run: what tells classes apart may have changed."""
@@ -119,25 +120,21 @@ class Enrolment:
                 return True
         return False
 
-    def drawn_together(self, members: Membership) -> set[PodClass]:
+    def drawn_together(self, members: Membership) -> set[Key]:
         """The classes that must be near pods of this same batch: where these go is not known yet.
 
         O(classes with such terms by kinds of labels in the batch).
         """
         seeking = [
-            (pod_class, tuple(term.pods for term in each[0].cycle.pod.affinity.required))
-            for pod_class, each in members.items()
+            (key, tuple(term.pods for term in each[0].cycle.pod.affinity.required))
+            for key, each in members.items()
             if each[0].cycle.pod.affinity.required
         ]
         if not seeking:
             return set()
         kinds = _kinds(member.cycle.pod for each in members.values() for member in each)
         index = self._state.index
-        return {
-            pod_class
-            for pod_class, sets in seeking
-            if any(index.belongs(other, sets) for other in kinds)
-        }
+        return {key for key, sets in seeking if any(index.belongs(other, sets) for other in kinds)}
 
 
 def declared(pod_class: PodClass) -> bool:

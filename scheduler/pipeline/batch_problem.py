@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from scheduler.config.schema import Batch
-from scheduler.equivalence.classes import PodClass
 from scheduler.flow.cpu_memory import task_class
 from scheduler.flow.problem import UNFIT, Ints, Problem, Steps
 from scheduler.flow.units import measure
 from scheduler.framework.cycle import Cycle
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY, PODS
-from scheduler.pipeline.batch_members import Member, Membership
+from scheduler.pipeline.batch_members import Key, Member, Membership
 from scheduler.pipeline.batch_relations import Quota, Relations, relations
 from scheduler.pipeline.by_class import ByClass, Survey, load_scores
 from scheduler.state.cache import ClusterState
@@ -65,11 +64,18 @@ class Posing:
         self._classes = classes
         self._clock = clock
 
-    async def pose(self, members: Membership, breathe: Breathe, *, compare: bool) -> Posed | None:
+    async def pose(
+        self,
+        members: Membership,
+        breathe: Breathe,
+        needs: Mapping[str, int],
+        *,
+        compare: bool,
+    ) -> Posed | None:
         """The problem of placing all members; None if none of them fits anywhere.
 
-        A class costs what has changed since it was last looked at. ``compare`` has few pods tried
-        one by one as well.
+        A class costs what has changed since it was last looked at. ``needs`` says how many members
+        each gang must get; ``compare`` has few pods tried one by one as well.
         """
         state = self._state
         groups = [group async for group in self._groups(members, breathe)]
@@ -88,7 +94,10 @@ class Posing:
             scores[e, where[there]] = np.maximum(group.survey.totals[there], 0)
             loads[e, where[there]] = group.survey.loads[there]
         problem = self._problem(groups, rows, position, scores)
-        if compare:
+        gangs = _gangs(groups, needs)
+        if gangs:
+            problem = msgspec.structs.replace(problem, **gangs)
+        elif compare:
             problem = msgspec.structs.replace(problem, order=_order(groups))
         return Posed(
             problem,
@@ -113,10 +122,10 @@ class Posing:
     def _rows(self, members: Membership) -> list[list[Member]]:
         if self._settings.cost_model == "Scores":
             return list(members.values())
-        split: dict[tuple[int, PodClass], list[Member]] = {}
-        for pod_class, each in members.items():
+        split: dict[tuple[int, Key], list[Member]] = {}
+        for key, each in members.items():
             for member in each:
-                split.setdefault((task_class(member.cycle.pod), pod_class), []).append(member)
+                split.setdefault((task_class(member.cycle.pod), key), []).append(member)
         return list(split.values())
 
     def _problem(
@@ -196,6 +205,18 @@ class Posing:
 def _since(member: Member) -> float:
     queued = member.queued
     return queued.timestamp if queued.initial_attempt is None else queued.initial_attempt
+
+
+def _gangs(groups: Sequence[Group], needs: Mapping[str, int]) -> dict[str, Ints]:
+    """Which gang each row of the matrices belongs to, and how many members each needs."""
+    names = [group.members[0].group for group in groups]
+    numbers = {name: i for i, name in enumerate(dict.fromkeys(filter(None, names)))}
+    if not numbers:
+        return {}
+    return {
+        "gang": np.array([numbers.get(name, -1) for name in names], np.int64),
+        "gang_needs": np.array([needs[name] for name in numbers], np.int64),
+    }
 
 
 def _order(groups: Sequence[Group]) -> Ints:

@@ -28,7 +28,7 @@ class Proposal:
     def __init__(
         self, members: list[Member], nodes: list[str], scores: list[int], feasible: int
     ) -> None:
-        self.pod_class = members[0].pod_class
+        self.key = members[0].key
         self.members = deque(members)
         self._nodes = deque(zip(nodes, scores, strict=True))
         self._feasible = feasible
@@ -74,14 +74,17 @@ class Proposal:
 
 
 def proposals(posed: Posed, solution: Solution) -> Iterator[Proposal]:
-    """What a solution proposes for each class, the class with the largest pods first."""
+    """What a solution proposes for each class, the class with the largest pods first.
+
+    Without gangs, which are placed as a whole.
+    """
     problem = posed.problem
     total = np.maximum(problem.free.sum(axis=1), 1.0)
     size = (problem.requests / total).max(axis=1, initial=0.0)
     for e in np.argsort(-size, kind="stable").tolist():
         mine = solution.of_class == e
         nodes, pods = solution.node[mine], solution.pods[mine]
-        if not len(nodes):
+        if not len(nodes) or posed.groups[e][0].group:
             continue
         order = _in_turns(nodes, pods, problem.domain_of[e] if problem.domain_of.size else None)
         scores = problem.scores[e]

@@ -34,13 +34,13 @@ from scheduler.model.status import Code, Status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
-from scheduler.pipeline.batch import Backlog, Batches
+from scheduler.pipeline.batch import NOWHERE, Backlog, Batches
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.by_class import ByClass
 from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.gangs import GangPass, Steps
 from scheduler.pipeline.own_verdicts import OWN_VERDICTS
-from scheduler.pipeline.placement import CycleError, Placement, place
+from scheduler.pipeline.placement import CycleError, Placement, as_proposed, place
 from scheduler.pipeline.reserve import give_back, reserve
 from scheduler.pipeline.suspension import Suspension
 from scheduler.queueing.tiers import QueuedPod
@@ -88,6 +88,7 @@ class SchedulingLoop:
         self._seed = tie_break_seed
         self._clock = clock
         self._stopped = False
+        self._proposed: Mapping[str, str] = NOWHERE
         steps = Steps(
             self.obsolete,
             self._classify,
@@ -155,9 +156,19 @@ class SchedulingLoop:
         self._try(attempt)
         return attempt.queued
 
-    def attempt(self, queued: QueuedPod, along: Sequence[QueuedPod] = ()) -> None:
-        """Attempt a pod that was popped, and with it members of its gang that were."""
+    def attempt(
+        self,
+        queued: QueuedPod,
+        along: Sequence[QueuedPod] = (),
+        nodes: Mapping[str, str] = NOWHERE,
+    ) -> None:
+        """Attempt a pod that was popped, and with it members of its gang that were.
+
+        ``nodes`` are tried first, by uid.
+        """
+        self._proposed = nodes
         self._try(self._new(queued), along)
+        self._proposed = NOWHERE
 
     def accept(self, attempt: Attempt, placement: Placement) -> None:
         """Take the node that was found for a pod otherwise; the pod must fit there now."""
@@ -236,6 +247,9 @@ class SchedulingLoop:
         if framework.asks_outside:
             cycle.put(TOLD, attempt.told)
         pod_class = self._classify(attempt)
+        proposed = self._proposed.get(cycle.pod.uid)
+        if proposed and (found := as_proposed(framework, cycle, proposed)) is not None:
+            return found
         if self._classes is None or pod_class is None:
             return place(framework, cycle, self._seed)
         if pod_class.known:

@@ -98,6 +98,17 @@ def after_filters(framework: Framework, cycle: Cycle, feasible: Rows) -> Diagnos
     return rejected(msgspec.structs.replace(_rejected_whole(status), settled=True), cycle)
 
 
+def as_proposed(framework: Framework, cycle: Cycle, node: str) -> Placement | None:
+    """A node that somebody proposes for the pod, if all filters let it pass now."""
+    row = cycle.state.row(node)
+    prepared = prepare(framework, cycle)
+    if row is None or isinstance(prepared, Diagnosis) or prepared.node_names is not None:
+        return None
+    if filter_rows(framework, cycle, np.array([row], np.intp)).any():
+        return None
+    return Placement(node=node, score=None, feasible=1, evaluated=1)
+
+
 def judge(framework: Framework, cycle: Cycle) -> Diagnosis:
     """A verdict for every node. Rows with code 0 fit."""
     prepared = prepare(framework, cycle)

@@ -157,11 +157,12 @@ def run(backlog: Backlog, *config: Json) -> Outcome:
     world.see("Pod", backlog.running)
     world.see("Pod", backlog.pods)
     started = time.process_time()
-    asyncio.run(_drain(world))
+    asyncio.run(drain(world))
     return judge(world, backlog, time.process_time() - started)
 
 
-async def _drain(world: World) -> None:
+async def drain(world: World) -> None:
+    """Place what waits, at once if that is configured, then the rest."""
     try:
         await world.core.loop.run_batch()
         await world.drain()

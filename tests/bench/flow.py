@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from tests.bench import gang_backlogs
 from tests.bench.backlogs import BATCH, Case, Outcome, make, run
 from tests.bench.micro import calibrate
 
@@ -108,6 +109,21 @@ def verdict(case: Quality) -> bool:
     return met
 
 
+def gangs(seeds: int) -> bool:
+    """Compare both ways on gangs that do not all fit; whether as many are placed whole."""
+    ones = [gang_backlogs.place(seed, batch=False) for seed in range(seeds)]
+    others = [gang_backlogs.place(seed, batch=True) for seed in range(seeds)]
+    before, after = (statistics.fmean(p.complete for p in way) for way in (ones, others))
+    used, more = (statistics.fmean(p.cpu for p in way) for way in (ones, others))
+    broken = sum(placed.broken for placed in others)
+    met = after >= before and not broken
+    print(
+        f"{'met   ' if met else 'missed'}  50 gangs, 130 %: complete {before:.1f} -> {after:.1f}, "
+        f"free CPUs used {used:.1%} -> {more:.1%}, {broken} incomplete"
+    )
+    return met
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench-flow", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
@@ -124,6 +140,7 @@ def main() -> None:
             for load in LOADS:
                 sizes = arguments.seeds, arguments.nodes, arguments.pods
                 met.append(verdict(quality(hot, load, *sizes)))
+        met.append(gangs(arguments.seeds))
     if arguments.check and not all(met):
         sys.exit(1)
 

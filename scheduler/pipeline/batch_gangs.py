@@ -1,0 +1,112 @@
+"""Gangs in a backlog: placed whole or not at all.
+
+The solver is told how many members each needs and drops gangs that do not get them. What it
+proposes for a gang is tried by the same pass as ever (`gangs`), which takes all of it or nothing;
+a member whose node does not hold is looked for another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import msgspec
+import numpy as np
+
+from scheduler.flow.problem import Solution
+from scheduler.framework.groups import GroupPlugin
+from scheduler.framework.runtime import Framework
+from scheduler.pipeline.batch_members import Enrolment, Member, Membership
+from scheduler.pipeline.batch_problem import Posed
+from scheduler.queueing.tiers import QueuedPod
+
+
+class Gang(msgspec.Struct, eq=False):
+    """Members of a gang that were popped, the first of them in whose place all are tried."""
+
+    plugin: GroupPlugin
+    group: str
+    first: QueuedPod
+    along: list[QueuedPod]
+
+    @property
+    def name(self) -> str:
+        """Unique among all profiles."""
+        return f"{self.first.profile}/{self.group}"
+
+
+class Gangs:
+    """The gangs of the backlog that is being placed."""
+
+    def __init__(self, frameworks: Mapping[str, Framework], enrolment: Enrolment) -> None:
+        self._frameworks = frameworks
+        self._enrolment = enrolment
+        self._by_first: dict[str, Gang] = {}
+        self.needs: dict[str, int] = {}
+        """How many more members each gang needs that takes part, by name."""
+
+    def bundle(self, popped: list[QueuedPod]) -> list[QueuedPod]:
+        """Pods in queue order; of a gang only the first, who takes the others along."""
+        self._by_first.clear()
+        self.needs.clear()
+        found: dict[tuple[str, str], Gang] = {}
+        pods: list[QueuedPod] = []
+        for queued in popped:
+            plugin = self._frameworks[queued.profile].groups
+            group = plugin.group_of(queued.info) if plugin is not None else None
+            if plugin is None or group is None:
+                pods.append(queued)
+                continue
+            gang = found.get((queued.profile, group))
+            if gang is None:
+                gang = found[queued.profile, group] = Gang(plugin, group, queued, [])
+                self._by_first[queued.info.uid] = gang
+                pods.append(queued)
+            else:
+                gang.along.append(queued)
+        return pods
+
+    def along(self, queued: QueuedPod) -> list[QueuedPod]:
+        """Those who go with a pod; nobody, if it is in no gang."""
+        gang = self._by_first.get(queued.info.uid)
+        return gang.along if gang is not None else []
+
+    def enrol(self, queued: QueuedPod, place: int) -> list[Member] | str | None:
+        """All members of a pod's gang, or why none takes part; None if the pod is in no gang."""
+        gang = self._by_first.get(queued.info.uid)
+        if gang is None:
+            return None
+        standing = gang.plugin.standing(gang.group)
+        if not standing.refusal.ok:
+            return "group"
+        members = []
+        for each in (gang.first, *gang.along):
+            member = self._enrolment.enrol(each, place, gang.name)
+            if isinstance(member, str):
+                return member
+            members.append(member)
+        needs = min(standing.minimum, standing.existing) - standing.placed
+        self.needs[gang.name] = max(min(needs, len(members)), 1)
+        return members
+
+    def chosen(self, posed: Posed, solution: Solution) -> Iterator[tuple[Member, dict[str, str]]]:
+        """A member of each gang that is to be placed, and the node of each by uid; queue order."""
+        nodes: dict[str, dict[str, str]] = {}
+        heads: dict[str, Member] = {}
+        for e, members in enumerate(posed.groups):
+            group = members[0].group
+            mine = solution.of_class == e
+            if not group or not mine.any():
+                continue
+            each = np.repeat(solution.node[mine], solution.pods[mine]).tolist()
+            pairs = zip(members, each, strict=False)
+            proposed = {member.queued.info.uid: posed.nodes[node] for member, node in pairs}
+            nodes.setdefault(group, {}).update(proposed)
+            heads.setdefault(group, members[0])
+        whole = [group for group in nodes if len(nodes[group]) >= self.needs[group]]
+        for group in sorted(whole, key=lambda group: heads[group].place):
+            yield heads[group], nodes[group]
+
+
+def without_gangs(members: Membership) -> Membership:
+    """The pods that are placed each by itself."""
+    return {key: each for key, each in members.items() if not key[1]}
