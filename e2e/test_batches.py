@@ -39,19 +39,19 @@ def configuration(directory: Path, *, batch: bool) -> str:
     return f"--config={file}"
 
 
-def backlog() -> list[Json]:
-    """Pods that would rather be in the hot zone come first, then those that must be."""
+def backlog(run_: str) -> list[Json]:
+    """Pods that would rather be in the hot zone come first, by name, then those that must be."""
     preferred = {
         "weight": 100,
         "preference": {"matchExpressions": [{"key": ZONE, "operator": "In", "values": ["hot"]}]},
     }
     rather = {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}}
     fond = [
-        pod(f"fond-{i:04}", cpu="500m", labels={"app": "fond"}, affinity=rather)
+        pod(f"{run_}-1-fond-{i:04}", cpu="500m", labels={"app": "fond"}, affinity=rather)
         for i in range(FOND)
     ]
     bound = [
-        pod(f"bound-{i:04}", cpu="1", labels={"app": "bound"}, nodeSelector={ZONE: "hot"})
+        pod(f"{run_}-2-bound-{i:04}", cpu="1", labels={"app": "bound"}, nodeSelector={ZONE: "hot"})
         for i in range(BOUND)
     ]
     return fond + bound
@@ -94,7 +94,7 @@ async def test_a_backlog_at_once_and_one_by_one(
     hot = set(names[:HOT])
     runs = {}
     for batch in (False, True):
-        await space.create_pods(backlog())
+        await space.create_pods(backlog("at-once" if batch else "singly"))
         # Started now, it finds the whole backlog: both runs begin with the same queue.
         scheduler = launch(*NO_ELECTION, configuration(tmp_path, batch=batch))
         runs[batch] = await run(space, scheduler, hot)

@@ -68,8 +68,8 @@ class _Network:
         classes, nodes = problem.shape
         picture.text(MARGIN, 30, "What was solved", size=16, bold=True)
         figures = (
-            f"{int(problem.supplies.sum())} pods of {classes} classes, {nodes} nodes, "
-            f"{self._solution.arcs} arcs, cost model {problem.model}"
+            f"pods: {int(problem.supplies.sum())}, classes: {classes}, nodes: {nodes}, "
+            f"arcs: {self._solution.arcs}, cost model: {problem.model}"
         )
         picture.text(MARGIN, 50, figures, size=12)
         if not self._small:
@@ -127,7 +127,7 @@ class _Network:
         for m in range(problem.shape[1]):
             x, y = self._node(m)
             taken = np.repeat(np.arange(problem.shape[0]), pods[:, m])[:MOST_PLACES]
-            count = max(len(taken) + 1, 2)
+            count = min(max(len(taken) + 1, 2), int(problem.slots[m]))
             turn = np.zeros(problem.shape[0], np.int64)
             for i in range(count):
                 place = _Point(x - 110, y + (i - (count - 1) / 2) * 13)
@@ -169,7 +169,7 @@ class _Network:
             picture.circle(x, y, 9, "white", INK)
             picture.text(x + 14, y - 9, name, size=12, ground=True)
         picture.circle(*self._sink, 11, INK)
-        picture.text(self._sink.x, self._sink.y + 28, "sink", anchor="middle", size=12)
+        picture.text(self._sink.x, self._sink.y - 18, "sink", anchor="middle", size=12)
         legend = (
             "Labels: what the place costs, for the pods that take it."
             if problem.model == "CpuMemory"

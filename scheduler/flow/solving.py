@@ -21,6 +21,8 @@ MODELS: Mapping[str, Callable[[Problem], Drawn]] = {
 
 CORRECTIONS = 2
 """How often a network is drawn again because nodes were sent more than they have."""
+LARGE_NETWORK = 50_000
+"""Arcs beyond which that is done once only."""
 
 
 def solved(problem: Problem) -> Solution:
@@ -36,7 +38,7 @@ def _solved(problem: Problem) -> Solution:
     drawn = MODELS[problem.model](problem)
     built = time.process_time()
     flows, cost = solve(drawn.network)
-    for _ in range(CORRECTIONS if problem.model == "Scores" else 0):
+    for _ in range(_corrections(problem, drawn)):
         room = scores.corrected(problem, drawn, flows)
         if room is None:
             break
@@ -59,3 +61,9 @@ def _solved(problem: Problem) -> Solution:
         cost=cost,
         greedy_better=greedy_better,
     )
+
+
+def _corrections(problem: Problem, drawn: Drawn) -> int:
+    if problem.model != "Scores":
+        return 0
+    return CORRECTIONS if drawn.network.arcs <= LARGE_NETWORK else 1

@@ -332,7 +332,7 @@ class Batches:
         if self._attempts.obsolete(queued) or not self._queue.expects(queued.info.uid):
             self._queue.done(queued.info.uid)
             return
-        attempt = Attempt(queued, member.framework, member.cycle, self._clock(), member.pod_class)
+        attempt = Attempt(queued, member.framework, member.cycle, now, member.pod_class)
         tier.report.placed += 1
         self._attempts.accept(attempt, placement)
 
