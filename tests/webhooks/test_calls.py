@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 import trustme
 from aiohttp import web
@@ -15,7 +16,7 @@ from aiohttp import web
 from scheduler.config.webhooks import Endpoint
 from scheduler.framework.webhooks.breaker import State
 from scheduler.framework.webhooks.caller import Caller
-from scheduler.framework.webhooks.transport import CallFailed
+from scheduler.framework.webhooks.transport import CallFailed, Transport
 from scheduler.observe.metrics import Metrics
 from tests.pipeline.support import FakeClock
 from tests.webhooks.support import WebhookServer, until
@@ -270,3 +271,24 @@ async def test_a_webhook_killed_in_the_middle_of_a_call_is_a_failure(repeatable:
         await server.kill()
         failure = await call
         assert failure.result == ("unreachable" if repeatable else "broken")
+
+
+async def test_a_token_that_no_header_can_hold_is_a_failure_like_others(tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("one\ntwo\n")
+    async with WebhookServer() as server, Calls(server, token_file=str(file)) as calls:
+        failure = await calls.failure()
+        assert failure.result == "credentials"
+        assert "two" not in str(failure)
+
+
+async def test_no_connection_in_time_means_that_nothing_was_sent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def never(transport: Transport, url: str, body: bytes) -> bytes:
+        raise aiohttp.ConnectionTimeoutError("Connection timeout to host")
+
+    monkeypatch.setattr(Transport, "_exchange", never)
+    async with WebhookServer() as server, Calls(server) as calls:
+        failure = await calls.failure()
+        assert (failure.result, failure.unsent) == ("unreachable", True)

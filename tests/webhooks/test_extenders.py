@@ -249,3 +249,36 @@ async def test_a_victim_that_is_not_there_fails_the_attempt() -> None:
             stage.see(make_pod("high").cpu("1").priority(10))
             await stage.settle()
             assert "claims to preempt pod (UID: nobody) on node: n1" in stage.messages()["high"]
+
+
+async def test_scores_beyond_all_measure_do_not_turn_over() -> None:
+    async with WebhookServer() as server:
+        one = extender(server, prioritizeVerb="prioritize", weight=2**31 - 1)
+        async with RemoteStage(with_extenders(one)) as stage:
+            server.answers["prioritize"] = [{"Host": "n2", "Score": 1_500_000_000}]
+            stage.see(*(make_worker(f"n{i}") for i in (1, 2, 3)), make_pod("p"))
+            await stage.settle()
+            assert stage.bound() == {"p": "n2"}
+
+
+async def test_victims_that_became_others_while_it_thought_are_asked_about_again() -> None:
+    async with WebhookServer() as server:
+        outlet = EvictingOutlet()
+        config = with_extenders(extender(server, preemptVerb="preempt", nodeCacheCapable=True))
+        async with RemoteStage(config, outlet=outlet) as stage:
+
+            async def agree(request: Json) -> Json:
+                return {"NodeNameToMetaVictims": request["NodeNameToMetaVictims"]}
+
+            server.answers["preempt"] = agree
+            server.open.clear()
+            stage.see(make_worker("n1").cpu("1"), make_pod("low1").cpu("1").on("n1"))
+            stage.see(make_pod("high").cpu("1").priority(10))
+            stage.start()
+            await until(lambda: server.present == 1)
+            # To evict the first alone would be of no use now.
+            stage.see(make_worker("n1").cpu("2"), make_pod("low2").cpu("1").on("n1"))
+            stage.see(make_pod("vip").cpu("1").priority(20).on("n1"))
+            server.open.set()
+            await until(lambda: len(outlet.evicted) == 2)
+            assert len(server.asked) == 2

@@ -15,7 +15,15 @@ import numpy as np
 
 from scheduler.config.schema import Extender
 from scheduler.equivalence.verdicts import Answers
-from scheduler.framework.answers import TOLD, AnswerNeeded, Failed, Question, Told
+from scheduler.framework.answers import (
+    MAX_ROUNDS,
+    TOLD,
+    AnswerNeeded,
+    Failed,
+    Question,
+    Subject,
+    Told,
+)
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.handle import Handle, Victims
 from scheduler.framework.webhooks import extender_protocol as wire
@@ -44,8 +52,8 @@ from scheduler.state.columns import Codes, Rows, Scores
 log = get_logger(__name__)
 
 SCALE = 100 // wire.MAX_EXTENDER_PRIORITY
-_LIMIT = 2**31
-"""Of a score, either way: kube-scheduler takes any, and sums must not overflow."""
+_LIMIT = 2**26
+"""Of a score, either way: kube-scheduler takes any, and sums must not overflow, whatever weight."""
 NOT_ASKED = "node(s) changed faster than the extender answered"
 UNEXPLAINED = "node(s) were left out by the extender"
 
@@ -152,10 +160,13 @@ class ExtenderPlugin:
         told = listening(cycle, self.name)
         if told is None:
             return victims
-        subject = (self.name, "preempt")
+        # What it said of other victims, while the cluster was another, is of no use.
+        subject = (self.name, "preempt", _described(victims))
         answer = told.find(subject)
         if answer is None:
-            raise AnswerNeeded(self._preemption(cycle.pod, subject, victims))
+            if told.times(self.name, "preempt") < MAX_ROUNDS:
+                raise AnswerNeeded(self._preemption(cycle.pod, subject, victims))
+            answer = Failed(f"victims changed faster than extender {self.name} answered")
         try:
             if isinstance(answer, Failed):
                 raise WebhookError(answer.message)
@@ -210,7 +221,7 @@ class ExtenderPlugin:
         return body
 
     def _preemption(
-        self, pod: PodInfo, subject: tuple[str, str], victims: Mapping[str, Victims]
+        self, pod: PodInfo, subject: Subject, victims: Mapping[str, Victims]
     ) -> Question:
         def body() -> bytes:
             original = self._originals.pod(pod.pod)
@@ -266,3 +277,9 @@ class ExtenderPlugin:
         except CallFailed as failure:
             log.debug("Extender failed", extender=self.name, verb=verb, exc=failure)
             return Failed(f"extender {self.name}: failed {verb}: {failure}")
+
+
+def _described(victims: Mapping[str, Victims]) -> str:
+    """Nodes and victims, the same for the same."""
+    nodes = (f"{node}: {sorted(v.uid for v in victims[node].pods)}" for node in sorted(victims))
+    return "; ".join(nodes)

@@ -94,11 +94,11 @@ class Transport:
         try:
             async with asyncio.timeout(endpoint.timeout):
                 return await self._exchange(url, body)
-        except TimeoutError:
-            raise CallFailed("timeout", f"no answer within {endpoint.timeout:g} s") from None
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as fault:
             raise CallFailed("unreachable", _words(fault), unsent=True) from fault
-        except (aiohttp.ClientError, OSError, ssl.SSLError) as fault:
+        except TimeoutError:
+            raise CallFailed("timeout", f"no answer within {endpoint.timeout:g} s") from None
+        except (aiohttp.ClientError, OSError, ValueError) as fault:
             raise CallFailed("broken", _words(fault)) from fault
 
     async def _exchange(self, url: str, body: bytes) -> bytes:
@@ -164,6 +164,8 @@ class Transport:
         token = Path(self._endpoint.token_file).read_text(encoding="ascii").strip()
         if not token:
             raise ValueError(f"{self._endpoint.token_file} is empty")
+        if not token.isprintable():
+            raise ValueError(f"{self._endpoint.token_file} has more than one line")
         return token
 
     def _make_tls(self) -> ssl.SSLContext:
