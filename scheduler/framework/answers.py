@@ -53,11 +53,18 @@ class RowAnswers:
         self, changes: ChangeLog, capacity: int, rows: Rows, reads: Reads, dtype: Any
     ) -> None:
         self.rows = rows
-        self._fresh, self._heard = (
-            Column("", None, each, Reader(changes, each), capacity, dtype, _UNCOUNTED)
-            for each in (reads, _NOTHING)
+        self._heard = Column(
+            "", None, _NOTHING, Reader(changes, _NOTHING), capacity, dtype, _UNCOUNTED
         )
-        """The same, but of what was heard only a row that holds another node now is forgotten."""
+        self._fresh = self._heard
+        """The same, but of what was heard only a row that holds another node now is forgotten.
+
+        One array for both, if the answer depends on nothing else: pods that wait have many.
+        """
+        if reads != _NOTHING:
+            self._fresh = Column(
+                "", None, reads, Reader(changes, reads), capacity, dtype, _UNCOUNTED
+            )
         for column in (self._fresh, self._heard):
             column.sync(int(rows.max(initial=0)))
             column.known[rows] = True
