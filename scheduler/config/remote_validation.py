@@ -1,6 +1,7 @@
 """What may be wrong with webhooks and extenders. Pure: every problem comes back as a value."""
 
 import re
+import ssl
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
@@ -102,6 +103,8 @@ def _tls(path: str, webhook: Webhook) -> Iterator[Problem]:
         yield Problem(f"{path}.{missing}", "certificate and private key go together")
     if tls.ca_file and tls.ca_bundle:
         yield Problem(f"{path}.caBundle", "either caFile or caBundle, not both")
+    elif tls.ca_bundle:
+        yield from _certificates(f"{path}.caBundle", "PEM text", tls.ca_bundle)
     if webhook.url.startswith("http://") and tls != type(tls)():
         yield Problem(path, "has no meaning for a URL that begins with http://")
 
@@ -166,6 +169,16 @@ def _extender_tls(path: str, tls: ExtenderTLSConfig) -> Iterator[Problem]:
         ("keyData", tls.key_data),
     ):
         try:
-            pem(data)
+            text = pem(data)
         except ValueError as fault:
             yield Problem(f"{path}.{name}", f"expected PEM text in base64: {fault}")
+            continue
+        if text and name == "caData":
+            yield from _certificates(f"{path}.{name}", "PEM text in base64", text)
+
+
+def _certificates(path: str, form: str, text: str) -> Iterator[Problem]:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError):
+        yield Problem(path, f"expected certificates as {form}")

@@ -56,6 +56,10 @@ BAD = {
         hook(tls={"caFile": "/c", "caBundle": "x"}),
         "webhooks[0].tls.caBundle: either caFile or caBundle, not both",
     ),
+    "an authority in base64": (
+        hook(tls={"caBundle": "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"}),
+        "webhooks[0].tls.caBundle: expected certificates as PEM text",
+    ),
     "TLS in the clear": (
         hook(url="http://x", tls={"caFile": "/c"}),
         "webhooks[0].tls: has no meaning for a URL that begins with http://",

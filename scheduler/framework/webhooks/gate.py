@@ -1,12 +1,13 @@
 """A webhook before the queue: whether a pod may be tried, and its place in the queue.
 
 The queue cannot wait, so a pod is held at the gate until the webhook has answered, and then let in.
-It is asked once for each version of a pod that differs in more than its status.
+It is asked once for each version of a pod that differs in its spec or its labels.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
@@ -122,5 +123,7 @@ class Gate:
 
 
 def _subject(pod: PodInfo) -> Hashable:
+    # Authors write labels as long as they like, and what is known outlives their pods.
     metadata = pod.pod.metadata
-    return pod.uid, metadata.generation, tuple(sorted(metadata.labels.items()))
+    labels = msgspec.msgpack.encode(metadata.labels, order="deterministic")
+    return pod.uid, metadata.generation, hashlib.blake2b(labels, digest_size=16).digest()

@@ -6,6 +6,7 @@ Its methods are those of any plugin. They answer from what the pod was told, or 
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
@@ -239,8 +240,9 @@ class DeclaringWebhook(WebhookPlugin):
         super().__init__(webhook, asking, views, handle)
         assert webhook.reads is not None, "it declares nothing"
         self._declared = reads_of(webhook.reads)
-        self._pre_filters: OrderedDict[Key, Any] = OrderedDict()
-        """By key: the verdict on a pod as a whole depends on nothing else that is shown."""
+        self._pre_filters: OrderedDict[bytes, Any] = OrderedDict()
+        """By digest of the key, which may be long: the verdict on a pod as a whole depends on
+        nothing else that is shown."""
 
     @property
     def filter_reads(self) -> Reads:
@@ -275,11 +277,17 @@ class DeclaringWebhook(WebhookPlugin):
         def hear(told: Told, answer: Any) -> None:
             told.hear(subject, answer)
             if not isinstance(answer, Failed):
-                self._pre_filters[key] = answer
+                self._pre_filters[_digest(key)] = answer
                 if len(self._pre_filters) > MAX_PRE_FILTERS:
                     self._pre_filters.popitem(last=False)
 
         return Question(self.name, (self._handle.profile, *subject, key), ask, hear)
 
     def _remembered(self, point: str, pod: PodInfo) -> Any:
-        return self._pre_filters.get(self._views.key(pod)) if point == "preFilter" else None
+        if point != "preFilter":
+            return None
+        return self._pre_filters.get(_digest(self._views.key(pod)))
+
+
+def _digest(key: bytes) -> bytes:
+    return hashlib.blake2b(key, digest_size=32).digest()

@@ -13,7 +13,7 @@ import msgspec
 
 from scheduler.config.schema import Webhook, WebhookReads
 from scheduler.config.webhooks import LABEL_PREFIX
-from scheduler.equivalence.reads import Key, Reads
+from scheduler.equivalence.reads import Reads
 from scheduler.framework.webhooks.originals import Originals, encoded
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
@@ -67,7 +67,7 @@ class Views:
     def _declared(self, point: str) -> WebhookReads | None:
         return self._reads if point in KEPT_POINTS else None
 
-    def key(self, pod: PodInfo) -> Key:
+    def key(self, pod: PodInfo) -> bytes:
         """The same for pods that look the same; only for a webhook that declares."""
         assert self._reads is not None, "only declared views are compared"
         shown = _shown(pod, self._reads.pod)
