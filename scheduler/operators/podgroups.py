@@ -22,7 +22,7 @@ import logging
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any, cast
@@ -132,9 +132,10 @@ class PodGroupOperator:
                 self._failing = False
             except WritesStopped:
                 raise
-            except KubeError as fault:
+            except Exception as fault:
+                text = str(fault) if isinstance(fault, KubeError) else repr(fault)
                 (log.debug if self._failing else log.warning)(
-                    "Status of a pod group could not be written", group=key, error=str(fault)
+                    "Status of a pod group could not be written", group=key, error=text
                 )
                 self._failing = True
                 self._said.pop(key, None)
@@ -267,5 +268,5 @@ class _Watcher:
 
     def _tell(self, function: Callable[..., None], *args: Any) -> None:
         """Call a function in the daemon's loop, unless that has ended."""
-        if not self._home.is_closed():
+        with suppress(RuntimeError):
             self._home.call_soon_threadsafe(function, *args)

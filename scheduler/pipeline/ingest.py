@@ -92,9 +92,7 @@ class Ingest:
         if old == new:
             return None
         self._state.residents.follow(old, new)
-        if old is not None and (
-            new is None or new.finished or new.metadata.uid != old.metadata.uid
-        ):
+        if old is not None and _ended(old, new):
             self._memories.pod_gone(old.metadata.uid)
         was = self._info(old)
         now = _renewed(was, new)
@@ -178,6 +176,8 @@ class Ingest:
             return self._tell(Event("Node", Action.DELETE, old))
         if old == new:
             return None
+        if old is not None and old.metadata.uid != new.metadata.uid:
+            self._memories.node_gone(old.name)
         self._state.set_node(new)
         action = Action.ADD if old is None else node_update(old, new)
         return self._tell(Event("Node", action, old, new)) if action is not None else None
