@@ -18,6 +18,9 @@ STEPS = st.one_of(
     st.tuples(st.just("no group"), st.sampled_from(GROUPS)),
     st.tuples(st.just("pod"), st.sampled_from(("", *GROUPS, *GROUPS)), st.integers(1, 2), NUMBERS),
     st.tuples(st.just("several"), st.sampled_from(GROUPS), st.integers(2, 4)),
+    st.tuples(st.just("moody pod"), st.sampled_from(GROUPS)),
+    st.tuples(st.just("others bind"), NUMBERS),
+    st.tuples(st.just("relabel"), NUMBERS, st.sampled_from(GROUPS)),
     st.tuples(st.just("no pod"), NUMBERS),
     st.tuples(st.just("attempt")),
     st.tuples(st.just("all attempts")),
@@ -49,6 +52,12 @@ async def live(steps: list[tuple[object, ...]]) -> None:
             case ("several", str(group), int(count)):
                 for _ in range(count):
                     world.add_pod(group, 1)
+            case ("moody pod", str(group)):
+                world.add_moody_pod(group)
+            case ("others bind", int(which)):
+                world.bind_by_others(which)
+            case ("relabel", int(which), str(group)):
+                world.relabel(which, group)
             case ("no pod", int(which)):
                 world.remove_pod(which)
             case ("attempt",):

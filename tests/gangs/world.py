@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
+from scheduler.framework.cycle import Cycle
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.status import SUCCESS, Status, error
-from scheduler.model.workloads import pod_group_of
+from scheduler.model.status import SUCCESS, Status, error, unschedulable
+from scheduler.model.workloads import POD_GROUP_LABEL, pod_group_of
+from scheduler.plugins.table import IN_TREE
+from scheduler.queueing.hints import HintRegistration
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.gangs.support import GroupBuilder, configured, make_group, member
 from tests.pipeline.support import RecordingOutlet, Stage, turns
@@ -37,6 +41,21 @@ class SlowOutlet(RecordingOutlet):
         """Nobody is promised anything here, so nothing is taken back."""
 
 
+class Moody:
+    """Refuses, at permit and after everybody else, the pods that are labelled so."""
+
+    name = "Moody"
+
+    def __init__(self, args: Any, handle: Any) -> None: ...
+
+    def permit(self, cycle: Cycle, node: str) -> tuple[Status, float]:
+        refused = "moody" in cycle.pod.pod.metadata.labels
+        return (unschedulable("not today") if refused else SUCCESS), 0.0
+
+    def hints(self) -> Sequence[HintRegistration]:
+        return ()
+
+
 class World:
     """Nodes, gangs and other pods. Names are given by number and never used again."""
 
@@ -44,7 +63,8 @@ class World:
         self.outlet = SlowOutlet(self._begins_to_bind)
         config = configured()
         config["profiles"][0]["plugins"]["postFilter"] = {"disabled": [{"name": "*"}]}
-        self.stage = Stage(config=(config,), outlet=self.outlet)
+        config["profiles"][0]["plugins"]["multiPoint"]["enabled"].append({"name": "Moody"})
+        self.stage = Stage({**IN_TREE, "Moody": Moody}, (config,), self.outlet)
         self.violations: list[str] = []
         self.pods: dict[str, PodBuilder] = {}
         self.nodes: dict[str, NodeBuilder] = {}
@@ -81,6 +101,33 @@ class World:
         if group:
             self.sizes[group].add(str(cpus))
         self.stage.see(self.pods[name])
+
+    def add_moody_pod(self, group: str) -> None:
+        name = self._name("p")
+        self.pods[name] = member(name, group).label(moody="yes")
+        self.sizes[group].add("1")
+        self.stage.see(self.pods[name])
+
+    def bind_by_others(self, which: int) -> None:
+        """Somebody else puts a pod on a node of which we know nothing."""
+        if name := self._pick(self._without_node(), which):
+            self.stage.see(self.pods[name].on("elsewhere"))
+
+    def relabel(self, which: int, group: str) -> None:
+        """A pod without a node changes its group."""
+        if name := self._pick(self._without_node(), which):
+            pod = self.pods[name].label(**{POD_GROUP_LABEL: group})
+            self.sizes[group].add(
+                pod.obj()["spec"]["containers"][0]["resources"]["requests"]["cpu"]
+            )
+            self.stage.see(pod)
+
+    def _without_node(self) -> dict[str, PodBuilder]:
+        return {
+            name: pod
+            for name, pod in self.pods.items()
+            if "nodeName" not in pod.obj()["spec"] and f"default/{name}" not in self.outlet.open
+        }
 
     def remove_pod(self, which: int) -> None:
         if name := self._pick(self.pods, which):
@@ -155,6 +202,7 @@ class World:
                 if not pod.obj()["spec"].get("nodeName")
                 and pod_group_of(pod.struct().metadata) == key
                 and core.state.pod(f"uid-{name}") is None
+                and "moody" not in pod.obj()["metadata"]["labels"]
             ]
             lacking = minimum - self._placed(key)
             if lacking <= 0 or len(waiting) < lacking or len(self.sizes[group]) != 1:
