@@ -186,7 +186,9 @@ async def _placed(core: Core, recorder: _Recorder, waiting: list[PodInfo]) -> li
     if core.loop.batches is not None and core.loop.batches.due:
         ready = Tier.ACTIVE.value
         at_once = dict.fromkeys(e.pod for e in core.queue.snapshot() if e.tier == ready)
-        while await core.loop.run_batch():
+        while (head := core.queue.peek()) is not None and not head.attempts:
+            if not await core.loop.run_batch():
+                break
             await core.bindings.idle()
     while (queued := core.loop.schedule_next()) is not None and queued.attempts == 1:
         await core.suspension.idle()

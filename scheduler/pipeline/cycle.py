@@ -182,8 +182,12 @@ class SchedulingLoop:
             return
         if self._state.statuses.overfull:
             self._give_codes_anew()
-        if not self._gangs.schedule(attempt, along):
+        if self._gangs.schedule(attempt, along):
+            return
+        if not along:
             self._schedule_alone(attempt)
+        for each in (queued, *along) if along else ():  # whom their gang needs no longer
+            self._try(self._new(each))
 
     def _popped(self) -> Attempt | None:
         queued = self._queue.pop()
