@@ -48,9 +48,9 @@ from scheduler.pipeline import gangs, own_verdicts
 from scheduler.pipeline.background import Background
 from scheduler.pipeline.batch import Backlog
 from scheduler.pipeline.binding import Bindings
-from scheduler.pipeline.cycle import SchedulingLoop
 from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.ingest import Ingest
+from scheduler.pipeline.loop import SchedulingLoop
 from scheduler.pipeline.placement import filter_rows
 from scheduler.pipeline.suspension import Suspension
 from scheduler.plugins.table import IN_TREE

@@ -9,18 +9,15 @@ This file is the way of a pod; each verb is a function of a sibling module::
 
 A pod that is to be placed together with others takes them along (``gangs.py``).
 
-A backlog may be placed at once (`batch`); what that leaves over goes the same way as all pods.
-
 A run of pods of one class is not a thing of its own: each of them finds what is kept for the class,
 and only the row that the one before it took has to be looked at again.
 
 An attempt is synchronous from pop to permit: nobody else changes the state meanwhile, so there are
-no locks and no snapshots. Between attempts the loop is given back every few milliseconds.
+no locks and no snapshots. When attempts are made is for ``loop.py`` to say.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 
@@ -34,7 +31,7 @@ from scheduler.model.status import Code, Status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
-from scheduler.pipeline.batch import NOWHERE, Backlog, Batches
+from scheduler.pipeline.batch import NOWHERE
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.by_class import ByClass
 from scheduler.pipeline.failure import Failures
@@ -49,11 +46,9 @@ from scheduler.state.cache import ClusterState
 
 log = get_logger(__name__)
 
-SLICE_SECONDS = 0.005
 
-
-class SchedulingLoop:
-    """Schedules pods one after the other, for all profiles."""
+class SchedulingCycle:
+    """Attempts pods, one after the other, for all profiles."""
 
     def __init__(
         self,
@@ -66,7 +61,6 @@ class SchedulingLoop:
         suspension: Suspension,
         *,
         equivalence: Equivalence | None = None,
-        batches: Backlog | None = None,
         tie_break_seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -77,17 +71,9 @@ class SchedulingLoop:
         self._failures = failures
         self._metrics = metrics
         self._suspension = suspension
-        suspension.run_slice = self.run_slice
         self._classes = ByClass(equivalence, tie_break_seed) if equivalence else None
-        self.batches = (
-            Batches(batches, frameworks, state, queue, self._classes, self, metrics, clock)
-            if batches and self._classes
-            else None
-        )
-        """What places backlogs at once, if anything does."""
         self._seed = tie_break_seed
         self._clock = clock
-        self._stopped = False
         self._proposed: Mapping[str, str] = NOWHERE
         steps = Steps(
             self.obsolete,
@@ -99,54 +85,6 @@ class SchedulingLoop:
             suspension.settled,
         )
         self._gangs = GangPass(state, queue, bindings, failures, metrics, steps, clock)
-
-    async def run(self) -> None:
-        """Schedule until stopped or cancelled."""
-        self.begin()
-        while not self._stopped:
-            await self._queue.wait()
-            await self._bindings.room()
-            if not await self.run_batch():
-                self.run_slice()
-            await asyncio.sleep(0)
-
-    def begin(self) -> None:
-        """This replica schedules: plugins are told, and may let in pods that they kept out."""
-        for framework in self._frameworks.values():
-            framework.begin()
-        self._queue.retry_gated()
-
-    async def run_batch(self) -> bool:
-        """Place the backlog at once, if there is one worth it; False if there is not."""
-        if self.batches is None or not self.batches.due:
-            return False
-        await self.batches.run()
-        return True
-
-    @property
-    def stopped(self) -> bool:
-        """Whether no further pods are attempted."""
-        return self._stopped
-
-    def stop(self) -> None:
-        """Attempt no further pods; what is being bound goes on."""
-        self._stopped = True
-        self._suspension.cancel()
-
-    def run_slice(self) -> None:
-        """Attempt pods until none is left, the slice is over, or too many bindings are open."""
-        self._queue.flush()
-        end = self._clock() + SLICE_SECONDS
-        while self._may_go_on() and self.schedule_next() and self._clock() < end:
-            pass
-
-    async def breathe(self) -> None:
-        """Let others run, and come back when another pod may be bound."""
-        await asyncio.sleep(0)
-        await self._bindings.room()
-
-    def _may_go_on(self) -> bool:
-        return not (self._stopped or self._bindings.full)
 
     def schedule_next(self) -> QueuedPod | None:
         """Attempt the next pod, and return it; None if nobody waits."""
