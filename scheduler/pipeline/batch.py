@@ -53,6 +53,7 @@ FEW_REFUSED = 0.01
 """The share of a tier whose placements did not hold that is not worth another round."""
 SLICE_SECONDS = 0.005
 ENROLLED_TOGETHER = 32
+POPPED_TOGETHER = 256
 KEPT_REPORTS = 64
 NOWHERE: Mapping[str, str] = {}
 
@@ -173,8 +174,7 @@ class Batches:
         """Place what is ready, and what becomes so within the window."""
         if self._settings.window and self._queue.active < self._settings.max_pods:
             await asyncio.sleep(self._settings.window)
-        number = min(self._queue.active, self._settings.max_pods)
-        popped = self._gangs.bundle([q for _ in range(number) if (q := self._queue.pop())])
+        popped = self._gangs.bundle(await self._popped())
         self._slice_end = self._clock() + SLICE_SECONDS
         for priority, pods in groupby(popped, key=lambda queued: queued.info.priority):
             waiting = dict(enumerate(pods))
@@ -182,6 +182,19 @@ class Batches:
             if len(waiting) >= self._settings.min_pending:
                 await self._place_at_once(tier)
             await self._place_rest(tier)
+
+    async def _popped(self) -> list[QueuedPod]:
+        """The pods that are ready, as many as may be, by priority, then in queue order."""
+        popped: list[QueuedPod] = []
+        while len(popped) < self._settings.max_pods and self._queue.active:
+            queued = self._queue.pop()
+            assert queued is not None, "somebody is ready"
+            popped.append(queued)
+            if len(popped) % POPPED_TOGETHER == 0:
+                await asyncio.sleep(0)
+        # Others have run in between, and pods of higher priority may have come.
+        popped.sort(key=lambda queued: -queued.info.priority)
+        return popped
 
     async def _place_at_once(self, tier: _Tier) -> None:
         """Place what can be; whatever goes wrong leaves pods to the normal cycle."""
@@ -213,6 +226,9 @@ class Batches:
 
     async def _enrol(self, tier: _Tier) -> None:
         for place, queued in tier.waiting.items():
+            if place % ENROLLED_TOGETHER == 0:
+                await self._breathe(tier)
+                self._enrolment.look_again()
             if self._attempts.obsolete(queued):
                 continue
             gang = self._gangs.enrol(queued, place)
@@ -223,9 +239,6 @@ class Batches:
                 continue
             for member in [found] if isinstance(found, Member) else found:
                 tier.members.setdefault(member.key, []).append(member)
-            if place % ENROLLED_TOGETHER == 0:
-                await self._breathe(tier)
-                self._enrolment.look_again()
         for key in self._enrolment.drawn_together(tier.members):
             count = len(tier.members.pop(key))
             self._metrics.batch.excluded_pods.labels("affinity").inc(count)
