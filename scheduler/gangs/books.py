@@ -120,7 +120,8 @@ class Books:
         gang = self.of(info.pod)
         if gang is None:
             return
-        if not came or info.pod.deleting:
+        newest = gang.members.get(info.uid, info.pod)
+        if not came or newest.deleting or newest.finished:
             gang.holding.discard(info.uid)
         elif info.uid not in gang.holding:
             gang.holding.add(info.uid)

@@ -100,9 +100,9 @@ class Coscheduling:
         return GroupStanding(refusal, rules.min_member, gang.placed, gang.existing)
 
     def release_group(self, group: str) -> None:
-        """Let all go on who wait for permission."""
+        """Let all go on who wait for permission, if enough members hold nodes."""
         gang = self.books.get(group)
-        if gang is not None:
+        if gang is not None and gang.whole:
             self.books.release(gang)
 
     def reject_group(self, group: str, reason: str) -> None:

@@ -321,9 +321,6 @@ class GangPass:
 
     def _undo(self, attempt: Attempt) -> None:
         """Have a member hold nothing, not even a place among those that wait for permission."""
-        waiting = attempt.framework.waiting.pop(attempt.cycle.pod.uid, None)
-        if waiting is not None:
-            waiting.dismiss()
         if attempt.placement is not None:
             undo(attempt)
             attempt.placement = None

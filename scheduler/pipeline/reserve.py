@@ -31,10 +31,14 @@ def give_back(attempt: Attempt, queue: SchedulingQueue) -> None:
 def undo(attempt: Attempt) -> bool:
     """Undo ``reserve``, whatever happened since: bookings in reverse, then the assumption.
 
+    Nobody waits for permission after that.
+
     Tells nobody, which is right only if nobody has seen the state since. Returns whether the pod
     was still assumed: one that the watch has confirmed stays.
     """
     pod, node = attempt.cycle.pod, attempt.node
+    if waiting := attempt.framework.waiting.pop(pod.uid, None):
+        waiting.dismiss()
     try:
         attempt.framework.run_unreserve(attempt.cycle, node)
     except PluginFault as fault:

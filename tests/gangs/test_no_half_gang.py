@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.framework.cycle import Cycle
+from scheduler.gangs.books import find_books
 from scheduler.gangs.plugin import Coscheduling
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
@@ -182,3 +183,15 @@ async def test_a_profile_without_permission_only_sorts_by_groups() -> None:
     stage.see(make_node("n1").cpu("1"), make_group("g", 2), member("a"), member("b"))
     await stage.run()
     assert bound(stage) == ["a"]
+
+
+async def test_a_member_that_leaves_does_not_count_though_an_older_version_is_tried() -> None:
+    """As it may be that was asked about outside, and was deleted meanwhile."""
+    stage = gang_stage()
+    stage.see(make_node("n1").cpu("4"), make_group("g", 1), member("a").deleting())
+    stage.core.state.assume(member("a").info(), "n1")
+    books = find_books(stage.core.state)
+    assert books is not None
+    gang = books.get("default/g")
+    assert gang is not None
+    assert not gang.whole

@@ -12,7 +12,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import PluginFactory
 from scheduler.framework.simple import NodeView
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.status import Status
+from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.aspects import Aspect
 from tests.builders import make_node, make_pod
@@ -146,3 +146,29 @@ async def test_nobody_is_evicted_for_a_node_that_was_vetoed() -> None:
     assert arena.outlet.evicted == []
     assert arena.tiers() == {"a": "unschedulable"}
     assert not arena.core.state.nominations.node_of("uid-a")
+
+
+class Outside(Guest):
+    """Has pods wait, and breaks when it is to book them outside."""
+
+    def permit(self, cycle: Cycle, node: str) -> tuple[Status, float]:
+        return Status(Code.WAIT), 60.0
+
+    async def reserve_remotely(self, cycle: Cycle, node: str) -> Status:
+        raise RuntimeError("boom")
+
+    async def permit_remotely(self, cycle: Cycle, node: str) -> Status:
+        return SUCCESS
+
+    def reserve(self, cycle: Cycle, node: str) -> Status:
+        return SUCCESS
+
+    def unreserve(self, cycle: Cycle, node: str) -> None: ...
+
+
+async def test_nobody_is_left_waiting_for_permission_whose_booking_broke() -> None:
+    stage = staged(Outside)
+    stage.see(make_pod("a"))
+    await stage.run()
+    assert stage.tiers() == {"a": "error-backoff"}
+    assert not stage.core.frameworks["equipoise"].waiting
