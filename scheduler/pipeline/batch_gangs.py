@@ -52,7 +52,7 @@ class Gangs:
         pods: list[QueuedPod] = []
         for queued in popped:
             plugin = self._frameworks[queued.profile].groups
-            group = plugin.group_of(queued.info) if plugin is not None else None
+            group = _group_of(queued, plugin)
             if plugin is None or group is None:
                 pods.append(queued)
                 continue
@@ -105,6 +105,14 @@ class Gangs:
         whole = [group for group in nodes if len(nodes[group]) >= self.needs[group]]
         for group in sorted(whole, key=lambda group: heads[group].place):
             yield heads[group], nodes[group]
+
+
+def _group_of(queued: QueuedPod, plugin: GroupPlugin | None) -> str | None:
+    """The pod's group; None also if the plugin fails, as the attempt at the pod will tell."""
+    try:
+        return plugin.group_of(queued.info) if plugin is not None else None
+    except Exception:
+        return None
 
 
 def without_gangs(members: Membership) -> Membership:

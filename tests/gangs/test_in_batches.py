@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ import pytest
 from scheduler.flow.gangs import whole_gangs
 from scheduler.flow.problem import Problem, Solution
 from scheduler.flow.solving import solved
+from scheduler.gangs.plugin import Coscheduling
+from scheduler.model.podinfo import PodInfo
+from scheduler.plugins.table import IN_TREE
 from tests.builders import make_node
 from tests.flow.problems import problem
 from tests.gangs.support import configured, make_group, member
@@ -83,6 +87,24 @@ async def test_a_gang_that_does_not_fit_leaves_its_room_to_others() -> None:
     await at_once(stage)
 
     assert sorted(where(stage)) == ["small-0", "small-1", "small-2"]
+
+
+class ForgetfulCoscheduling(Coscheduling):
+    """Cannot say which group a pod is in."""
+
+    def group_of(self, pod: PodInfo) -> Any:
+        raise RuntimeError("lost my books")
+
+
+async def test_a_group_plugin_that_fails_loses_no_pod_of_a_backlog() -> None:
+    registry = {**IN_TREE, "Coscheduling": ForgetfulCoscheduling}
+    stage = Stage(registry, (configured(), settings()), clock=TickingClock())
+    stage.see(make_node("n1").cpu("8"), make_group("g", 3))
+    stage.see(*(member(f"g-{i}") for i in range(3)))
+    await at_once(stage)
+    assert where(stage) == {}
+    assert stage.core.queue.counts()["in-flight"] == 0
+    assert set(stage.tiers().values()) == {"error-backoff"}
 
 
 def test_incomplete_gangs_are_dropped_and_their_room_is_used() -> None:
