@@ -52,6 +52,11 @@ class RemotePoints(SinglePlugins):
             if isinstance(plugin, RemotePlugin)
         )
 
+    @property
+    def books_outside(self) -> bool:
+        """Whether somebody outside reserves or permits, at the start of bindings."""
+        return any(self._late.values())
+
     def begin(self) -> None:
         """This replica schedules from now on; plugins that wait for that are told."""
         for plugin in self.plugins.values():

@@ -8,6 +8,7 @@ from scheduler.equivalence.classes import PodClass, template_of
 from scheduler.framework.answers import Told
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runtime import Framework
+from scheduler.pipeline.muster import Muster
 from scheduler.pipeline.placement import Placement
 from scheduler.queueing.tiers import QueuedPod
 
@@ -25,6 +26,8 @@ class Attempt(msgspec.Struct):
     """Set once a node is chosen."""
     told: Told = msgspec.field(default_factory=Told)
     """What was answered from outside so far."""
+    muster: Muster | None = None
+    """Set for members of a gang about which somebody outside has the last word."""
     companions: tuple[str, ...] = ()
     """Pods (``namespace/name``) that wait in the queue for what this one is answered."""
 

@@ -142,11 +142,23 @@ class Bindings:
     async def _permitted(attempt: Attempt) -> Status:
         """Have plugins outside reserve and permit, then wait for those inside that hold the pod."""
         framework, cycle = attempt.framework, attempt.cycle
-        refusal = await framework.run_late_points(cycle, attempt.node)
+        refusal = await Bindings._let_in(attempt)
         if not refusal.ok and (waiting := framework.waiting.get(cycle.pod.uid)) is not None:
             waiting.reject(refusal.plugin, refusal.message, refusal.code)
         status = await framework.wait_on_permit(cycle)
         return status if refusal.ok else refusal
+
+    @staticmethod
+    async def _let_in(attempt: Attempt) -> Status:
+        """What plugins outside say of the pod, and of enough others if it is in a gang."""
+        muster = attempt.muster
+        refusal = error("")
+        try:
+            refusal = await attempt.framework.run_late_points(attempt.cycle, attempt.node)
+        finally:
+            if muster is not None and not refusal.ok:
+                muster.refused()
+        return refusal if muster is None or not refusal.ok else await muster.let_in()
 
     def _finish(self, attempt: Attempt) -> None:
         pod, queued, node = attempt.cycle.pod, attempt.queued, attempt.node

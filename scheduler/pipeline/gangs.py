@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import msgspec
 
@@ -38,13 +39,14 @@ from scheduler.framework.groups import IN_PASS, GroupPlugin, GroupStanding
 from scheduler.framework.runtime import Framework
 from scheduler.model.events import ASSIGNED_POD, Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.status import Code, Status
+from scheduler.model.status import Code, Status, unschedulable
 from scheduler.model.workloads import pod_group_of
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.failure import Failures
+from scheduler.pipeline.muster import Muster
 from scheduler.pipeline.placement import CycleError, Placement, fit_error
 from scheduler.pipeline.reserve import undo
 from scheduler.queueing.hints import HintRegistration
@@ -203,17 +205,30 @@ class GangPass:
         if len(placed) < needed:
             return self._give_up(plugin, group, standing, attempts, placed, unplaced)
         result = "placed" if standing.placed + len(placed) >= standing.minimum else "waiting"
-        if result == "placed":
-            plugin.release_group(group)
         certain = placed.copy()
         placed.clear()
+        muster = self._muster(plugin, group, needed, certain)
+        if muster is None and result == "placed":
+            plugin.release_group(group)
         for attempt in certain:
+            attempt.muster = muster
             attempt.drop_brief()
             self._bindings.start(attempt)
         for each in unplaced:
             queued, framework = each.attempt.queued, each.attempt.framework
             self._steps.alone(self._attempt(queued, framework))
         return result
+
+    @staticmethod
+    def _muster(
+        plugin: GroupPlugin, group: str, needed: int, placed: Sequence[Attempt]
+    ) -> Muster | None:
+        """Where members wait for each other whom somebody outside has yet to let in."""
+        if not placed or not placed[0].framework.books_outside:
+            return None
+        too_few = unschedulable(f"pod group {group}: too few members were let in from outside")
+        release = partial(plugin.release_group, group)
+        return Muster(needed, len(placed), too_few.by(plugin.name), release)
 
     def _try(self, attempt: Attempt) -> _Unplaced | None:
         """Have one member hold a node; or why it does not."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
 
 import pytest
 
 from tests.builders import Json, make_pod, make_worker
 from tests.gangs.support import configured, make_group, member
+from tests.pipeline.support import turns
 from tests.webhooks.support import (
     NAME,
     RemoteStage,
@@ -19,9 +20,9 @@ from tests.webhooks.support import (
 )
 
 
-def asking(server: WebhookServer, **more: Any) -> tuple[Json, ...]:
-    """Coscheduling, and a webhook that filters."""
-    hook = webhook(server, "filter", **more)
+def asking(server: WebhookServer, point: str = "filter") -> tuple[Json, ...]:
+    """Coscheduling, and a webhook at one point."""
+    hook = webhook(server, point)
     names = {"enabled": [{"name": "Coscheduling"}, {"name": NAME}]}
     (profile,) = configured()["profiles"]
     return documents(hook, profile=profile | {"plugins": {"multiPoint": names}})
@@ -73,3 +74,52 @@ async def test_a_member_that_goes_while_another_waits_for_an_answer_is_missed(go
         server.open.set()
         await stage.settle()
         assert set(stage.bound()) == set(members) - {gone}
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+async def test_no_member_is_bound_before_enough_were_let_in_from_outside(point: str) -> None:
+    async with WebhookServer() as server, RemoteStage(asking(server, point)) as stage:
+        last = asyncio.Event()
+
+        async def hesitate(request: Json) -> Json:
+            if request["pod"]["metadata"]["name"] == "m2":
+                await last.wait()
+            return {}
+
+        server.answers[point] = hesitate
+        stage.see(make_group("g", 3), make_worker("n1"))
+        stage.see(*(member(f"m{i}") for i in range(3)))
+        stage.start()
+        await until(lambda: len(server.asked) == 3 and server.present == 1)
+        await turns()
+        assert stage.bound() == {}
+        last.set()
+        await stage.settle()
+        assert set(stage.bound()) == {"m0", "m1", "m2"}
+
+
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+@pytest.mark.parametrize(("minimum", "bound"), [(3, set()), (2, {"m0", "m1"})])
+async def test_a_member_that_is_refused_outside_costs_the_gang_if_it_is_needed(
+    point: str, minimum: int, bound: set[str]
+) -> None:
+    async with WebhookServer() as server, RemoteStage(asking(server, point)) as stage:
+        others_in = asyncio.Event()
+
+        async def refuse(request: Json) -> Json:
+            if request["pod"]["metadata"]["name"] != "m2":
+                return {}
+            await others_in.wait()
+            return {"code": "Unschedulable", "reasons": ["not today"]}
+
+        server.answers[point] = refuse
+        stage.see(make_group("g", minimum), make_worker("n1"))
+        stage.see(*(member(f"m{i}") for i in range(3)))
+        stage.start()
+        await until(lambda: len(server.asked) == 3 and server.present == 1)
+        await turns()
+        others_in.set()
+        await stage.core.bindings.idle()
+        assert set(stage.bound()) == bound
+        assert stage.core.state.assumed_count == len(bound)
+        assert stage.core.queue.counts()["in-flight"] == 0

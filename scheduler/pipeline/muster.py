@@ -1,0 +1,46 @@
+"""Members of a gang whom somebody outside has to let in: enough of them go on, or none does.
+
+Webhooks reserve and permit at the start of each member's binding, after the pass. Until enough
+members have got through that, none of them may be bound.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from scheduler.model.status import SUCCESS, Status
+
+
+class Muster:
+    """One pass's members. Each reports once, from its own task; the last word is for all."""
+
+    def __init__(
+        self, needed: int, members: int, too_few: Status, on_enough: Callable[[], None]
+    ) -> None:
+        self._needed = needed
+        self._out = members
+        self._in = 0
+        self._too_few = too_few
+        self._on_enough = on_enough
+        self._verdict: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+
+    async def let_in(self) -> Status:
+        """Nobody outside has anything against this member; returns when it is clear for all."""
+        self._in += 1
+        self._report()
+        return await asyncio.shield(self._verdict)  # one that is cancelled takes nobody along
+
+    def refused(self) -> None:
+        """This member gives its node back."""
+        self._report()
+
+    def _report(self) -> None:
+        self._out -= 1
+        if self._verdict.done():
+            return
+        if self._in >= self._needed:
+            self._verdict.set_result(SUCCESS)
+            self._on_enough()
+        elif self._in + self._out < self._needed:
+            self._verdict.set_result(self._too_few)
