@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 import venv
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -37,7 +38,19 @@ def bill_of_materials(packages: Path) -> Json:
         ]
         subprocess.run(command, check=True, stderr=subprocess.PIPE)
         document: Json = json.loads(bill.read_text())
-        return document
+    _add_unread_licences(document, packages)
+    return document
+
+
+def _add_unread_licences(bill: Json, packages: Path) -> None:
+    """The tool reads expressions and classifiers; older packages say it in a field of their own."""
+    said = {
+        distribution.name: distribution.metadata.get("License", "")
+        for distribution in metadata.distributions(path=[str(packages)])
+    }
+    for component in bill["components"]:
+        if not component.get("licenses") and (words := said.get(component["name"])):
+            component["licenses"] = [{"license": {"name": words}}]
 
 
 def licences(bill: Json) -> str:

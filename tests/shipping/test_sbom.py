@@ -11,7 +11,7 @@ from shipping.wheels import LOCKS, MACHINES, image_python, install, requirements
 ALLOWED = {
     "0BSD", "Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "CC0-1.0", "MIT", "MIT-0", "MPL-2.0",
     "PSF-2.0", "Python-2.0", "Zlib",
-    "Apache Software License", "BSD License",
+    "Apache Software License", "BSD License", "3-Clause BSD License",
 }  # fmt: skip
 
 
