@@ -45,8 +45,9 @@ def bill_of_materials(packages: Path) -> Json:
 def _add_unread_licences(bill: Json, packages: Path) -> None:
     """The tool reads expressions and classifiers; older packages say it in a field of their own."""
     said = {
-        distribution.name: distribution.metadata.get("License", "")
-        for distribution in metadata.distributions(path=[str(packages)])
+        each.name: each.metadata["License"]
+        for each in metadata.distributions(path=[str(packages)])
+        if "License" in each.metadata
     }
     for component in bill["components"]:
         if not component.get("licenses") and (words := said.get(component["name"])):
