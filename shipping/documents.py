@@ -76,10 +76,16 @@ class Page:
         return [" ".join(found.split()) for found in _SPAN.findall(self._text)]
 
     def files(self) -> dict[str, str]:
-        """Files it shows: blocks of YAML whose first line is a comment with nothing but a name."""
+        """Files it shows: blocks whose first line is a comment with nothing but a name.
+
+        Of Python, only those that a command names: others show how one file may change.
+        """
+        typed = " ".join(self.commands())
         shown = {}
         for block in self.blocks():
-            if block.language == "yaml" and (name := re.match(r"# (\S+\.yaml)$", block.lines[0])):
+            ending = {"yaml": "yaml", "python": "py"}.get(block.language)
+            name = re.match(rf"# (\S+\.{ending})$", block.lines[0]) if ending else None
+            if name and (ending == "yaml" or name[1] in typed):
                 shown[name[1]] = "\n".join([*block.lines, ""])
         return shown
 

@@ -146,6 +146,7 @@ def surroundings(page: Page, plane: ControlPlane, directory: Path) -> dict[str, 
     objects = [node("n"), pod("p")]
     files = {"scheduler.yaml": scheduler, "cluster.yaml": yaml.safe_dump_all(objects)}
     for name, text in {**files, **page.files()}.items():
+        (directory / name).parent.mkdir(exist_ok=True)
         (directory / name).write_text(text)
     home = directory / "home"
     (home / ".kube").mkdir(parents=True)
