@@ -3,7 +3,7 @@
 # they load; no shell, no package manager, nothing writable.
 #
 #   docker buildx build --platform linux/amd64,linux/arm64 --build-arg VERSION=0.1.0 .
-#   docker buildx build --target slim .        without the solver for batches, about 150 MiB less
+#   docker buildx build --target slim .        without the solver for batches, about 120 MiB less
 #
 # Each step is shipping/image/build.py, which the tests run as well, without Docker.
 ARG PYTHON=3.13

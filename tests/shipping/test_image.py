@@ -15,14 +15,17 @@ import pytest
 import yaml
 
 from e2e.harness.processes import Process, answers_ok, free_ports, unverified
+from scheduler.flow.problem import decode, encode
+from scheduler.flow.worker import LENGTH_BYTES, Answer, Request, framed
 from scheduler.sandbox.apiserver import ApiServer
 from shipping.helm import PROJECT
 from shipping.image.build import COMMANDS, PACKAGES, PREFIX, USER_ID, VERSION
 from shipping.wheels import LOCKS, MACHINES, install
+from tests.flow.problems import problem
 from tests.shipping.dockerfile import DOCKERFILE, base_of, instructions, perform
 
 READY_SECONDS = 120.0
-SIZE_LIMIT = 440 << 20
+SIZE_LIMIT = 360 << 20
 
 # Read-only, in a process tree of its own, as nobody in particular: what the chart asks for.
 ENTER = """
@@ -142,6 +145,19 @@ def test_there_is_no_shell(enter: list[str]) -> None:
     for program in ("/bin/sh", "/bin/bash", "/usr/bin/env"):
         done = subprocess.run([*enter, program, "-c", "true"], capture_output=True, check=False)
         assert done.returncode == 127, program
+
+
+@pytest.mark.slow
+@needs_root
+def test_it_can_solve_backlogs(enter: list[str]) -> None:
+    request = encode(Request(problem([2], [[10, 20]], [[1, 1]], [[2, 2], [2, 2]]), 60.0))
+    worker = [f"/{PREFIX}/bin/{VERSION}", "-m", "scheduler.flow.worker"]
+    done = subprocess.run([*enter, *worker], input=framed(request), stdout=-1, check=True)
+    hello, said = done.stdout[:LENGTH_BYTES], done.stdout[2 * LENGTH_BYTES :]
+    assert hello == bytes(LENGTH_BYTES)
+    solution = decode(said, Answer).solution
+    assert solution is not None
+    assert (solution.node.tolist(), solution.pods.tolist()) == ([1], [2])
 
 
 @pytest.mark.slow
