@@ -52,13 +52,19 @@ class Installed:
 
 @pytest.fixture(scope="package")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """The release as the README installs it."""
+    with installation(tmp_path_factory.mktemp("installed")) as ours:
+        yield ours
+
+
+@contextmanager
+def installation(directory: Path, *settings: str) -> Iterator[Installed]:
     """The release on a cluster with its own scheduler, on nodes where nothing else may run."""
-    directory = tmp_path_factory.mktemp("installed")
     audit = AuditLog(directory, NAMESPACE)
     with cluster(directory, audit.flags()) as (plane, kubelet):
         asyncio.run(add_control_nodes(plane))
         release = Release(plane)
-        release.install()
+        release.install(*settings)
         yield Installed(plane, audit, release, kubelet)
 
 

@@ -1,6 +1,7 @@
 """The release under test: helm's commands on it, as the admin of the cluster."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from e2e.harness.client import ApiClient
@@ -34,20 +35,20 @@ class Release:
         self._surroundings.write_text(json.dumps(values))
         self.notes = ""
 
-    def install(self) -> None:
+    def install(self, *settings: str) -> None:
         """As the README says, with its own pods on the nodes that outlive every test."""
         self.notes = self.helm(
             *("install", RELEASE, CHART, "--namespace", NAMESPACE, "--create-namespace"),
             *("--values", self._surroundings),
+            *flags(settings),
         )
 
     def upgrade(self, *settings: str) -> None:
         """Have these values, and otherwise the defaults."""
-        changes = [part for setting in settings for part in ("--set", setting)]
         self.helm(
             *("upgrade", RELEASE, CHART, "--namespace", NAMESPACE),
             *("--reset-values", "--values", self._surroundings),
-            *changes,
+            *flags(settings),
         )
 
     def test(self, timeout: str) -> None:
@@ -57,6 +58,11 @@ class Release:
     def helm(self, *arguments: str | Path) -> str:
         """Any command."""
         return helm(*arguments, environment={"KUBECONFIG": str(self._kubeconfig)})
+
+
+def flags(settings: Iterable[str]) -> list[str]:
+    """What tells helm of these values."""
+    return [part for setting in settings for part in ("--set", setting)]
 
 
 def is_rolled_out(deployment: Json) -> bool:

@@ -1,7 +1,10 @@
 """Every right that the chart grants is used, and nothing is ever denied."""
 
 import asyncio
+from collections.abc import Iterator
 from itertools import count
+
+import pytest
 
 from e2e.harness.audit import Right, granted_by, right_of
 from e2e.harness.client import POLL_SECONDS
@@ -18,7 +21,7 @@ from e2e.harness.objects import (
 )
 from e2e.harness.storage import claim, storage_class, uses, volume
 from e2e.harness.workspace import Workspace
-from e2e.installed.conftest import Installed
+from e2e.installed.conftest import Installed, installation
 from e2e.installed.release import LEASE, wait_until_leading
 from e2e.installed.test_beside_kube_scheduler import create_and_bind
 from shipping.helm import NAMESPACE, RELEASE
@@ -27,8 +30,22 @@ ROLES = (
     f"/apis/rbac.authorization.k8s.io/v1/clusterroles/{RELEASE}",
     f"/apis/rbac.authorization.k8s.io/v1/namespaces/{NAMESPACE}/roles/{RELEASE}-leader-election",
 )
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-OURS = ("noderesourcetopologies.topology.node.k8s.io", "podgroups.scheduling.x-k8s.io")
+FEATURES = (
+    "plugins.enabled[0].name=NodeResourceTopologyMatch",
+    "crds.nodeResourceTopology.create=true",
+    "plugins.enabled[1].name=Coscheduling",
+    "crds.podGroup.create=true",
+)
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
+    """A release with all that needs rights, on a cluster of its own.
+
+    An upgrade that turned the features off again would take rights from replicas that still run.
+    """
+    with installation(tmp_path_factory.mktemp("features"), *FEATURES) as ours:
+        yield ours
 
 
 def used(installed: Installed) -> set[Right]:
@@ -40,13 +57,6 @@ def used(installed: Installed) -> set[Right]:
 async def test_every_right_is_used_and_nothing_is_denied(
     installed: Installed, space: Workspace
 ) -> None:
-    settings = (
-        "plugins.enabled[0].name=NodeResourceTopologyMatch",
-        "crds.nodeResourceTopology.create=true",
-        "plugins.enabled[1].name=Coscheduling",
-        "crds.podGroup.create=true",
-    )
-    await asyncio.to_thread(installed.release.upgrade, *settings)
     await wait_until_leading(space.api, installed.kubelet)
 
     await preempt(space)
@@ -64,8 +74,6 @@ async def test_every_right_is_used_and_nothing_is_denied(
         granted |= granted_by(await space.api.get(path))
     assert granted - used(installed) == set(), "granted and never used"
     assert installed.audit.denied(RELEASE) == []
-    for name in OURS:
-        await space.api.delete(f"{DEFINITIONS}/{name}")
 
 
 async def run_a_gang(space: Workspace) -> None:
