@@ -196,7 +196,7 @@ class Logging(Section, frozen=True):
 class Binding(Section, frozen=True):
     """How many pods may be on their way to a node at once, and how long one API call may take."""
 
-    concurrency: int = 24
+    concurrency: int = 64
     timeout_seconds: float = 30.0
 
 

@@ -57,13 +57,15 @@ OVERHEAD = 4096
 class Rated:
     """A plugin's kept scores in a class, and what they count."""
 
-    __slots__ = ("column", "raw", "weight")
+    __slots__ = ("column", "level", "raw", "weight")
 
     def __init__(self, column: Column, weight: int, capacity: int) -> None:
         self.column = column
         self.weight = weight
         self.raw: Scores = np.zeros(capacity, np.int64)
         """True for rows that fit."""
+        self.level = True
+        """Whether all rows that fit have the same: so do they then among any of these rows."""
 
 
 class Concerned(NamedTuple):
@@ -96,15 +98,14 @@ class Standing:
         self._filters = filters
         self._absolute = absolute
         self._relative = [Rated(column, weight, capacity) for column, weight in relative]
-        self._totalled = all_filters
-        """Whether it is known which rows are feasible, so that totals of kept scores are kept."""
         self.complete = all_filters and all_scores
-        """Whether these totals are all there is to say."""
+        """Whether the totals are all there is to say."""
         self.codes: Codes = np.zeros(capacity, np.int32)
         self.fits: Mask = np.zeros(capacity, np.bool_)
         self.sums: Scores = np.zeros(capacity, np.int64)
         """Absolute scores, weighted; true for rows that fit."""
         self.totals: Scores = np.full(capacity, UNFIT, np.int64)
+        """All kept scores, as if the rows that fit here were all the feasible ones."""
         self.count = 0
         """How many rows fit."""
         self._feasible: Rows | None = None
@@ -233,8 +234,7 @@ class Standing:
         for ask, (column, weight) in zip(concerned.absolute, self._absolute, strict=True):
             raw = column.ask_one(row, evaluator.score_one) if ask else int(column.values[row])
             total += weight * raw
-        if self._totalled:
-            self.totals[row] += total - int(self.sums[row])
+        self.totals[row] += total - int(self.sums[row])
         self.sums[row] = total
 
     @staticmethod
@@ -269,11 +269,11 @@ class Standing:
             raw = self._raw(rated.column, rows, evaluator)
             renormalize = renormalize or bool((rated.raw[rows] != raw).any())
             rated.raw[rows] = raw
-        if not self._totalled:
-            return
         if renormalize:
             feasible = self.feasible()
             self.totals[feasible] = self._totals(feasible, evaluator)
+            for rated in self._relative:
+                rated.level = _is_level(rated.raw.take(feasible))
         else:
             self.totals[rows] += shift
 
@@ -283,7 +283,7 @@ class Standing:
 
     def totals_of(self, rows: Rows, evaluator: Evaluator) -> Scores:
         """The sum of the kept scores of rows, as if these were all the feasible ones."""
-        if self._totalled and len(rows) == self.count:
+        if len(rows) == self.count or all(rated.level for rated in self._relative):
             return self.totals.take(rows)
         return self._totals(rows, evaluator)
 
@@ -313,6 +313,10 @@ class Standing:
         self.totals = np.pad(self.totals, extra, constant_values=UNFIT)
         for rated in self._relative:
             rated.raw = np.pad(rated.raw, extra)
+
+
+def _is_level(raw: Scores) -> bool:
+    return not len(raw) or bool(raw.min() == raw.max())
 
 
 def _one(row: int) -> Rows:

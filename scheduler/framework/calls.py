@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,7 +11,8 @@ import msgspec
 from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.points import POINTS
 from scheduler.model.status import Code
-from scheduler.observe.metrics import Children, Metrics
+from scheduler.observe.instruments import Histogram
+from scheduler.observe.metrics import Metrics
 
 
 class Entry(msgspec.Struct, frozen=True):
@@ -31,10 +31,10 @@ class Timing:
     A class, because a generator costs three times as much, and there are eight for each pod.
     """
 
-    __slots__ = ("_observe", "_outcome", "_started")
+    __slots__ = ("_durations", "_outcome", "_started")
 
-    def __init__(self, observe: Callable[[Code, float], None]) -> None:
-        self._observe = observe
+    def __init__(self, durations: _Durations) -> None:
+        self._durations = durations
 
     def __enter__(self) -> list[Code]:
         self._outcome: list[Code] = []
@@ -47,7 +47,21 @@ class Timing:
             if not issubclass(kind, Exception):
                 return  # given up to be done again, not done
             self._outcome.append(Code.ERROR)
-        self._observe(self._outcome[-1] if self._outcome else Code.SUCCESS, elapsed)
+        self._durations[self._outcome[-1] if self._outcome else Code.SUCCESS].observe(elapsed)
+
+
+class _Durations(dict[Code, Histogram]):
+    """The durations of one point in one profile, by outcome."""
+
+    def __init__(self, family: Histogram, label: str, profile: str) -> None:
+        super().__init__()
+        self._family = family
+        self._label = label
+        self._profile = profile
+
+    def __missing__(self, code: Code) -> Histogram:
+        made = self[code] = self._family.labels(self._label, code.value, self._profile)
+        return made
 
 
 class PluginCalls:
@@ -57,7 +71,10 @@ class PluginCalls:
         self.profile = profile
         self.complaints = complaints
         self._metrics = metrics
-        self._durations = Children(metrics.extension_point_duration)
+        family = metrics.extension_point_duration
+        self._durations = {
+            key: _Durations(family, point.label, profile) for key, point in POINTS.items()
+        }
 
     def _call(self, point: str, entry: Entry, *args: Any) -> Any:
         if entry.count is not None:
@@ -78,7 +95,4 @@ class PluginCalls:
 
     def timed(self, point: str) -> Timing:
         """Observes how long a block took, under the last code that is put into its list."""
-        return Timing(partial(self._observe, POINTS[point].label))
-
-    def _observe(self, label: str, code: Code, elapsed: float) -> None:
-        self._durations[label, code.value, self.profile].observe(elapsed)
+        return Timing(self._durations[point])

@@ -266,8 +266,9 @@ class EquivalentScore(Protocol):
     """Says what its scores depend on, as ``EquivalentFilter`` does for verdicts.
 
     Kept raw scores are asked for without ``pre_score``, and must not depend on which other rows are
-    feasible; ``normalize`` may. A plugin whose raw scores are final says so by an attribute
-    ``absolute = True``, and ``normalize`` is then left out. Zeros of a fault are kept as well.
+    feasible; ``normalize`` may, but rows that all have the same score must all get the same,
+    however many they are. A plugin whose raw scores are final says so by ``absolute = True``,
+    and ``normalize`` is then left out. Zeros of a fault are kept as well.
     """
 
     @property

@@ -159,7 +159,7 @@ class ConnectionPool:
         with _while_connecting(endpoint.server):
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(self._open),
+                    lambda: _Connection(loop, self._open),
                     endpoint.host,
                     endpoint.port,
                     ssl=endpoint.tls,
@@ -179,11 +179,12 @@ class ConnectionPool:
 class _Connection(asyncio.Protocol):
     """One connection; `usable` while it is open and no answer is outstanding."""
 
-    def __init__(self, all_open: "set[_Connection]") -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, all_open: "set[_Connection]") -> None:
         self.usable = False
         self.kept = False
         """Whether it has carried a request before, so that the server may have closed it since."""
         self.used = 0.0
+        self._loop = loop
         self._all_open = all_open
         self._transport: asyncio.Transport | None = None
         self._reader: Reader | None = None
@@ -195,7 +196,7 @@ class _Connection(asyncio.Protocol):
         assert self.usable, "one request at a time"
         self.usable = False
         self._reader = reader()
-        self._waiter = asyncio.get_running_loop().create_future()
+        self._waiter = self._loop.create_future()
         self._transport.write(message)
         return await self._waiter
 

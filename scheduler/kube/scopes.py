@@ -18,17 +18,20 @@ class Scope:
     A cancellation by somebody else passes through untouched.
     """
 
-    __slots__ = ("_among", "_cancellations", "_error", "_task", "limit")
+    __slots__ = ("_among", "_cancellations", "_error", "_loop", "_task", "limit")
 
-    def __init__(self, among: "set[Scope]", limit: float = math.inf) -> None:
+    def __init__(
+        self, among: "set[Scope]", loop: asyncio.AbstractEventLoop, limit: float = math.inf
+    ) -> None:
         self.limit = limit
         self._among = among
+        self._loop = loop
         self._error: Exception | None = None
         self._task: asyncio.Task[object] | None = None
         self._cancellations = 0
 
     def __enter__(self) -> None:
-        self._task = asyncio.current_task()
+        self._task = asyncio.current_task(self._loop)
         assert self._task is not None, "only tasks can be ended"
         self._cancellations = self._task.cancelling()
         self._among.add(self)
@@ -57,19 +60,20 @@ class Deadlines:
     """Time limits of any number of blocks, kept by one timer that runs while there are any."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()  # a system call, so not made again for each block
         self._scopes: set[Scope] = set()
         self._timer: asyncio.TimerHandle | None = None
 
     def scope(self, seconds: float) -> Scope:
         """A block that raises TimeoutError after so many seconds, or a little later."""
-        loop = asyncio.get_running_loop()
+        loop = self._loop
         if self._timer is None:
-            self._timer = loop.call_later(TICK_SECONDS, self._tick, loop)
-        return Scope(self._scopes, loop.time() + seconds)
+            self._timer = loop.call_later(TICK_SECONDS, self._tick)
+        return Scope(self._scopes, loop, loop.time() + seconds)
 
-    def _tick(self, loop: asyncio.AbstractEventLoop) -> None:
-        now = loop.time()
+    def _tick(self) -> None:
+        now = self._loop.time()
         for scope in [each for each in self._scopes if each.limit <= now]:
             scope.end(TimeoutError())
         waiting = bool(self._scopes)
-        self._timer = loop.call_later(TICK_SECONDS, self._tick, loop) if waiting else None
+        self._timer = self._loop.call_later(TICK_SECONDS, self._tick) if waiting else None

@@ -87,7 +87,7 @@ class ApiWriter:
         self,
         client: KubeClient,
         *,
-        concurrency: int = 24,
+        concurrency: int = 64,
         attempts: int = 12,
         deadline: float = 60.0,
         timeout: float = WRITE_TIMEOUT_SECONDS,
@@ -104,6 +104,7 @@ class ApiWriter:
         self._rng = rng
         self._sleep = sleep
         self._stopped = False
+        self._loop = asyncio.get_running_loop()
         self._in_flight: set[Scope] = set()
 
     def stop(self) -> None:
@@ -272,7 +273,7 @@ class ApiWriter:
         """A block that runs until `stop`, which ends it wherever it waits."""
         if self._stopped:
             raise WritesStopped("writes have been stopped")
-        return Scope(self._in_flight)
+        return Scope(self._in_flight, self._loop)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from functools import cached_property
 
 import msgspec
@@ -67,7 +66,8 @@ class PodInfo:
 
     def bound_to(self, node_name: str) -> PodInfo:
         """The same pod as it will be once bound; what was derived already is shared."""
-        bound = copy.copy(self)
+        bound = PodInfo.__new__(PodInfo)  # several times as fast as copy.copy
+        bound.__dict__.update(self.__dict__)
         bound.node_name = node_name
         return bound
 

@@ -148,7 +148,7 @@ class PodTopologySpread:
         if ground is None:
             column = cycle.state.columns.labels.column(constraint.topology_key)
             counting = self._included(cycle, constraint, keys)
-            ground = self._grounds[question] = Ground(column, counting)
+            ground = self._grounds[question] = Ground(column, counting, cycle.state.rows())
         return ground
 
     def _included(self, cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Rows:
@@ -179,12 +179,10 @@ class PodTopologySpread:
         codes: Codes = np.zeros(len(rows), np.int32)
         # The first constraint that a row breaks is the one that is named, so it is written last.
         for domains in cycle.get(_HARD)[::-1]:
-            for failed, status in (
-                (domains.crowded(rows), self.CROWDED),
-                (~domains.labelled(rows), self.NO_DOMAIN),
-            ):
-                if failed.any():
-                    codes[failed] = cycle.state.statuses.code(status)
+            if (crowded := domains.crowded(rows)) is not None and crowded.any():
+                np.putmask(codes, crowded, cycle.state.statuses.code(self.CROWDED))
+            if (labelled := domains.labelled(rows)) is not None and not labelled.all():
+                np.putmask(codes, ~labelled, cycle.state.statuses.code(self.NO_DOMAIN))
         return codes
 
     # Soft constraints
@@ -217,7 +215,7 @@ class PodTopologySpread:
             size, pods = domains.surroundings(taking_part)
             part = pods * math.log(size + 2) + (domains.constraint.max_skew - 1)
             labelled = domains.labelled(taking_part)
-            total += part if labelled.all() else np.where(labelled, part, 0.0)
+            total += part if labelled is None else np.where(labelled, part, 0.0)
         rounded = np.rint(total).astype(np.int64)
         if taking_part is rows:
             return rounded

@@ -12,34 +12,31 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows
 from scheduler.state.labels import LabelColumn
+from scheduler.state.partition import Counts, Partition
 
 HOSTNAME = "kubernetes.io/hostname"
-
-Sums = NDArray[np.float64]
-"""Numbers of pods; as floats, because that is what ``bincount`` gives."""
 
 
 class Ground:
     """The rows that count for a constraint, and their domains: all that no pod can change."""
 
-    def __init__(self, column: LabelColumn, counting: Rows) -> None:
+    def __init__(self, column: LabelColumn, counting: Rows, rows: Rows) -> None:
         self.labels: NDArray[np.int32] = column.ids
         self.ids = _with_absent_as_empty(column)
-        self.rows = counting
-        self.of_row: NDArray[np.int32] = self.ids[counting]
-        self.number = len(column.values)
+        self.counting = Partition(counting, self.ids, len(column.values))
+        self.everywhere = bool(self.labels.take(rows).all())
+        """Whether all rows there are have the label."""
 
     @cached_property
     def eligible(self) -> NDArray[np.intp]:
         """The domains of rows that count."""
-        return np.flatnonzero(np.bincount(self.of_row, minlength=1))
+        return np.flatnonzero(np.bincount(self.counting.parts, minlength=1))
 
 
 class Domains:
     """One constraint of one pod: the domains of all rows, and the pods that count in each.
 
-    Pods are counted each time, so that pods that are put somewhere on trial are seen. A count is
-    one pass over the rows.
+    Pods are counted as they are now, so that pods that are put somewhere on trial are seen.
     """
 
     def __init__(
@@ -55,44 +52,42 @@ class Domains:
         # match the pod itself and those that come on trial.
         self._uncounted = None if constraint.selector.requirements else self._pods.counts.copy()
 
-    def labelled(self, rows: Rows) -> Mask:
-        """Which rows are in a domain at all."""
+    def labelled(self, rows: Rows) -> Mask | None:
+        """Which rows are in a domain at all; None: all."""
+        if self._ground.everywhere:
+            return None
         present: Mask = self._ground.labels.take(rows) != 0
         return present
 
-    def surroundings(self, rows: Rows) -> tuple[int, Sums]:
+    def surroundings(self, rows: Rows) -> tuple[int, Counts]:
         """How many domains these rows make up, and how many pods are in the one of each row.
 
         Rows without the label make up a domain of their own. By host name each row is a domain,
         whatever its label says, and has its own pods, whether or not it counts.
         """
         if self.constraint.topology_key == HOSTNAME:
-            return len(rows), self._pods_on(rows)
+            return len(rows), self._counts().take(rows)
         ids = self._ground.ids.take(rows)
-        return int(np.count_nonzero(np.bincount(ids))), self._sums()[ids]
+        return int(np.count_nonzero(np.bincount(ids))), self._sums().take(ids)
 
-    def crowded(self, rows: Rows) -> Mask:
-        """Where one more pod would exceed the allowed skew."""
-        sums = self._sums()
-        too_few = len(self._ground.eligible) < self.constraint.min_domains
-        emptiest = 0.0 if too_few else sums[self._ground.eligible].min(initial=np.inf)
-        skew: Sums = sums[self._ground.ids.take(rows)] + (self._self_match - emptiest)
-        return skew > self.constraint.max_skew
+    def crowded(self, rows: Rows) -> Mask | None:
+        """Where one more pod would exceed the allowed skew; None: nowhere."""
+        sums, eligible = self._sums(), self._ground.eligible
+        enough = 0 < len(eligible) >= self.constraint.min_domains
+        emptiest = int(sums[eligible].min()) if enough else 0
+        full: Mask = sums > self.constraint.max_skew - self._self_match + emptiest
+        return full.take(self._ground.ids.take(rows)) if full.any() else None
 
-    def _sums(self) -> Sums:
+    def _sums(self) -> Counts:
         """How many pods are in each domain, on rows that count."""
-        sums: Sums = np.bincount(  # type: ignore[assignment]  # floats, as the weights are
-            self._ground.of_row,
-            weights=self._pods_on(self._ground.rows),
-            minlength=self._ground.number,
-        )
-        return sums
+        counting = self._ground.counting
+        if self._uncounted is None:
+            return self._pods.sums(counting)
+        return counting.sums(self._counts())
 
-    def _pods_on(self, rows: Rows) -> Sums:
-        counts = self._pods.counts.take(rows)
-        if self._uncounted is not None:
-            counts = counts - self._uncounted[rows]
-        return counts.astype(np.float64)
+    def _counts(self) -> Counts:
+        counts = self._pods.counts
+        return counts if self._uncounted is None else counts - self._uncounted
 
 
 def _with_absent_as_empty(column: LabelColumn) -> NDArray[np.int32]:

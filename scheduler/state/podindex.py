@@ -4,7 +4,7 @@ Asking "how many pods of this kind are on each node" by looking at all pods cost
 attempt. So a question, once asked, becomes a *counter*: an array over rows that every pod that
 comes or goes keeps true. Likewise each distinct affinity term of pods that are on nodes has a tally
 of where they are. There may be as many such terms as workloads, each of them on few nodes, so a
-tally is sparse. A topology domain's sum is then one pass over rows.
+tally is sparse. Sums over topology domains, of which there are few, are kept true as well.
 
 Pods with the same namespace and labels form a *group*. Which counters a pod counts in, and which
 terms of others speak of it, is decided once per group. All directions (from a group to counters and
@@ -20,19 +20,20 @@ from typing import Generic, TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from scheduler.model.affinity import AffinityTerm, PodSet
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Selector
 from scheduler.state.aspects import Aspect, ChangeLog
 from scheduler.state.columns import Rows
+from scheduler.state.partition import Counts, Partition
 from scheduler.state.tally import Tally
-
-Counts = NDArray[np.int64]
 
 _KEPT_COUNTERS = 1024
 _KEPT_GROUPS = 65_536
+_KEPT_SUMS = 2
+_FEW_PARTS = 1024
+"""Sums over more parts than that take too much memory to be kept for every counter."""
 
 T = TypeVar("T")
 
@@ -55,7 +56,7 @@ class Group(msgspec.Struct, frozen=True, cache_hash=True):
 class PodCounter:
     """How many pods that belong to all of some sets are on each row."""
 
-    __slots__ = ("counts", "living_only", "sets", "total")
+    __slots__ = ("_sums", "counts", "living_only", "sets", "total")
 
     def __init__(self, sets: tuple[PodSet, ...], living_only: bool, capacity: int) -> None:
         self.sets = sets
@@ -63,6 +64,8 @@ class PodCounter:
         """Leaves out pods that are being deleted."""
         self.counts: Counts = np.zeros(capacity, np.int64)
         self.total = 0
+        self._sums: tuple[tuple[Partition, Counts], ...] = ()
+        """Sums that are kept true, those asked for last first."""
 
     @property
     def rows(self) -> Rows:
@@ -73,6 +76,19 @@ class PodCounter:
         """Count pods that came to a row (or went, with a negative number)."""
         self.counts[row] += number
         self.total += number
+        for partition, sums in self._sums:
+            if (part := partition.part_of(row)) >= 0:
+                sums[part] += number
+
+    def sums(self, partition: Partition) -> Counts:
+        """How many such pods each part has; a live array that must not be changed."""
+        for known, sums in self._sums:
+            if known is partition:
+                return sums
+        sums = partition.sums(self.counts)
+        if partition.number <= _FEW_PARTS:
+            self._sums = ((partition, sums), *self._sums[: _KEPT_SUMS - 1])
+        return sums
 
 
 class TermCounter(Tally):
@@ -188,9 +204,10 @@ class PodIndex:
 
         Once counters have been dropped, one of those may have: then it is always so.
         """
-        before, after = Group.of(old), Group.of(new)
-        if before == after:
+        one, other = old.pod, new.pod
+        if one.metadata.labels == other.metadata.labels and one.deleting == other.deleting:
             return False
+        before, after = Group.of(old), Group.of(new)
         self._count_group(before, row, -1)
         self._count_group(after, row, +1)
         lost, won = set(self._matching(before)), set(self._matching(after))

@@ -14,12 +14,16 @@ class Stopped(Exception):
     """What the tests end scopes with."""
 
 
+def a_scope(among: set[Scope]) -> Scope:
+    return Scope(among, asyncio.get_running_loop())
+
+
 async def test_a_scope_that_is_ended_raises_what_it_was_ended_with() -> None:
     scopes: set[Scope] = set()
 
     async def work() -> str:
         try:
-            with Scope(scopes):
+            with a_scope(scopes):
                 await asyncio.Event().wait()
         except Stopped:
             await asyncio.sleep(0)  # the task itself is not cancelled
@@ -38,10 +42,10 @@ async def test_a_scope_that_is_ended_raises_what_it_was_ended_with() -> None:
 
 async def test_a_block_that_ends_by_itself_knows_nothing_of_scopes() -> None:
     scopes: set[Scope] = set()
-    with Scope(scopes):
+    with a_scope(scopes):
         await asyncio.sleep(0)
     assert not scopes
-    with pytest.raises(KeyError), Scope(scopes):
+    with pytest.raises(KeyError), a_scope(scopes):
         raise KeyError
 
 
@@ -49,7 +53,7 @@ async def test_a_cancellation_by_somebody_else_passes_through() -> None:
     scopes: set[Scope] = set()
 
     async def work() -> None:
-        with Scope(scopes):
+        with a_scope(scopes):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(work())
@@ -64,7 +68,7 @@ async def test_of_both_at_once_the_cancellation_wins() -> None:
     scopes: set[Scope] = set()
 
     async def work() -> None:
-        with Scope(scopes):
+        with a_scope(scopes):
             await asyncio.Event().wait()
 
     task = asyncio.create_task(work())
@@ -82,8 +86,8 @@ async def test_an_inner_scope_that_is_ended_leaves_the_outer_one_alone() -> None
     after = asyncio.Event()
 
     async def work() -> None:
-        with Scope(outer):
-            with suppress(Stopped), Scope(inner):
+        with a_scope(outer):
+            with suppress(Stopped), a_scope(inner):
                 await asyncio.Event().wait()
             after.set()
             await asyncio.Event().wait()
