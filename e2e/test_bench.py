@@ -247,6 +247,7 @@ def measurement(pods_per_second: float, **changes: Any) -> Measurement:
         cpu_seconds=4,
         cpu_seconds_bound=3,
         cpu_ms_per_pod=2,
+        server_ms_per_pod=3,
         peak_memory_mib=100,
         nodes_used=20,
         evicted=0,

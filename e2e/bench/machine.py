@@ -3,7 +3,7 @@
 import os
 import platform
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,6 +50,11 @@ class Usage:
         status = (directory / "status").read_text()
         peak_kib = int(status.partition("VmHWM:")[2].split()[0])
         return cls(ticks / os.sysconf("SC_CLK_TCK"), peak_kib / 1024)
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """What some processes have used together."""
+    return sum(Usage.of(pid).cpu_seconds for pid in pids)
 
 
 def calibrate(clock: Callable[[], float] = time.perf_counter) -> float:

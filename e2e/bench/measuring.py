@@ -5,13 +5,13 @@ import math
 import os
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from e2e.bench.arena import Arena
 from e2e.bench.contestants import Contestant, Launcher, Running
 from e2e.bench.heat import Clock, Heat, Outcome
-from e2e.bench.machine import Usage, calibrate
+from e2e.bench.machine import Usage, calibrate, cpu_seconds
 from e2e.bench.templates import MEASURED
 from e2e.harness.processes import answers_ok
 
@@ -43,6 +43,8 @@ class Measurement:
     """The part of it until the last pod had a node."""
     cpu_ms_per_pod: float
     """The part of it since the first pod was bound, shared among the pods."""
+    server_ms_per_pod: float
+    """CPU of etcd and the API server from the first binding to the last, shared among the pods."""
     peak_memory_mib: float
     nodes_used: int
     evicted: int
@@ -67,6 +69,8 @@ class _Marks:
     last: float = math.inf
     cpu_at_first: float = 0.0
     cpu_at_last: float = 0.0
+    servers_at_first: float = 0.0
+    servers_at_last: float = 0.0
     begun: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
@@ -79,13 +83,19 @@ class _Marks:
         self.ready = now
         self.begun.set()
 
-    def binding(self, now: float, pid: int) -> None:
+    def binding(self, now: float, pid: int, servers: Sequence[int]) -> None:
         """A pod got a node."""
         self.last = now
         if self.first == math.inf:
             self.first = now
             self.begun.set()
             self.cpu_at_first = Usage.of(pid).cpu_seconds
+            self.servers_at_first = cpu_seconds(servers)
+
+    def bound(self, pid: int, servers: Sequence[int]) -> None:
+        """All pods have got a node."""
+        self.cpu_at_last = Usage.of(pid).cpu_seconds
+        self.servers_at_last = cpu_seconds(servers)
 
     def rate(self, heat: Heat) -> float:
         """Pods per second. Those that fit nowhere go first, so their time counts."""
@@ -102,6 +112,8 @@ class Course:
     arena: Arena
     launcher: Launcher
     trust: ssl.SSLContext
+    servers: Sequence[int]
+    """The processes of the control plane."""
     clock: Clock = time.perf_counter
 
     async def run(self, contestant: Contestant, on_binding: Callable[[], None]) -> Measurement:
@@ -146,6 +158,7 @@ class Course:
             cpu_seconds=usage.cpu_seconds,
             cpu_seconds_bound=marks.cpu_at_last,
             cpu_ms_per_pod=(usage.cpu_seconds - marks.cpu_at_first) * 1000 / pods,
+            server_ms_per_pod=(marks.servers_at_last - marks.servers_at_first) * 1000 / pods,
             peak_memory_mib=usage.peak_mib,
             nodes_used=len({each.node for each in timed}),
             evicted=outcome.evicted,
@@ -169,7 +182,7 @@ class Course:
         limit = START_SECONDS + heat.waiting / SLOWEST_PODS_PER_SECOND
 
         def bound() -> None:
-            marks.binding(self.clock(), process.pid)
+            marks.binding(self.clock(), process.pid, self.servers)
             on_binding()
 
         bindings = asyncio.create_task(heat.follow(since, bound))
@@ -183,7 +196,7 @@ class Course:
                 how = f"ended with {process.exit_code}" if attendant.done() else f"{limit:g} s over"
                 raise BenchError(f"{process.name}: {how}, {what}\n{process.tail()}")
             await bindings
-            marks.cpu_at_last = Usage.of(process.pid).cpu_seconds
+            marks.bound(process.pid, self.servers)
         finally:
             for task in (*either, churn):
                 task.cancel()

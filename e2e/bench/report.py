@@ -129,11 +129,18 @@ _COLUMNS: dict[str, Callable[[Result, Contestant], str]] = {
     "events s": lambda result, who: f"{result.middle(who, lambda m: m.events_seconds):.1f}",
     "CPU s": lambda result, who: f"{result.middle(who, lambda m: m.cpu_seconds):.1f}",
     "CPU ms/pod": lambda result, who: f"{result.middle(who, lambda m: m.cpu_ms_per_pod):.2f}",
+    "server ms/pod": lambda result, who: f"{result.middle(who, _server):.2f}",
     "peak MiB": lambda result, who: f"{result.middle(who, lambda m: m.peak_memory_mib):.0f}",
     "events": lambda result, who: _counts(result.rounds[0].by(who)),
     "load": lambda result, who: f"{result.middle(who, lambda m: m.load_average):.1f}",
     "calibration ms": lambda result, who: f"{result.middle(who, lambda m: m.calibration_ms):.0f}",
 }
+
+
+def _server(measured: Measurement) -> float:
+    return measured.server_ms_per_pod
+
+
 _HEADER = ["workload", "who", *_COLUMNS, "to kube", "to limit", "with events"]
 
 

@@ -71,7 +71,7 @@ class Runner:
     async def _hold_on(self, plane: ControlPlane, case: Case, turns: Sequence[Turn]) -> bool:
         async with api_client(plane.url, plane.admin_context) as api:
             arena = await prepare(api, case.workload, case.size, self.screen.step)
-            course = Course(arena, Launcher(plane), plane.certificates.trust())
+            course = Course(arena, Launcher(plane), plane.certificates.trust(), plane.pids)
             for turn in turns:
                 if self._late():
                     return False

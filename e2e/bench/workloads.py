@@ -124,7 +124,7 @@ _ALL = (
     Workload(
         "SchedulingBasic",
         "basic",
-        sizes=_sizes((500, 1_000), (1_000, 2_000), rounds=3),
+        sizes=_sizes((500, 1_000), (1_000, 3_000), rounds=5),
         full=_sizes((500, 1_000), (1_000, 10_000), rounds=3),
     ),
     Workload(
@@ -158,7 +158,7 @@ _ALL = (
     Workload(
         "TopologySpreading",
         "spread",
-        sizes=_sizes((1_000, 1_000), (5_000, 1_000), rounds=3),
+        sizes=_sizes((1_000, 1_000), (5_000, 2_000), rounds=3),
         full=_sizes((1_000, 1_000), (5_000, 5_000), rounds=3),
         measured=templates.SPREADING,
         zones=THREE_ZONES,

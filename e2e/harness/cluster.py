@@ -73,6 +73,11 @@ class ControlPlane:
         path = self.directory / f"{name}.kubeconfig"
         return write_kubeconfig(path, self.url, self.certificates.authority, user)
 
+    @property
+    def pids(self) -> list[int]:
+        """The processes it consists of."""
+        return [process.pid for process in self._running.values()]
+
     def restart_apiserver(self) -> None:
         """Kill the API server, cutting every connection, and start it again at its address.
 

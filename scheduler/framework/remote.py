@@ -52,11 +52,6 @@ class RemotePoints(SinglePlugins):
             if isinstance(plugin, RemotePlugin)
         )
 
-    @property
-    def books_outside(self) -> bool:
-        """Whether somebody outside reserves or permits, at the start of bindings."""
-        return any(self._late.values())
-
     def begin(self) -> None:
         """This replica schedules from now on; plugins that wait for that are told."""
         for plugin in self.plugins.values():
@@ -83,3 +78,5 @@ class RemotePoints(SinglePlugins):
             ]
             for point in ("reserve", "permit")
         }
+        self.books_outside = any(self._late.values())
+        """Whether somebody outside reserves or permits, at the start of bindings."""

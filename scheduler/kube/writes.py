@@ -29,7 +29,7 @@ from scheduler.kube.slots import Slots
 
 WRITE_TIMEOUT_SECONDS = 10.0
 # How many patient writes go on beside any number of bindings, and when there are none.
-PATIENT_LEAST = 2
+PATIENT_LEAST = 4
 PATIENT_MOST = 16
 
 

@@ -24,6 +24,8 @@ class Code(enum.Enum):
     PENDING = "Pending"
     """Not yet: the event that is waited for puts the pod straight back, without back-off."""
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and hashes the name
+
 
 class Status(msgspec.Struct, frozen=True, cache_hash=True):
     """A verdict: code, the reasons shown to people, and the plugin that gave it."""

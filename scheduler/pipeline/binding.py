@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.outlet import Outlet
-from scheduler.model.status import Status, error
+from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics, attempts_label
@@ -54,7 +54,7 @@ class Bindings:
         self._tasks: set[asyncio.Task[None]] = set()
         self._waiting = 0
         self._running = metrics.goroutines.labels("binding")
-        self._changed = asyncio.Event()
+        self._awaited: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._attempts = Children(metrics.schedule_attempts)
         self._durations = Children(metrics.scheduling_attempt_duration)
         self._sli = Children(metrics.pod_scheduling_sli_duration)
@@ -70,14 +70,21 @@ class Bindings:
         return binding >= self._limit or len(self._tasks) >= self._total
 
     async def room(self) -> None:
-        """Return when another binding may be started."""
+        """Return when others may be started; after a stop, when there is room for many.
+
+        Decisions in a row are cheaper than one for each binding that ends.
+        """
         while self.full:
-            await self._next_change()
+            await self._until(self._roomy)
+
+    def _roomy(self) -> bool:
+        binding = len(self._tasks) - self._waiting
+        return binding <= self._limit - self._limit // 8 and len(self._tasks) < self._total
 
     async def idle(self) -> None:
         """Return when no binding is under way."""
         while self._tasks:
-            await self._next_change()
+            await self._until(lambda: not self._tasks)
 
     def cancel(self) -> None:
         """Cancel what is under way; those pods' fate is for the next leader's watch to tell."""
@@ -100,11 +107,21 @@ class Bindings:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         self._running.dec()
-        self._changed.set()
+        self._changed()
 
-    async def _next_change(self) -> None:
-        self._changed.clear()
-        await self._changed.wait()
+    async def _until(self, condition: Callable[[], bool]) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        awaited = (condition, turn)
+        self._awaited.append(awaited)
+        try:
+            await turn
+        finally:
+            self._awaited.remove(awaited)
+
+    def _changed(self) -> None:
+        for condition, turn in self._awaited:
+            if not turn.done() and condition():
+                turn.set_result(None)
 
     async def _run(self, attempt: Attempt) -> None:
         try:
@@ -129,7 +146,7 @@ class Bindings:
     async def _ready(self, attempt: Attempt) -> Status:
         """Wait for permission, and have the node prepared."""
         self._waiting += 1
-        self._changed.set()
+        self._changed()
         try:
             status = await self._permitted(attempt)
             if not status.ok:
@@ -142,7 +159,8 @@ class Bindings:
     async def _permitted(attempt: Attempt) -> Status:
         """Have plugins outside reserve and permit, then wait for those inside that hold the pod."""
         framework, cycle = attempt.framework, attempt.cycle
-        refusal = await Bindings._let_in(attempt)
+        alone = attempt.muster is None and not framework.books_outside
+        refusal = SUCCESS if alone else await Bindings._let_in(attempt)
         if not refusal.ok and (waiting := framework.waiting.get(cycle.pod.uid)) is not None:
             waiting.reject(refusal.plugin, refusal.message, refusal.code)
         status = await framework.wait_on_permit(cycle)

@@ -204,7 +204,7 @@ class ByClass:
     def _best_kept(self, cycle: Cycle, standing: Standing) -> tuple[int, int]:
         top = int(standing.totals.max())
         assert top != UNFIT, "a row that fits has a total"
-        ties = np.flatnonzero(standing.totals == top)
+        (ties,) = (standing.totals == top).nonzero()
         return int(ties[among_equals(cycle, ties, self._seed)]), top
 
     @staticmethod

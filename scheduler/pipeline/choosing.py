@@ -48,8 +48,8 @@ def best_of(cycle: Cycle, rows: Rows, totals: Scores, seed: int) -> int:
     So the choice depends on nothing but names: not on history, row numbers or replica, and
     different pods break the same tie differently.
     """
-    best = np.flatnonzero(totals == totals.max())
-    return int(best[among_equals(cycle, rows[best], seed)])
+    (best,) = (totals == totals.max()).nonzero()
+    return int(best[among_equals(cycle, rows.take(best), seed)])
 
 
 def among_equals(cycle: Cycle, rows: Rows, seed: int) -> int:
@@ -72,5 +72,6 @@ def _mixed(cycle: Cycle, rows: Rows, seed: int) -> NDArray[np.uint64]:
     pod_hash = xxhash.xxh64_intdigest(cycle.pod.key.encode(), seed)
     # Both are good hashes already. One multiplication lets every bit of both move the upper bits,
     # which decide the order.
-    mixed: NDArray[np.uint64] = (cycle.state.columns.name_hash[rows] ^ np.uint64(pod_hash)) * _ODD
+    names = cycle.state.columns.name_hash.take(rows)
+    mixed: NDArray[np.uint64] = (names ^ np.uint64(pod_hash)) * _ODD
     return mixed

@@ -218,8 +218,9 @@ async def test_events_that_cannot_be_sent_disturb_nobody(cluster: Cluster) -> No
 
 async def test_events_that_do_not_fit_are_dropped_and_counted(cluster: Cluster) -> None:
     cluster.add(*(make_worker(f"n{number}") for number in range(2)))
-    config = configuration(own={"server": {"port": 0}, "events": {"queueSize": 3}})
-    async with running_daemon(cluster, config) as replica:
+    # One binding after the other, so that each worker has a turn before the next event.
+    own = {"server": {"port": 0}, "events": {"queueSize": 3}, "binding": {"concurrency": 1}}
+    async with running_daemon(cluster, configuration(own=own)) as replica:
         with cluster.faults.hold("POST", EVENTS) as held:
             names = cluster.submit_many(100, make_pod, "p")
             await held.reached()

@@ -169,7 +169,7 @@ async def test_a_very_large_object_is_watched(client: KubeClient) -> None:
 
 
 @pytest.fixture
-def writer(client: KubeClient) -> ApiWriter:
+async def writer(client: KubeClient) -> ApiWriter:
     return ApiWriter(client, sleep=lambda _: asyncio.sleep(0))
 
 
