@@ -70,15 +70,26 @@ class Acceptance:
         return self._kept[0]
 
     def _departures(self, newcomer: Steps) -> Iterator[Rooms]:
-        """The cells after one of the settled pods has gone, where that opens one to somebody."""
-        movable = [step.amounts for step in newcomer]
-        movable += [step.amounts for steps in self._coming for step in steps]
+        """The cells after one of the settled pods has gone, where that may open one to somebody.
+
+        To somebody who wants what is freed, if the cell has not enough of it for everybody.
+        """
+        movable = [step.amounts for steps in (newcomer, *self._coming) for step in steps]
+        there = [step.amounts for steps in self._arrived for step in steps]
+        wanted = [sum(amounts) for amounts in zip(*movable, *there, strict=True)]
         for held in self._settled:
             for c, room in enumerate(self._rooms):
                 if has(self._used[c], held):
                     more = Room(_plus(room.sure, held), _plus(room.most, held))
-                    if any(has(more.most, step) and not has(room.most, step) for step in movable):
+                    scarce = [
+                        r for r, freed in enumerate(held) if freed and room.most[r] < wanted[r]
+                    ]
+                    if any(has(more.most, step) and _wants(step, scarce) for step in movable):
                         yield (*self._rooms[:c], more, *self._rooms[c + 1 :])
+
+
+def _wants(step: Vector, resources: Iterable[int]) -> bool:
+    return any(step[resource] for resource in resources)
 
 
 def _plus(vector: Vector, amounts: Vector) -> Vector:

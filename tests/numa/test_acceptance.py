@@ -95,6 +95,14 @@ def test_and_for_pods_that_count_on_something_else_there() -> None:
     assert not acceptance(free, [(0, (4, 0))], [large]).accepts(memory)
 
 
+def test_and_where_somebody_else_has_made_a_cell_too_small() -> None:
+    init_and_more, plain = (Step((2, 0), passes_on=True), Step((3, 0))), (Step((3, 0)),)
+    assert acceptance([(4, 0), (3, 0)], [], [init_and_more]).accepts(plain)
+    # Between the two a pod goes, and the cell that was too small for an init container is so no
+    # longer, but still is for what follows.
+    assert not acceptance([(4, 0), (3, 0)], [(0, (1, 0))], [init_and_more]).accepts(plain)
+
+
 def test_habits_count_only_where_all_is_known() -> None:
     steps = (Step((3, 0)), Step((6, 0)))
     free = [(3, 9), (8, 9)]
