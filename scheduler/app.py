@@ -256,7 +256,7 @@ class Daemon:
             live=live,
             ready=ready,
             health=live,
-            config=self._config.to_dicts,
+            config=self._config.for_others,
             queue=lambda limit: inspection.queue(self.core, limit),
             nodes=lambda limit: inspection.nodes(self.core, limit),
             decisions=lambda limit: inspection.decisions(self.core, limit),

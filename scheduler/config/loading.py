@@ -30,6 +30,7 @@ from scheduler.config.validation import validate
 from scheduler.config.webhooks import with_webhooks
 
 _LARGEST_FILE = 1 << 20
+_REDACTED = "--- REDACTED ---"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,14 @@ class Configuration:
             {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, **encode_struct(self.scheduler)},
             {"apiVersion": OWN_API_VERSION, "kind": OWN_KIND, **encode_struct(self.equipoise)},
         ]
+
+    def for_others(self) -> list[dict[str, Any]]:
+        """The same without secrets, for whoever may look at a running scheduler."""
+        scheduler, own = self.to_dicts()
+        for extender in scheduler.get("extenders", ()):
+            if (tls := extender.get("tlsConfig")) and tls["keyData"]:
+                tls["keyData"] = _REDACTED
+        return [scheduler, own]
 
     def to_yaml(self) -> str:
         """Both documents as YAML text."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
@@ -156,3 +157,18 @@ def test_resources_that_extenders_count_are_not_counted_by_us() -> None:
     assert isinstance(args, NodeResourcesFitArgs)
     assert args.ignored_resources == ("a.b/c",)
     assert from_dicts(loaded.to_dicts(), available(), environ={}) == loaded
+
+
+def test_whoever_looks_at_a_running_scheduler_sees_no_private_key() -> None:
+    tls = {"certData": _base64("a certificate"), "keyData": _base64("a secret")}
+    config = from_dicts(extender(enableHTTPS=True, tlsConfig=tls))
+
+    seen = config.for_others()
+
+    assert tls["keyData"] not in str(seen)
+    assert seen[0]["extenders"][0]["tlsConfig"]["certData"] == tls["certData"]
+    assert config.to_dicts()[0]["extenders"][0]["tlsConfig"]["keyData"] == tls["keyData"]
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
