@@ -75,6 +75,8 @@ class Acceptance:
         To somebody who wants what is freed, if the cell has not enough of it for everybody.
         """
         movable = [step.amounts for steps in (newcomer, *self._coming) for step in steps]
+        if not movable:
+            return
         there = [step.amounts for steps in self._arrived for step in steps]
         wanted = [sum(amounts) for amounts in zip(*movable, *there, strict=True)]
         for held in self._settled:

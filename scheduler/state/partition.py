@@ -16,7 +16,7 @@ class Partition:
     It never changes: when nodes do, there is a new one.
     """
 
-    __slots__ = ("_part_of", "number", "parts", "rows")
+    __slots__ = ("__weakref__", "_part_of", "number", "parts", "rows")
 
     def __init__(self, rows: Rows, part_of: NDArray[np.int32], number: int) -> None:
         self.rows = rows

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Generic, TypeVar
+from weakref import ref
 
 import msgspec
 import numpy as np
@@ -64,8 +65,8 @@ class PodCounter:
         """Leaves out pods that are being deleted."""
         self.counts: Counts = np.zeros(capacity, np.int64)
         self.total = 0
-        self._sums: tuple[tuple[Partition, Counts], ...] = ()
-        """Sums that are kept true, those asked for last first."""
+        self._sums: tuple[tuple[ref[Partition], Counts], ...] = ()
+        """Sums that are kept true while somebody has the partition, those asked for last first."""
 
     @property
     def rows(self) -> Rows:
@@ -76,18 +77,19 @@ class PodCounter:
         """Count pods that came to a row (or went, with a negative number)."""
         self.counts[row] += number
         self.total += number
-        for partition, sums in self._sums:
-            if (part := partition.part_of(row)) >= 0:
+        for known, sums in self._sums:
+            partition = known()
+            if partition is not None and (part := partition.part_of(row)) >= 0:
                 sums[part] += number
 
     def sums(self, partition: Partition) -> Counts:
         """How many such pods each part has; a live array that must not be changed."""
         for known, sums in self._sums:
-            if known is partition:
+            if known() is partition:
                 return sums
         sums = partition.sums(self.counts)
         if partition.number <= _FEW_PARTS:
-            self._sums = ((partition, sums), *self._sums[: _KEPT_SUMS - 1])
+            self._sums = ((ref(partition), sums), *self._sums[: _KEPT_SUMS - 1])
         return sums
 
 

@@ -103,6 +103,12 @@ def test_and_where_somebody_else_has_made_a_cell_too_small() -> None:
     assert not acceptance([(4, 0), (3, 0)], [(0, (1, 0))], [init_and_more]).accepts(plain)
 
 
+def test_a_pod_that_wants_nothing_of_cells_is_accepted() -> None:
+    settled = [(0, (2, 0))]
+    assert acceptance([(1, 0)], settled, []).accepts(())
+    assert acceptance([(1, 0)], settled, [()]).accepts(())
+
+
 def test_habits_count_only_where_all_is_known() -> None:
     steps = (Step((3, 0)), Step((6, 0)))
     free = [(3, 9), (8, 9)]
