@@ -26,6 +26,7 @@ log = get_logger(__name__)
 
 DEFAULT_LIMIT = 1024
 DEFAULT_TOTAL = 16_384
+PAUSE_SECONDS = 0.05
 
 
 class Bindings:
@@ -72,10 +73,11 @@ class Bindings:
     async def room(self) -> None:
         """Return when others may be started; after a stop, when there is room for many.
 
-        Decisions in a row are cheaper than one for each binding that ends.
+        Decisions in a row are cheaper than one for each binding that ends. But those that end do
+        not wait long for those that hang.
         """
         while self.full:
-            await self._until(self._roomy)
+            await self._until(self._roomy, at_most=PAUSE_SECONDS)
 
     def _roomy(self) -> bool:
         binding = len(self._tasks) - self._waiting
@@ -109,12 +111,12 @@ class Bindings:
         self._running.dec()
         self._changed()
 
-    async def _until(self, condition: Callable[[], bool]) -> None:
+    async def _until(self, condition: Callable[[], bool], at_most: float | None = None) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         awaited = (condition, turn)
         self._awaited.append(awaited)
         try:
-            await turn
+            await asyncio.wait((turn,), timeout=at_most)
         finally:
             self._awaited.remove(awaited)
 

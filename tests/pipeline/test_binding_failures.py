@@ -184,6 +184,25 @@ async def test_no_more_bindings_than_allowed_are_under_way(stage: Stage, held: H
     assert len(stage.core.bindings) == 0
 
 
+async def test_bindings_that_hang_leave_the_room_of_others_to_others(
+    stage: Stage, held: HeldBinding
+) -> None:
+    """Room for many is worth waiting for, but not until the last that hang are given up."""
+    stage.core.bindings._limit = 16
+    stage.see(*(make_worker(f"n{number}") for number in range(2, 5)))
+    stage.see(*(make_pod(f"p{number}") for number in range(17)))
+    stage.core.loop.run_slice()
+    await turns()
+    assert stage.core.bindings.full
+    held.end(next(iter(held.answers)).split("/")[1], SUCCESS)
+    async with asyncio.timeout(10):
+        await stage.core.bindings.room()
+    stage.core.loop.run_slice()
+    await turns()
+    assert len(held.answers) == 17
+    await stage.core.bindings.stop()
+
+
 async def test_pods_that_wait_for_their_volumes_keep_nobody_from_being_bound() -> None:
     """Preparations may take minutes: only those that are being bound count towards the limit."""
 
