@@ -1,0 +1,105 @@
+"""Synchronous work that gives the event loop back."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from scheduler import slices
+from scheduler.slices import checkpoint, in_slices, slices_ended, unbroken
+
+
+@pytest.fixture(autouse=True)
+def _slices_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+
+
+async def test_others_run_at_each_checkpoint() -> None:
+    seen: list[str] = []
+
+    def work() -> str:
+        for step in range(3):
+            seen.append(f"work {step}")
+            checkpoint()
+        return "done"
+
+    async def other() -> None:
+        for step in range(3):
+            seen.append(f"other {step}")
+            await asyncio.sleep(0)
+
+    result, _ = await asyncio.gather(in_slices(work), other())
+    assert result == "done"
+    assert seen == ["work 0", "other 0", "work 1", "other 1", "work 2", "other 2"]
+
+
+async def test_a_slice_that_is_not_over_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 1e9)
+
+    def work() -> int:
+        for _ in range(100):
+            checkpoint()
+        return slices_ended()
+
+    assert await in_slices(work) == 0
+
+
+def test_outside_of_slices_a_checkpoint_does_nothing() -> None:
+    checkpoint()
+    with unbroken():
+        checkpoint()
+    assert slices_ended() == 0
+
+
+async def test_what_the_work_raises_is_raised_to_the_caller() -> None:
+    def work() -> None:
+        checkpoint()
+        raise ValueError("fault")
+
+    with pytest.raises(ValueError, match="fault"):
+        await in_slices(work)
+
+
+async def test_an_unbroken_section_is_not_interrupted() -> None:
+    def work() -> list[int]:
+        ended = []
+        with unbroken():
+            checkpoint()
+            ended.append(slices_ended())
+        checkpoint()
+        ended.append(slices_ended())
+        return ended
+
+    assert await in_slices(work) == [0, 1]
+
+
+async def test_cancelled_work_runs_its_finally_blocks_and_ends() -> None:
+    seen: list[str] = []
+
+    def work() -> None:
+        try:
+            while True:
+                checkpoint()
+        finally:
+            checkpoint()
+            seen.append("cleaned up")
+
+    task = asyncio.create_task(in_slices(work))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == ["cleaned up"]
+
+
+async def test_two_pieces_of_work_take_turns() -> None:
+    seen: list[str] = []
+
+    def work(name: str) -> None:
+        for step in range(2):
+            seen.append(f"{name}{step}")
+            checkpoint()
+
+    await asyncio.gather(in_slices(work, "a"), in_slices(work, "b"))
+    assert seen == ["a0", "b0", "a1", "b1"]
