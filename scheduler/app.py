@@ -40,7 +40,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import EventLoopLag, GcPauses, freeze_after_sync
 from scheduler.operators.podgroups import PodGroupOperator, write_status
 from scheduler.reporting import ClusterOutlet
-from scheduler.serve.endpoints import Sources
+from scheduler.serve.endpoints import Replica, Sources
 from scheduler.serve.guards import NotFound
 from scheduler.serve.health import PING, Check
 from scheduler.serve.opening import open_server
@@ -257,6 +257,7 @@ class Daemon:
             ready=ready,
             health=live,
             config=self._config.for_others,
+            replica=self._replica,
             queue=lambda limit: inspection.queue(self.core, limit),
             nodes=lambda limit: inspection.nodes(self.core, limit),
             decisions=lambda limit: inspection.decisions(self.core, limit),
@@ -280,6 +281,12 @@ class Daemon:
 
     def _shutdown(self) -> str | None:
         return "stopping" if self._stopping.is_set() else None
+
+    def _replica(self) -> Replica:
+        leading = self._leading.is_set()
+        if self._elector is None:
+            return Replica(self._identity, leading, self._identity if leading else "")
+        return Replica(self._identity, leading, self._elector.holder)
 
     async def _explain(self, key: str) -> Any:
         try:

@@ -13,7 +13,7 @@ from scheduler.cli.exits import UNSCHEDULABLE, USAGE, fail
 from scheduler.cli.explain_table import show_explanation
 from scheduler.cli.offline import cluster, config_option, configuration, files_option
 from scheduler.cli.output import JSON, TABLE, WIDE, YAML, emit, for_programs, output_option
-from scheduler.cli.remote import Remote, ask, server_option
+from scheduler.cli.remote import Remote, ask_anybody, server_option
 
 _POD_PREFIXES = ("pod", "pods", "po")
 
@@ -50,7 +50,7 @@ def explain(
     if files:
         answer = _offline(namespace, name, files, config_file)
     else:
-        answer = ask(server, "/api/v1/explain", pod=f"{namespace}/{name}")
+        answer = ask_anybody(server, "/api/v1/explain", pod=f"{namespace}/{name}")
     if unknown := [node for node in nodes if node not in answer["nodes"]]:
         fail(f"no such node: {', '.join(unknown)}")
     if for_programs(output):

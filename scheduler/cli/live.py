@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from scheduler.cli.following import AT_MOST, Decision, follow
+from scheduler.cli.following import AT_MOST, Decision, Latest, follow
 from scheduler.cli.output import (
     BAD,
     DIM,
@@ -27,7 +27,16 @@ from scheduler.cli.output import (
     say,
     show,
 )
-from scheduler.cli.remote import Refused, Remote, Unreachable, ask, fetch, server_option
+from scheduler.cli.remote import (
+    Refused,
+    Remote,
+    Replica,
+    Unreachable,
+    ask_anybody,
+    ask_leader,
+    fetch,
+    server_option,
+)
 from scheduler.cli.tables import Cell, Column, Table
 from scheduler.cli.units import amount, cpu, duration, memory, span
 
@@ -60,7 +69,7 @@ def limit_option(default: int, what: str) -> Callable[[Command], Command]:
 @output_option(TABLE, WIDE, JSON, YAML)
 def queue(server: Remote, limit: int, output: str) -> None:
     """List the pods that wait, tier by tier, and why."""
-    answer = ask(server, "/api/v1/queue", limit=limit)
+    answer = ask_leader(server, "/api/v1/queue", limit=limit)
     if for_programs(output):
         emit(answer, output)
         return
@@ -105,7 +114,7 @@ def queue(server: Remote, limit: int, output: str) -> None:
 @output_option(TABLE, WIDE, JSON, YAML)
 def nodes(server: Remote, limit: int, output: str) -> None:
     """List the nodes: what is requested of what they offer, and what keeps pods away."""
-    answer = ask(server, "/api/v1/nodes", limit=limit)
+    answer = ask_anybody(server, "/api/v1/nodes", limit=limit)
     if for_programs(output):
         emit(answer, output)
         return
@@ -146,9 +155,9 @@ def decisions(server: Remote, limit: int, following: bool, output: str) -> None:
 
     With --follow, JSON comes as one line per decision.
     """
-    latest = ask(server, DECISIONS, limit=limit)
+    latest = ask_leader(server, DECISIONS, limit=limit)
     if following:
-        _follow(server, latest["decisions"], output)
+        _follow(server, latest, output)
     elif for_programs(output):
         emit(latest, output)
     elif latest["decisions"]:
@@ -186,13 +195,13 @@ def decisions_table(entries: Sequence[Decision], wide: bool, widths: Sequence[in
     return table
 
 
-def _follow(server: Remote, first: Sequence[Decision], output: str) -> None:
-    """Print what comes until Ctrl-C; a scheduler that goes away is waited for."""
+def _follow(server: Remote, answer: dict[str, Any], output: str) -> None:
+    """Print what comes until Ctrl-C; a scheduler that goes away, or no longer leads, is awaited."""
     printer = _DecisionPrinter(output)
+    first = _latest(answer)
     try:
-        printer.print(first[::-1])
-        start = first[0]["seq"] if first else 0
-        for news in follow(_PatientSource(server), start, _pause):
+        printer.print(first.decisions[::-1])
+        for news in follow(first, _PatientSource(server), _pause):
             if news.missed:
                 note(f"{news.missed} decisions came too fast to be shown")
             printer.print(news.decisions)
@@ -200,27 +209,38 @@ def _follow(server: Remote, first: Sequence[Decision], output: str) -> None:
         return
 
 
+def _latest(answer: dict[str, Any]) -> Latest:
+    return Latest(Replica.of(answer).identity, answer["decisions"])
+
+
 def _pause() -> None:
     time.sleep(FOLLOW_SECONDS)
 
 
 class _PatientSource:
-    """Asks for the latest decisions; says once when nobody answers, and then has none."""
+    """Asks the leader for the latest decisions; says once why there are none, and goes on."""
 
     def __init__(self, server: Remote) -> None:
         self._server = server
         self._lost = False
 
-    def __call__(self, count: int) -> list[Decision]:
+    def __call__(self, count: int) -> Latest | None:
         try:
-            recent: list[Decision] = fetch(self._server, DECISIONS, limit=count)["decisions"]
+            answer = fetch(self._server, DECISIONS, limit=count)
         except (Unreachable, Refused) as fault:
-            if not self._lost:
-                note(f"{fault}; still trying")
-            self._lost = True
-            return []
+            self._complain(str(fault))
+            return None
+        replica = Replica.of(answer)
+        if not replica.leading:
+            self._complain(replica.standby())
+            return None
         self._lost = False
-        return recent
+        return _latest(answer)
+
+    def _complain(self, trouble: str) -> None:
+        if not self._lost:
+            note(f"{trouble}; still trying")
+        self._lost = True
 
 
 class _DecisionPrinter:

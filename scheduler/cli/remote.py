@@ -16,23 +16,46 @@ from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 import click
 
 from scheduler.cli.exits import ERROR, UNREACHABLE, fail
+from scheduler.cli.output import note
 
 DEFAULT_SERVER = "http://127.0.0.1:10259"
 TIMEOUT_SECONDS = 10.0
 LARGEST_ANSWER = 256 << 20
+
+_OTHERS = "Name the leader's address with --server, or those of all replicas."
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Remote:
-    """A scheduler's address, and how to be let in there."""
+    """The addresses of a scheduler's replicas, and how to be let in there."""
 
-    url: str
+    urls: tuple[str, ...]
     token: str = ""
     authority: str = ""
     """A file with the certificates to trust; else those that the system trusts."""
     verified: bool = True
+
+
+@dataclass(frozen=True)
+class Replica:
+    """Who has answered, and who leads."""
+
+    identity: str = ""
+    leading: bool = True
+    leader: str = ""
+
+    @staticmethod
+    def of(answer: Any) -> Replica:
+        """What an answer says of it; whoever says nothing, as older versions, counts as leader."""
+        said = answer.get("replica", {}) if isinstance(answer, dict) else {}
+        return Replica(said.get("identity", ""), said.get("leading", True), said.get("leader", ""))
+
+    def standby(self) -> str:
+        """In words, for a replica that does not lead."""
+        known = f"the leader is {self.leader}" if self.leader else "nobody leads yet"
+        return f"{self.identity} is a standby: {known}"
 
 
 class Unreachable(Exception):
@@ -43,7 +66,13 @@ class Refused(Exception):
     """The scheduler, or whoever answers in its place, has no good answer; the text is theirs."""
 
 
-def _server_url(_context: click.Context, _parameter: click.Parameter, given: str) -> str:
+def _server_urls(
+    _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
+) -> tuple[str, ...]:
+    return tuple(map(_server_url, given or (DEFAULT_SERVER,)))
+
+
+def _server_url(given: str) -> str:
     """The address with a scheme and without a trailing slash."""
     url = (given if "://" in given else f"http://{given}").rstrip("/")
     try:
@@ -59,13 +88,13 @@ def _server_url(_context: click.Context, _parameter: click.Parameter, given: str
 _OPTIONS = (
     click.option(
         "--server",
-        default=DEFAULT_SERVER,
+        multiple=True,
         envvar="EQUIPOISE_SERVER",
-        show_default=True,
+        show_default=DEFAULT_SERVER,
         show_envvar=True,
-        callback=_server_url,
+        callback=_server_urls,
         metavar="URL",
-        help="Where the scheduler serves.",
+        help="Where the scheduler serves. Repeat it for each replica: the leader is asked.",
     ),
     click.option(
         "--token",
@@ -95,7 +124,7 @@ def server_option() -> Callable[[Command], Command]:
         @functools.wraps(command)
         def with_remote(
             *args: Any,
-            server: str,
+            server: tuple[str, ...],
             token: str,
             certificate_authority: str,
             insecure_skip_tls_verify: bool,
@@ -114,7 +143,7 @@ def server_option() -> Callable[[Command], Command]:
 def ask(server: Remote, path: str, **query: object) -> Any:
     """The JSON answer to a GET; ends the command with 4 if nobody answers, 1 if the answer is no.
 
-    Waits up to ten seconds for each part of the answer.
+    Waits up to ten seconds for each part of the answer of each replica.
     """
     try:
         return fetch(server, path, **query)
@@ -124,9 +153,60 @@ def ask(server: Remote, path: str, **query: object) -> Any:
         fail(str(fault), ERROR)
 
 
+def ask_leader(server: Remote, path: str, **query: object) -> Any:
+    """Like `ask`, for what only the leader has: ends the command with 1 if a standby answers.
+
+    As long as nobody leads, as right after a start, there is nobody better to ask: a note says so.
+    """
+    answer = ask(server, path, **query)
+    replica = Replica.of(answer)
+    if not replica.leading and replica.leader:
+        fail(f"{replica.standby()}\n{_OTHERS}", ERROR)
+    _note_standby(replica)
+    return answer
+
+
+def ask_anybody(server: Remote, path: str, **query: object) -> Any:
+    """Like `ask`, for what a standby knows too; a note says if one has answered."""
+    answer = ask(server, path, **query)
+    _note_standby(Replica.of(answer))
+    return answer
+
+
+def _note_standby(replica: Replica) -> None:
+    if not replica.leading:
+        note(replica.standby())
+
+
 def fetch(server: Remote, path: str, **query: object) -> Any:
-    """Like `ask`, but raises `Unreachable` or `Refused`."""
-    url = f"{server.url}{path}"
+    """Like `ask`, but raises `Unreachable` or `Refused`.
+
+    Replicas are asked in turn until the leader answers. Without the leader, a standby's answer
+    counts for more than a refusal, and a refusal for more than silence.
+    """
+    answers: list[Any] = []
+    refusals: list[Refused] = []
+    silences: list[Unreachable] = []
+    for url in server.urls:
+        try:
+            answer = _fetch(url, server, path, query)
+        except Refused as refusal:
+            refusals.append(refusal)
+        except Unreachable as silence:
+            silences.append(silence)
+        else:
+            if Replica.of(answer).leading:
+                return answer
+            answers.append(answer)
+    if answers:
+        return answers[0]
+    if refusals:
+        raise refusals[0]
+    raise Unreachable("\n".join(map(str, silences)))
+
+
+def _fetch(url: str, server: Remote, path: str, query: dict[str, object]) -> Any:
+    url = f"{url}{path}"
     if query:
         url += f"?{urlencode(query, quote_via=quote, safe='/')}"
     # A scheduler is next door, most often behind a port-forward: a proxy would only be in the way.

@@ -26,11 +26,22 @@ MAX_SCRAPES = 8
 OPENMETRICS = "application/openmetrics-text"
 
 
+class Replica(msgspec.Struct, frozen=True):
+    """Who answers, and who leads: only the leader has a queue that moves, and decisions."""
+
+    identity: str = ""
+    leading: bool = True
+    """Whether this replica schedules."""
+    leader: str = ""
+    """The identity of the leader as last seen from here; empty if nobody leads."""
+
+
 @dataclass(frozen=True)
 class Sources:
     """Where the endpoints get what they show; an endpoint without a source does not exist.
 
-    The callables run on the event loop, must be quick, and return what msgspec can encode as JSON.
+    The callables run on the event loop, must be quick, and return what msgspec can encode as JSON;
+    those of /api/v1 return mappings.
     They raise `NotFound` or `Unavailable` to have the client told so.
     """
 
@@ -46,6 +57,8 @@ class Sources:
     """/healthz: the old name, for those who still probe it."""
     config: Callable[[], Any] | None = None
     """/configz: the effective configuration."""
+    replica: Callable[[], Replica] = Replica
+    """`replica` in every answer of /api/v1: who answers, and who leads."""
     queue: Callable[[int], Any] | None = None
     """/api/v1/queue?limit=: at most so many pending pods."""
     nodes: Callable[[int], Any] | None = None
@@ -81,9 +94,11 @@ def build_app(sources: Sources, access: Access | None = None) -> web.Application
         ("decisions", sources.decisions),
     ):
         if source:
-            routes.add_get(f"/api/v1/{name}", functools.partial(_list, source))
+            handler = functools.partial(_list, source, sources.replica)
+            routes.add_get(f"/api/v1/{name}", handler)
     if sources.explain:
-        routes.add_get("/api/v1/explain", functools.partial(_explain, sources.explain))
+        handler = functools.partial(_explain, sources.explain, sources.replica)
+        routes.add_get("/api/v1/explain", handler)
     if sources.equivalence:
         kept = functools.partial(_equivalence, sources.equivalence)
         routes.add_get("/debug/equivalence", kept)
@@ -138,8 +153,10 @@ async def _page(source: Callable[[], Any], request: web.Request) -> web.Response
     return _json(source())
 
 
-async def _list(source: Callable[[int], Any], request: web.Request) -> web.Response:
-    return _json(source(_limit(request)))
+async def _list(
+    source: Callable[[int], Any], replica: Callable[[], Replica], request: web.Request
+) -> web.Response:
+    return _json({**source(_limit(request)), "replica": replica()})
 
 
 def _limit(request: web.Request) -> int:
@@ -168,12 +185,14 @@ async def _equivalence(
     return _json(source(name, node, _limit(request)))
 
 
-async def _explain(source: Callable[[str], Awaitable[Any]], request: web.Request) -> web.Response:
+async def _explain(
+    source: Callable[[str], Awaitable[Any]], replica: Callable[[], Replica], request: web.Request
+) -> web.Response:
     pod = request.query.get("pod", "")
     namespace, _, name = pod.partition("/")
     if not namespace or not name or "/" in name:
         raise BadRequest(f"pod must be given as namespace/name, not {pod!r}")
-    return _json(await source(pod))
+    return _json({**await source(pod), "replica": replica()})
 
 
 def _json(value: Any) -> web.Response:

@@ -21,7 +21,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import Replica, Sources, build_app
 from scheduler.serve.guards import NotFound
 from scheduler.serve.server import Server
 
@@ -63,6 +63,7 @@ class ServedScheduler:
         self._stopping = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self.stopped = threading.Event()
+        self.replica = Replica("here", True, "here")
         self.core: Core
 
     async def run(self, started: Future[str]) -> None:
@@ -86,6 +87,7 @@ class ServedScheduler:
         sources = Sources(
             registry=self.core.metrics.registry,
             version={},
+            replica=lambda: self.replica,
             queue=lambda limit: inspection.queue(self.core, limit),
             nodes=lambda limit: inspection.nodes(self.core, limit),
             decisions=lambda limit: inspection.decisions(self.core, limit),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
 
-from scheduler.cli.following import AT_MOST, USUALLY, News, follow
+from scheduler.cli.following import AT_MOST, USUALLY, Latest, News, follow
 
 
 class Ring:
@@ -14,23 +13,31 @@ class Ring:
 
     def __init__(self, capacity: int = AT_MOST) -> None:
         self.capacity = capacity
+        self.process = "first"
         self.newest = 0
         self.asked: list[int] = []
 
-    def latest(self, count: int) -> list[dict[str, Any]]:
+    def latest(self, count: int) -> Latest | None:
         self.asked.append(count)
+        if not self.process:
+            return None
         oldest = max(0, self.newest - min(count, self.capacity))
-        return [{"seq": seq} for seq in range(self.newest, oldest, -1)]
+        return Latest(self.process, [{"seq": n} for n in range(self.newest, oldest, -1)])
 
 
-def followed(ring: Ring, start: int, *newest: int) -> Iterator[News]:
-    """What is seen when the newest decision is each of these in turn."""
-    story = iter(newest)
+Step = int | tuple[str, int]
+
+
+def followed(ring: Ring, start: int, *steps: Step) -> Iterator[News]:
+    """What is seen when the newest decision is each of these in turn, of a process if it says."""
+    story = iter(steps)
+    first = Latest(ring.process, [{"seq": start}] if start else [])
 
     def pause() -> None:
-        ring.newest = next(story)
+        step = next(story)
+        ring.process, ring.newest = step if isinstance(step, tuple) else (ring.process, step)
 
-    return islice(follow(ring.latest, start, pause), len(newest))
+    return islice(follow(first, ring.latest, pause), len(steps))
 
 
 def numbers(news: News) -> list[int]:
@@ -63,5 +70,26 @@ def test_what_the_ring_has_forgotten_is_counted() -> None:
 
 
 def test_another_process_is_followed_from_its_beginning() -> None:
+    [news] = followed(Ring(), 900, ("second", 2))
+    assert (numbers(news), news.missed) == ([1, 2], 0)
+
+
+def test_another_process_may_have_decided_more_than_the_one_before() -> None:
+    [news] = followed(Ring(), 1, ("second", 3))
+    assert (numbers(news), news.missed) == ([1, 2, 3], 0)
+
+
+def test_processes_without_a_name_differ_by_numbers_that_fall_back() -> None:
     [news] = followed(Ring(), 900, 2)
     assert (numbers(news), news.missed) == ([1, 2], 0)
+
+
+def test_nothing_is_lost_while_nobody_leads() -> None:
+    ring = Ring()
+    pauses = iter([("", 0), ("first", 5)])
+    news = follow(Latest("first", []), ring.latest, lambda: become(ring, next(pauses)))
+    assert numbers(next(news)) == [1, 2, 3, 4, 5]
+
+
+def become(ring: Ring, state: tuple[str, int]) -> None:
+    ring.process, ring.newest = state

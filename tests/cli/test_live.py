@@ -10,6 +10,8 @@ import yaml
 from click.testing import CliRunner, Result
 
 from scheduler.cli import live
+from scheduler.cli.main import cli
+from scheduler.serve.endpoints import Replica
 from tests.builders import make_node, make_pod
 from tests.cli.support import Served, serving
 
@@ -146,3 +148,76 @@ def test_following_outlives_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(live, "_pause", Pauses(stop, lambda: None))
         result = run("decisions", served, "--follow")
     assert result.stderr.count("Connection refused; still trying") == 1
+
+
+def standby(served: Served, leader: str = "there") -> None:
+    served.scheduler.replica = Replica("here", False, leader)
+
+
+@pytest.mark.parametrize("arguments", [["queue"], ["decisions"], ["decisions", "--follow"]])
+def test_a_standby_has_neither_queue_nor_decisions_and_says_so(
+    served: Served, arguments: list[str]
+) -> None:
+    standby(served)
+    result = CliRunner().invoke(cli, [*arguments, "--server", served.url])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "here is a standby: the leader is there" in result.stderr
+    assert "--server" in result.stderr
+
+
+@pytest.mark.parametrize("arguments", [["nodes"], ["explain", "a"]])
+def test_what_a_standby_knows_it_tells_with_a_note(served: Served, arguments: list[str]) -> None:
+    asked = [*arguments, "--server", served.url]
+    leading = CliRunner().invoke(cli, asked)
+    standby(served)
+    result = CliRunner().invoke(cli, asked)
+    assert (result.exit_code, result.stdout) == (0, leading.stdout)
+    assert (leading.stderr, result.stderr) == (
+        "",
+        "note: here is a standby: the leader is there\n",
+    )
+
+
+@pytest.mark.parametrize("command", ["queue", "decisions"])
+def test_as_long_as_nobody_leads_anybody_is_asked(served: Served, command: str) -> None:
+    standby(served, leader="")
+    result = run(command, served)
+    assert "default/huge" in result.stdout
+    assert result.stderr == "note: here is a standby: nobody leads yet\n"
+
+
+@pytest.mark.parametrize("command", ["queue", "nodes", "decisions"])
+def test_programs_are_told_who_answers(served: Served, command: str) -> None:
+    answer = json.loads(run(command, served, "-o", "json").stdout)
+    assert answer["replica"] == {"identity": "here", "leading": True, "leader": "here"}
+
+
+def test_of_all_replicas_named_the_leader_is_asked(served: Served) -> None:
+    with serving([]) as other:
+        standby(other, leader="here")
+        result = CliRunner().invoke(
+            cli, ["queue"], env={"EQUIPOISE_SERVER": f"{other.url} {served.url}"}
+        )
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "default/huge" in result.stdout
+
+
+def test_following_goes_on_with_the_next_leader(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving([]) as next_one:
+        next_one.scheduler.replica = Replica("there", False, "here")
+
+        def step_down() -> None:
+            standby(served)
+
+        def take_over() -> None:
+            next_one.scheduler.replica = Replica("there", True, "there")
+            next_one.scheduler.decide("default/later", "n1")
+
+        monkeypatch.setattr(live, "_pause", Pauses(step_down, take_over))
+        both = ["--server", served.url, "--server", next_one.url]
+        result = CliRunner().invoke(live.decisions, ["--follow", *both])
+    assert result.exit_code == 0
+    assert result.stderr == "note: here is a standby: the leader is there; still trying\n"
+    assert result.stdout.splitlines()[-1].split()[1] == "default/later"

@@ -41,7 +41,7 @@ def test_a_page_is_not_an_answer() -> None:
         answering(b"HTTP/1.1 200 OK\r\n\r\n<html>hello</html>") as url,
         pytest.raises(Refused, match="does not answer in JSON"),
     ):
-        fetch(Remote(url), "/api/v1/queue")
+        fetch(Remote((url,)), "/api/v1/queue")
 
 
 def test_errors_of_other_servers_are_told_by_their_status() -> None:
@@ -49,7 +49,7 @@ def test_errors_of_other_servers_are_told_by_their_status() -> None:
         answering(b"HTTP/1.1 400 Bad Request\r\n\r\nspeak TLS") as url,
         pytest.raises(Refused, match="/api/v1/queue answers 400 Bad Request"),
     ):
-        fetch(Remote(url), "/api/v1/queue")
+        fetch(Remote((url,)), "/api/v1/queue")
 
 
 @pytest.mark.parametrize(
@@ -57,13 +57,48 @@ def test_errors_of_other_servers_are_told_by_their_status() -> None:
 )
 def test_a_broken_answer_is_none(answer: bytes) -> None:
     with answering(answer) as url, pytest.raises(Unreachable, match=f"no answer from {url}"):
-        fetch(Remote(url), "/api/v1/queue")
+        fetch(Remote((url,)), "/api/v1/queue")
+
+
+def ok(body: object) -> bytes:
+    return b"HTTP/1.1 200 OK\r\n\r\n" + json.dumps(body).encode()
+
+
+LEADER = {"replica": {"identity": "a", "leading": True, "leader": "a"}, "limit": 1}
+STANDBY = {"replica": {"identity": "b", "leading": False, "leader": "a"}, "limit": 1}
+NOBODY = "http://127.0.0.1:1"
+NO = b'HTTP/1.1 404 Not Found\r\n\r\n{"error": {"message": "unknown pod"}}'
+
+
+def test_of_all_replicas_the_leader_is_asked() -> None:
+    with answering(ok(STANDBY)) as standby, answering(ok(LEADER)) as leader:
+        assert fetch(Remote((NOBODY, standby, leader)), "/x") == LEADER
+
+
+def test_without_the_leader_a_standby_answers() -> None:
+    with answering(NO) as other, answering(ok(STANDBY)) as standby:
+        assert fetch(Remote((NOBODY, other, standby)), "/x") == STANDBY
+
+
+def test_a_refusal_says_more_than_silence() -> None:
+    with answering(NO) as other, pytest.raises(Refused, match="unknown pod"):
+        fetch(Remote((NOBODY, other)), "/x")
+
+
+def test_everybody_who_does_not_answer_is_named() -> None:
+    with pytest.raises(Unreachable, match=r"(?s)127\.0\.0\.1:1/x.*127\.0\.0\.2:1/x"):
+        fetch(Remote((NOBODY, "http://127.0.0.2:1")), "/x")
+
+
+def test_an_older_scheduler_that_names_no_leader_is_believed() -> None:
+    with answering(ok({"a": 1})) as url:
+        assert fetch(Remote((url,)), "/x") == {"a": 1}
 
 
 def test_proxies_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
     with answering(b'HTTP/1.1 200 OK\r\n\r\n{"a": 1}') as url:
-        assert fetch(Remote(url), "/x", limit=1) == {"a": 1}
+        assert fetch(Remote((url,)), "/x", limit=1) == {"a": 1}
 
 
 @contextmanager
@@ -103,17 +138,17 @@ def test_tokens_are_shown_over_tls_that_is_verified(tmp_path: Path) -> None:
     authority.cert_pem.write_to_path(trusted)
     with protected(authority) as (url, shown):
         with pytest.raises(Unreachable, match="certificate verify failed"):
-            fetch(Remote(url, "secret"), "/x")
+            fetch(Remote((url,), "secret"), "/x")
         assert shown == [], "the token was not told to somebody unknown"
-        assert fetch(Remote(url, "secret", str(trusted)), "/x") == {"a": 1}
-        assert fetch(Remote(url, "secret", verified=False), "/x") == {"a": 1}
+        assert fetch(Remote((url,), "secret", str(trusted)), "/x") == {"a": 1}
+        assert fetch(Remote((url,), "secret", verified=False), "/x") == {"a": 1}
         with pytest.raises(Refused, match="who are you\nName who you are with --token"):
-            fetch(Remote(url, authority=str(trusted)), "/x")
+            fetch(Remote((url,), authority=str(trusted)), "/x")
 
 
 def test_an_authority_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     with pytest.raises(Unreachable, match=r"none\.crt: No such file"):
-        fetch(Remote("https://127.0.0.1:1", authority=str(tmp_path / "none.crt")), "/x")
+        fetch(Remote(("https://127.0.0.1:1",), authority=str(tmp_path / "none.crt")), "/x")
 
 
 def test_the_options_reach_the_server(tmp_path: Path) -> None:

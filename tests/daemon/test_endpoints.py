@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from typing import Any
 
@@ -14,6 +15,7 @@ from scheduler.config.loading import Configuration
 from tests.builders import make_pod, make_worker
 from tests.daemon.support import (
     BINDING,
+    WAIT_SECONDS,
     Cluster,
     Replica,
     configuration,
@@ -180,3 +182,41 @@ async def test_looking_changes_nothing(cluster: Cluster) -> None:
         for path in ("queue", "nodes", "decisions", "explain?pod=default/giant"):
             await fetch_json(replica, f"/api/v1/{path}")
         assert (replica.daemon.core.queue.snapshot()[0].attempts, cluster.revision) == before
+
+
+def standing_for_election() -> Configuration:
+    election = {"leaderElect": True, "resourceNamespace": "kube-system"}
+    server = {"server": {"port": free_port()}}
+    return configuration(kube={"leaderElection": election}, own=server)
+
+
+@pytest.mark.parametrize("path", ["queue", "nodes", "decisions", "explain?pod=default/p"])
+async def test_every_look_says_who_answers_and_who_leads(cluster: Cluster, path: str) -> None:
+    cluster.add(make_worker("n"))
+    cluster.submit(make_pod("p"))
+    async with running_daemon(cluster, standing_for_election()) as leader:
+        await expect_bound(cluster, "p")
+        async with running_daemon(cluster, standing_for_election()) as standby:
+            led = (await fetch_json(leader, f"/api/v1/{path}"))["replica"]
+            identity = cluster.lease()["holderIdentity"]
+            assert led == {"identity": identity, "leading": True, "leader": identity}
+
+            async def informed() -> bool:
+                stood_by = (await fetch_json(standby, f"/api/v1/{path}"))["replica"]
+                assert not stood_by["leading"]
+                assert stood_by["identity"] not in ("", identity)
+                return bool(stood_by["leader"] == identity)
+
+            async with asyncio.timeout(WAIT_SECONDS):
+                while not await informed():  # until the standby has looked at the lease
+                    pass
+
+
+async def test_without_election_a_replica_leads_by_itself(cluster: Cluster) -> None:
+    cluster.add(make_worker("n"))
+    cluster.submit(make_pod("p"))
+    async with running_daemon(cluster, serving()) as replica:
+        await expect_bound(cluster, "p")
+        who = (await fetch_json(replica, "/api/v1/queue"))["replica"]
+        assert who["leading"]
+        assert who["leader"] == who["identity"] != ""

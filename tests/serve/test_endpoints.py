@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 
 from scheduler.observe.decisions import Decisions
 from scheduler.observe.metrics import Metrics
-from scheduler.serve.endpoints import MAX_LIMIT, MAX_SCRAPES, Sources, build_app
+from scheduler.serve.endpoints import MAX_LIMIT, MAX_SCRAPES, Replica, Sources, build_app
 from scheduler.serve.guards import NotFound, Unavailable
 from scheduler.serve.health import PING, Check
 from scheduler.serve.server import Server
@@ -38,17 +38,18 @@ class Scheduler:
             config=lambda: {"kind": "KubeSchedulerConfiguration"},
             queue=self.queue,
             nodes=lambda limit: 1 / 0,
-            decisions=self.decisions.latest,
+            decisions=lambda limit: {"decisions": self.decisions.latest(limit)},
+            replica=lambda: Replica("r-1", False, "r-2"),
             explain=self.explain,
         )
 
     def sync_failure(self) -> str | None:
         return None if self.synced else "pods are not listed yet"
 
-    def queue(self, limit: int) -> list[str]:
+    def queue(self, limit: int) -> dict[str, list[str]]:
         if not self.synced:
             raise Unavailable("not synced yet")
-        return ["ns/a", "ns/b"][:limit]
+        return {"pods": ["ns/a", "ns/b"][:limit]}
 
     async def explain(self, pod: str) -> dict[str, Any]:
         if pod != "ns/a":
@@ -155,12 +156,13 @@ async def test_pages(client: Client, scheduler: Scheduler) -> None:
     scheduler.decisions.record("ns/b", "error")
     assert await client.json("/version") == (200, {"version": "9"})
     assert await client.json("/configz") == (200, {"kind": "KubeSchedulerConfiguration"})
-    assert await client.json("/api/v1/queue") == (200, ["ns/a", "ns/b"])
-    assert await client.json("/api/v1/queue?limit=1") == (200, ["ns/a"])
-    assert await client.json("/api/v1/explain?pod=ns/a") == (200, {"fit": ["n1"]})
-    status, decisions = await client.json("/api/v1/decisions?limit=1")
+    who = {"replica": {"identity": "r-1", "leading": False, "leader": "r-2"}}
+    assert await client.json("/api/v1/queue") == (200, {"pods": ["ns/a", "ns/b"], **who})
+    assert await client.json("/api/v1/queue?limit=1") == (200, {"pods": ["ns/a"], **who})
+    assert await client.json("/api/v1/explain?pod=ns/a") == (200, {"fit": ["n1"], **who})
+    status, answer = await client.json("/api/v1/decisions?limit=1")
     assert status == 200
-    assert [(d["seq"], d["pod"], d["time"]) for d in decisions] == [(2, "ns/b", 7.0)]
+    assert [(d["seq"], d["pod"], d["time"]) for d in answer["decisions"]] == [(2, "ns/b", 7.0)]
 
 
 @pytest.mark.parametrize(
