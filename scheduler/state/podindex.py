@@ -9,19 +9,24 @@ tally is sparse. Sums over topology domains, of which there are few, are kept tr
 Pods with the same namespace and labels form a *group*. Which counters a pod counts in, and which
 terms of others speak of it, is decided once per group. All directions (from a group to counters and
 terms, from a new counter to groups) use an index by one required ``key=value`` of the selectors,
-since most have one.
+since most have one. Groups are indexed by those keys only that selectors ask about: a label that
+nobody asks about costs nothing here, however many of them a pod has.
+
+A pod that comes or goes costs one pass over its labels, done in C, and one lookup for each key that
+selectors ask about, or for each label if these are fewer.
 """
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 from weakref import ref
 
 import msgspec
 import numpy as np
 
+from scheduler.bounded import ENTRY_BYTES, MEBIBYTE, Memo, Usage
 from scheduler.model.affinity import AffinityTerm, PodSet
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Selector
@@ -31,42 +36,68 @@ from scheduler.state.partition import Counts, Partition
 from scheduler.state.tally import Tally
 
 _KEPT_COUNTERS = 1024
-_KEPT_GROUPS = 65_536
+_COUNTER_BYTES = 64 * MEBIBYTE
+_MEMO_BYTES = 16 * MEBIBYTE
+_KEPT_KEYS = 64
+_KEY_INDEX_BYTES = 32 * MEBIBYTE
+_GROUP_BYTES = 1024
+_TERM_BYTES = 2048
+"""What a group, and an affinity term of pods on nodes, take in memory, measured."""
+_LONG_LABELS = 256
+"""Labels that take more bytes than that are known by their digest."""
 _KEPT_SUMS = 2
 _FEW_PARTS = 1024
 """Sums over more parts than that take too much memory to be kept for every counter."""
 
 T = TypeVar("T")
 
+GroupKey = tuple[str, bytes, bool]
+"""Namespace, labels as bytes, and whether the pods are not being deleted."""
 
-class Group(msgspec.Struct, frozen=True, cache_hash=True):
-    """Pods that no question can tell apart."""
+_encode = msgspec.msgpack.Encoder(order="deterministic").encode
 
-    namespace: str
-    labels: frozenset[tuple[str, str]]
-    living: bool
-    """Not being deleted."""
 
-    @staticmethod
-    def of(pod: PodInfo) -> Group:
-        """The group of a pod."""
-        metadata = pod.pod.metadata
-        return Group(metadata.namespace, frozenset(metadata.labels.items()), not pod.pod.deleting)
+class Group:
+    """Pods on rows that no question can tell apart."""
+
+    __slots__ = ("key", "labels", "rows")
+
+    def __init__(self, key: GroupKey, labels: Mapping[str, str]) -> None:
+        self.key = key
+        self.labels = labels
+        """Those of the first pod, not a copy."""
+        self.rows: dict[int, int] = {}
+        """How many there are on each row."""
+
+
+def _key_of(pod: PodInfo) -> GroupKey:
+    """The group of a pod. O(labels)."""
+    metadata = pod.pod.metadata
+    labels = _encode(metadata.labels)
+    if len(labels) > _LONG_LABELS:  # the first byte tells a digest from encoded labels
+        labels = b"\0" + hashlib.blake2b(labels, digest_size=32).digest()
+    return metadata.namespace, labels, not pod.pod.deleting
 
 
 class PodCounter:
     """How many pods that belong to all of some sets are on each row."""
 
-    __slots__ = ("_sums", "counts", "living_only", "sets", "total")
+    __slots__ = ("_sums", "counts", "living_only", "sets", "sets_bytes", "total")
 
     def __init__(self, sets: tuple[PodSet, ...], living_only: bool, capacity: int) -> None:
         self.sets = sets
+        self.sets_bytes = sum(map(_set_bytes, sets))
         self.living_only = living_only
         """Leaves out pods that are being deleted."""
         self.counts: Counts = np.zeros(capacity, np.int64)
         self.total = 0
         self._sums: tuple[tuple[ref[Partition], Counts], ...] = ()
         """Sums that are kept true while somebody has the partition, those asked for last first."""
+
+    @property
+    def nbytes(self) -> int:
+        """The memory it occupies at most, with the sums that it may come to keep."""
+        return ENTRY_BYTES + self.sets_bytes + self.counts.nbytes + _KEPT_SUMS * 8 * _FEW_PARTS
 
     @property
     def rows(self) -> Rows:
@@ -112,27 +143,117 @@ class _ByLabel(Generic[T]):
     """Things with a selector, found by the labels of a pod that might match."""
 
     def __init__(self) -> None:
-        self._by_label: dict[tuple[str, str], dict[int, T]] = {}
+        self._by_key: dict[str, dict[str, dict[int, T]]] = {}
         self._others: dict[int, T] = {}
 
     def add(self, selector: Selector, thing: T) -> None:
-        self._bucket(selector)[id(thing)] = thing
+        label = _required_label(selector)
+        if label is None:
+            bucket = self._others
+        else:
+            bucket = self._by_key.setdefault(label[0], {}).setdefault(label[1], {})
+        bucket[id(thing)] = thing
 
     def remove(self, selector: Selector, thing: T) -> None:
         label = _required_label(selector)
-        bucket = self._bucket(selector)
+        if label is None:
+            del self._others[id(thing)]
+            return
+        key, value = label
+        by_value = self._by_key[key]
+        bucket = by_value[value]
         del bucket[id(thing)]
-        if label is not None and not bucket:
-            del self._by_label[label]
+        if not bucket:
+            del by_value[value]
+        if not by_value:
+            del self._by_key[key]
 
-    def candidates(self, labels: Iterable[tuple[str, str]]) -> Iterator[T]:
-        for label in labels:
-            yield from self._by_label.get(label, {}).values()
+    def candidates(self, labels: Mapping[str, str]) -> Iterator[T]:
+        for key in _common(self._by_key, labels):
+            bucket = self._by_key[key].get(labels[key])
+            if bucket is not None:
+                yield from bucket.values()
         yield from self._others.values()
 
-    def _bucket(self, selector: Selector) -> dict[int, T]:
-        label = _required_label(selector)
-        return self._others if label is None else self._by_label.setdefault(label, {})
+
+class _GroupsByKey:
+    """Groups by the value of a label, for the keys that new counters ask about.
+
+    A key is indexed when first asked about, O(groups); those not asked about for longest are given
+    up when there are too many keys or bytes.
+    """
+
+    def __init__(self, groups: Mapping[GroupKey, Group]) -> None:
+        self._groups = groups
+        self._by_key: dict[str, dict[str, dict[GroupKey, Group]]] = {}
+        self._sizes: dict[str, int] = {}
+        """How many groups are indexed under each key."""
+        self._entries = 0
+        self._evictions = 0
+
+    def find(self, key: str, value: str) -> Iterable[Group]:
+        """All groups with this label."""
+        by_value = self._by_key.pop(key, None)
+        if by_value is None:
+            by_value = self._build(key)
+        self._by_key[key] = by_value  # last in the dict: most recently used
+        found = by_value.get(value, {}).values()
+        self._trim()
+        return found
+
+    def add(self, group: Group) -> None:
+        """There is a new group."""
+        for key in _common(self._by_key, group.labels):
+            self._by_key[key].setdefault(group.labels[key], {})[group.key] = group
+            self._count(key, +1)
+        self._trim()
+
+    def remove(self, group: Group) -> None:
+        """A group has no pods any more."""
+        for key in _common(self._by_key, group.labels):
+            by_value = self._by_key[key]
+            same = by_value[group.labels[key]]
+            del same[group.key]
+            if not same:
+                del by_value[group.labels[key]]
+            self._count(key, -1)
+
+    def usage(self) -> Usage:
+        """How much is indexed."""
+        return Usage(self._entries, self._bytes(), self._evictions)
+
+    def _build(self, key: str) -> dict[str, dict[GroupKey, Group]]:
+        by_value: dict[str, dict[GroupKey, Group]] = {}
+        self._sizes[key] = 0
+        for group in self._groups.values():
+            value = group.labels.get(key)
+            if value is not None:
+                by_value.setdefault(value, {})[group.key] = group
+                self._count(key, +1)
+        return by_value
+
+    def _count(self, key: str, number: int) -> None:
+        self._sizes[key] += number
+        self._entries += number
+
+    def _bytes(self) -> int:
+        # Each value of a label may have a dictionary of its own.
+        return 2 * ENTRY_BYTES * self._entries + ENTRY_BYTES * len(self._by_key)
+
+    def _trim(self) -> None:
+        while self._by_key and (len(self._by_key) > _KEPT_KEYS or self._bytes() > _KEY_INDEX_BYTES):
+            oldest = next(iter(self._by_key))
+            del self._by_key[oldest]
+            size = self._sizes.pop(oldest)
+            self._entries -= size
+            self._evictions += size
+
+
+def _common(index: Mapping[str, object], labels: Mapping[str, str]) -> list[str]:
+    """The keys that both have. O(the fewer)."""
+    if len(index) < len(labels):
+        return [key for key in index if key in labels]
+    return [key for key in labels if key in index]
 
 
 def _required_label(selector: Selector) -> tuple[str, str] | None:
@@ -142,8 +263,19 @@ def _required_label(selector: Selector) -> tuple[str, str] | None:
     return None
 
 
+def _set_bytes(pods: PodSet) -> int:
+    """What a set of pods takes in memory, about."""
+    requirements = (*pods.selector.requirements, *pods.namespace_selector.requirements)
+    values = len(pods.namespaces) + sum(1 + len(r.values) for r in requirements)
+    return 2 * ENTRY_BYTES * (1 + values)
+
+
+def _answer_bytes(key: GroupKey, found: tuple[Any, ...]) -> int:
+    return len(key[0]) + len(key[1]) + 8 * len(found)
+
+
 class PodIndex:
-    """All pods on rows, by label. O(counters that match) for each pod that comes or goes."""
+    """All pods on rows, by label. O(labels + counters that match) for a pod that comes or goes."""
 
     def __init__(
         self, namespaces: Mapping[str, Mapping[str, str]], capacity: int, changes: ChangeLog
@@ -151,45 +283,65 @@ class PodIndex:
         self._changes = changes
         self._namespaces = namespaces
         self._capacity = capacity
-        self._rows: dict[Group, Counter[int]] = {}
-        self._groups_by_label: dict[tuple[str, str], dict[Group, None]] = {}
+        self._groups: dict[GroupKey, Group] = {}
+        self._by_key = _GroupsByKey(self._groups)
         self._counters: dict[tuple[tuple[PodSet, ...], bool], PodCounter] = {}
+        self._counter_bytes = 0
+        self._counter_evictions = 0
         self._counters_by_label: _ByLabel[PodCounter] = _ByLabel()
-        self._all_kept = True
-        """Whether every question that was ever asked still has its counter."""
-        self._counters_of: dict[Group, tuple[PodCounter, ...]] = {}
+        self._counters_of: Memo[GroupKey, tuple[PodCounter, ...]]
+        self._counters_of = Memo(_MEMO_BYTES, _answer_bytes)
         self._terms: dict[tuple[str, AffinityTerm], TermCounter] = {}
         self._terms_by_label: _ByLabel[TermCounter] = _ByLabel()
-        self._terms_about: dict[Group, tuple[TermCounter, ...]] = {}
+        self._terms_about: Memo[GroupKey, tuple[TermCounter, ...]]
+        self._terms_about = Memo(_MEMO_BYTES, _answer_bytes)
+
+    def usage(self) -> dict[str, Usage]:
+        """How much is kept, by what it is."""
+        counters = Usage(len(self._counters), self._counter_bytes, self._counter_evictions)
+        return {
+            "pod_groups": Usage(len(self._groups), len(self._groups) * _GROUP_BYTES),
+            "pod_groups_by_label": self._by_key.usage(),
+            "pod_counters": counters,
+            "pod_counters_of_groups": self._counters_of.usage(),
+            "affinity_terms": Usage(len(self._terms), len(self._terms) * _TERM_BYTES),
+            "affinity_terms_about_groups": self._terms_about.usage(),
+        }
 
     # Asking
 
     def counter(self, *sets: PodSet, living_only: bool = False) -> PodCounter:
         """The pods that belong to all the sets, per row; a live array that must not be changed."""
         key = (sets, living_only)
-        counter = self._counters.pop(key, None) or self._new_counter(sets, living_only)
+        counter = self._counters.pop(key, None)
+        if counter is None:
+            counter = self._new_counter(sets, living_only)
         self._counters[key] = counter  # last in the dict: most recently used
-        if len(self._counters) > _KEPT_COUNTERS:
+        while len(self._counters) > 1 and (
+            len(self._counters) > _KEPT_COUNTERS or self._counter_bytes > _COUNTER_BYTES
+        ):
             self._drop(next(iter(self._counters)))
-            self._all_kept = False
+            self._counter_evictions += 1
         return counter
 
     def terms_about(self, pod: PodInfo) -> tuple[TermCounter, ...]:
         """Affinity terms of pods on nodes that speak of this pod."""
-        group = Group.of(pod)
-        known = self._terms_about.get(group)
+        key = _key_of(pod)
+        known = self._terms_about.get(key)
         if known is None:
+            metadata = pod.pod.metadata
             known = tuple(
                 term
-                for term in self._terms_by_label.candidates(group.labels)
-                if self._includes(term.term.pods, group)
+                for term in self._terms_by_label.candidates(metadata.labels)
+                if self._includes(term.term.pods, metadata.namespace, metadata.labels)
             )
-            _remember(self._terms_about, group, known)
+            self._terms_about.put(key, known)
         return known
 
     def belongs(self, pod: PodInfo, sets: Iterable[PodSet]) -> bool:
         """Whether a pod, wherever it is, belongs to all the sets."""
-        return self._belongs(Group.of(pod), sets)
+        metadata = pod.pod.metadata
+        return self._belongs(metadata.namespace, metadata.labels, sets)
 
     # Following
 
@@ -206,18 +358,16 @@ class PodIndex:
 
         Once counters have been dropped, one of those may have: then it is always so.
         """
-        one, other = old.pod, new.pod
-        if one.metadata.labels == other.metadata.labels and one.deleting == other.deleting:
+        one, other = old.pod.metadata.labels, new.pod.metadata.labels
+        if (one is other or one == other) and old.pod.deleting == new.pod.deleting:
             return False
-        before, after = Group.of(old), Group.of(new)
-        self._count_group(before, row, -1)
-        self._count_group(after, row, +1)
-        lost, won = set(self._matching(before)), set(self._matching(after))
+        lost = set(self._count_group(old, row, -1))
+        won = set(self._count_group(new, row, +1))
         for counter in lost - won:
             counter.add(row, -1)
         for counter in won - lost:
             counter.add(row, +1)
-        return lost != won or not self._all_kept
+        return lost != won or self._counter_evictions > 0
 
     def grow(self, capacity: int) -> None:
         """There are more rows now."""
@@ -225,6 +375,7 @@ class PodIndex:
         self._capacity = capacity
         for counter in self._counters.values():
             counter.counts = np.pad(counter.counts, (0, extra))
+        self._counter_bytes = sum(counter.nbytes for counter in self._counters.values())
 
     def namespace_changed(self) -> None:
         """Labels of a namespace changed: forget what was decided by them."""
@@ -235,34 +386,36 @@ class PodIndex:
         self._terms_about.clear()
 
     def _count(self, row: int, pod: PodInfo, number: int) -> None:
-        group = Group.of(pod)
-        self._count_group(group, row, number)
-        for counter in self._matching(group):
+        for counter in self._count_group(pod, row, number):
             counter.add(row, number)
         terms = pod.affinity
         for role in ROLES:
             for term in getattr(terms, role):
                 self._count_term(role, term, row, number)
 
-    def _count_group(self, group: Group, row: int, number: int) -> None:
-        rows = self._rows.get(group)
-        if rows is None:
-            rows = self._rows[group] = Counter()
-            for label in group.labels:
-                self._groups_by_label.setdefault(label, {})[group] = None
-        rows[row] += number
+    def _count_group(self, pod: PodInfo, row: int, number: int) -> tuple[PodCounter, ...]:
+        """Count a pod of a group on a row; returns the counters that count such pods."""
+        key, metadata = _key_of(pod), pod.pod.metadata
+        group = self._groups.get(key)
+        if group is None:
+            group = self._groups[key] = Group(key, metadata.labels)
+            self._by_key.add(group)
+        elif metadata.labels is not group.labels:
+            # Equal labels are kept once for all pods that have them.
+            msgspec.structs.force_setattr(metadata, "labels", group.labels)
+        rows = group.rows
+        rows[row] = rows.get(row, 0) + number
         if not rows[row]:
             del rows[row]
+        counters = self._matching(group)
         if not rows:
             self._forget_group(group)
+        return counters
 
     def _forget_group(self, group: Group) -> None:
-        del self._rows[group]
-        for label in group.labels:
-            groups = self._groups_by_label[label]
-            del groups[group]
-            if not groups:
-                del self._groups_by_label[label]
+        del self._groups[group.key]
+        self._by_key.remove(group)
+        self._counters_of.discard(group.key)
 
     def _count_term(self, role: str, term: AffinityTerm, row: int, number: int) -> None:
         counter = self._terms.get((role, term))
@@ -286,51 +439,51 @@ class PodIndex:
         counter = PodCounter(sets, living_only, self._capacity)
         for group in self._groups_for(sets[0].selector):
             if self._counts(counter, group):
-                for row, number in self._rows[group].items():
+                for row, number in group.rows.items():
                     counter.add(row, number)
         self._counters_by_label.add(sets[0].selector, counter)
+        self._counter_bytes += counter.nbytes
         self._counters_of.clear()
         return counter
 
     def _groups_for(self, selector: Selector) -> Iterable[Group]:
         """All groups on rows that a selector might match."""
+        if selector.nothing:
+            return ()
         label = _required_label(selector)
-        return self._rows if label is None else self._groups_by_label.get(label, {})
+        return self._groups.values() if label is None else self._by_key.find(*label)
 
     def _drop(self, key: tuple[tuple[PodSet, ...], bool]) -> None:
         counter = self._counters.pop(key)
         self._counters_by_label.remove(counter.sets[0].selector, counter)
+        self._counter_bytes -= counter.nbytes
         self._counters_of.clear()
 
     def _matching(self, group: Group) -> tuple[PodCounter, ...]:
-        known = self._counters_of.get(group)
+        known = self._counters_of.get(group.key)
         if known is None:
             candidates = self._counters_by_label.candidates(group.labels)
             known = tuple(counter for counter in candidates if self._counts(counter, group))
-            _remember(self._counters_of, group, known)
+            self._counters_of.put(group.key, known)
         return known
 
     def _counts(self, counter: PodCounter, group: Group) -> bool:
-        return (group.living or not counter.living_only) and self._belongs(group, counter.sets)
+        namespace, _, living = group.key
+        return (living or not counter.living_only) and self._belongs(
+            namespace, group.labels, counter.sets
+        )
 
-    def _belongs(self, group: Group, sets: Iterable[PodSet]) -> bool:
-        """Whether a group is what a waiting pod means by all the sets.
+    def _belongs(self, namespace: str, labels: Mapping[str, str], sets: Iterable[PodSet]) -> bool:
+        """Whether such pods are what a waiting pod means by all the sets.
 
         kube-scheduler asks a waiting pod's namespace selector about the labels of the namespace and
         about no labels at all, so that one that only excludes (``NotIn``, ``DoesNotExist``) selects
         every namespace. Verdicts must be the same, so it is the same here.
         """
         return all(
-            self._includes(pods, group) or pods.includes(group.namespace, dict(group.labels), {})
+            self._includes(pods, namespace, labels) or pods.includes(namespace, labels, {})
             for pods in sets
         )
 
-    def _includes(self, pods: PodSet, group: Group) -> bool:
-        namespace_labels = self._namespaces.get(group.namespace, {})
-        return pods.includes(group.namespace, dict(group.labels), namespace_labels)
-
-
-def _remember(memory: dict[Group, T], group: Group, value: T) -> None:
-    if len(memory) >= _KEPT_GROUPS:
-        memory.clear()
-    memory[group] = value
+    def _includes(self, pods: PodSet, namespace: str, labels: Mapping[str, str]) -> bool:
+        return pods.includes(namespace, labels, self._namespaces.get(namespace, {}))

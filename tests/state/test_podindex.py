@@ -31,7 +31,7 @@ def test_the_question_that_was_not_asked_for_longest_is_given_up(
 
 
 def test_groups_are_remembered_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(podindex, "_KEPT_GROUPS", 1)
+    monkeypatch.setattr(podindex, "_MEMO_BYTES", 500)
     index = PodIndex({}, capacity=1, changes=ChangeLog())
     counters = [index.counter(app(name)) for name in "xy"]
     for name in "xyx":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from unittest.mock import patch
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from scheduler.model.affinity import AffinityTerm, PodSet
 from scheduler.model.objects import Namespace, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Requirement, Selector, equals
+from scheduler.state import podindex
 from scheduler.state.cache import ClusterState
 from scheduler.state.podindex import ROLES
 from scheduler.state.scratch import scratch
@@ -158,3 +160,21 @@ class PodIndexLaw(RuleBasedStateMachine):
 
 TestPodIndexLaw = PodIndexLaw.TestCase
 TestPodIndexLaw.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
+
+
+class TightPodIndexLaw(PodIndexLaw):
+    """The same with room for next to nothing, so that all that may be given up is."""
+
+    def __init__(self) -> None:
+        self._tight = patch.multiple(
+            podindex, _KEPT_COUNTERS=1, _MEMO_BYTES=600, _KEPT_KEYS=1, _LONG_LABELS=8
+        )
+        self._tight.start()
+        super().__init__()
+
+    def teardown(self) -> None:
+        self._tight.stop()
+
+
+TestTightPodIndexLaw = TightPodIndexLaw.TestCase
+TestTightPodIndexLaw.settings = settings(max_examples=30, stateful_step_count=30, deadline=None)

@@ -1,0 +1,74 @@
+"""What is kept to save work, within a number of bytes.
+
+Pod authors decide how large the things are that a cache holds, so a bound on their number bounds
+nothing. Every cache, index and queue counts the bytes it holds, or an estimate from above, and
+reports them as `Usage`; metrics show all of them (``equipoise_cache_bytes``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Generic, NamedTuple, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+MEBIBYTE = 2**20
+
+ENTRY_BYTES = 200
+"""What an entry of a dictionary takes besides its key and value, both of some few words."""
+
+
+class Usage(NamedTuple):
+    """How much one cache holds."""
+
+    entries: int
+    bytes: int
+    evictions: int = 0
+    """How many entries went to make room, since the start."""
+
+
+class Memo(Generic[K, V]):
+    """Answers that can be computed again. All are forgotten when they exceed ``limit`` bytes.
+
+    ``size`` estimates the bytes of an entry. All operations are O(1), but forgetting; `get` is
+    that of a dictionary.
+    """
+
+    __slots__ = ("_evictions", "_held", "_limit", "_size", "_values", "get")
+
+    def __init__(self, limit: int, size: Callable[[K, V], int]) -> None:
+        self._limit = limit
+        self._size = size
+        self._held = 0
+        self._evictions = 0
+        self._values: dict[K, V] = {}
+        self.get: Callable[[K], V | None] = self._values.get
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def put(self, key: K, value: V) -> None:
+        """Keep an answer, if it is not longer than all answers may be together."""
+        size = ENTRY_BYTES + self._size(key, value)
+        if self._held + size > self._limit:
+            self._evictions += len(self._values)
+            self.clear()
+        if size <= self._limit and key not in self._values:
+            self._values[key] = value
+            self._held += size
+
+    def discard(self, key: K) -> None:
+        """Forget an answer that nobody will ask for soon."""
+        value = self._values.pop(key, None)
+        if value is not None:
+            self._held -= ENTRY_BYTES + self._size(key, value)
+
+    def clear(self) -> None:
+        """Forget all answers, because they may no longer hold."""
+        self._values.clear()
+        self._held = 0
+
+    def usage(self) -> Usage:
+        """How much is kept."""
+        return Usage(len(self._values), self._held, self._evictions)
