@@ -24,7 +24,7 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
-class PodSet(msgspec.Struct, frozen=True):
+class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
     """Which pods a term speaks of: those in some namespaces whose labels match."""
 
     namespaces: frozenset[str]
@@ -40,7 +40,7 @@ class PodSet(msgspec.Struct, frozen=True):
         return here and self.selector.matches(labels)
 
 
-class AffinityTerm(msgspec.Struct, frozen=True):
+class AffinityTerm(msgspec.Struct, frozen=True, cache_hash=True):
     """One term of pod (anti-)affinity; ``weight`` is 0 for required terms."""
 
     pods: PodSet

@@ -49,13 +49,13 @@ class Requirement(msgspec.Struct, frozen=True):
             case "DoesNotExist":
                 return value is None
         (bound,) = self.values
-        number = _integer(value)
+        number = integer(value)
         if number is None:
             return False
         return number > int(bound) if self.operator == "Gt" else number < int(bound)
 
 
-def _integer(text: str | None) -> int | None:
+def integer(text: str | None) -> int | None:
     """A 64-bit integer as Go's ParseInt reads it: no spaces, no underscores, ASCII digits."""
     if text is None or len(text) > _LONGEST_LABEL or not text.isascii():
         return None
@@ -77,7 +77,7 @@ class Selector(msgspec.Struct, frozen=True):
         return not self.nothing and all(r.accepts(labels.get(r.key)) for r in self.requirements)
 
 
-class NodeTerm(msgspec.Struct, frozen=True):
+class NodeTerm(msgspec.Struct, frozen=True, cache_hash=True):
     """One alternative of a node selector: label and field requirements that must all hold."""
 
     labels: tuple[Requirement, ...] = ()
@@ -102,7 +102,7 @@ class WeightedTerm(msgspec.Struct, frozen=True):
     term: NodeTerm
 
 
-class NodeMatcher(msgspec.Struct, frozen=True):
+class NodeMatcher(msgspec.Struct, frozen=True, cache_hash=True):
     """Where a pod may go: its nodeSelector, and any one of its required terms (None: no terms)."""
 
     selector: tuple[Requirement, ...] = ()
@@ -212,7 +212,7 @@ def _requirement(
         raise SelectorError(f"{path}.values: must not be empty for operator {raw.operator}")
     if raw.operator in ("Exists", "DoesNotExist") and count:
         raise SelectorError(f"{path}.values: must be empty for operator {raw.operator}")
-    if raw.operator in ("Gt", "Lt") and (count != 1 or _integer(raw.values[0]) is None):
+    if raw.operator in ("Gt", "Lt") and (count != 1 or integer(raw.values[0]) is None):
         raise BoundError(f"{path}.values: must be one integer for operator {raw.operator}")
     return Requirement(raw.key, raw.operator, frozenset(raw.values))
 

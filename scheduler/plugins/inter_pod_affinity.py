@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import msgspec
 import numpy as np
 
 from scheduler.config.plugin_args import InterPodAffinityArgs
@@ -25,11 +26,29 @@ from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows, Scores
+from scheduler.state.podindex import TermCounter
 
 _DomainSums = dict[str, Scores]
 """By topology key, what each of its domains is worth."""
 
+_KEPT_SAYINGS = 4096
+
 _SUMS: Slot[_DomainSums] = Slot("InterPodAffinity.sums")
+
+
+class _Sayings(msgspec.Struct, frozen=True):
+    """What pods on nodes say about a pod, by topology keys that some node has.
+
+    A term by another key puts no node into any domain: it says nothing.
+    """
+
+    terms: tuple[TermCounter, ...]
+    """All that is said, whatever the keys."""
+    keys_version: int
+    repelling: tuple[TermCounter, ...] = ()
+    """Required anti-affinity."""
+    weighed: tuple[tuple[TermCounter, int], ...] = ()
+    """What counts towards scores, and how much each such pod counts."""
 
 
 class InterPodAffinity:
@@ -60,6 +79,8 @@ class InterPodAffinity:
         self._hard_weight = args.hard_pod_affinity_weight
         self._own_preferences_only = args.ignore_preferred_terms_of_existing_pods
         self._index = handle.state.index
+        self._labels = handle.state.columns.labels
+        self._sayings: dict[int, _Sayings] = {}
         self._hints = AffinityHints(handle.state)
 
     # Equivalence
@@ -95,7 +116,7 @@ class InterPodAffinity:
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Skip if neither the pod nor any pod on a node that is in a domain requires anything."""
         terms = cycle.pod.affinity
-        if terms.required or terms.anti_required or _repelling(cycle):
+        if terms.required or terms.anti_required or self._repelling(cycle):
             return PreFilterResult()
         return PreFilterResult(SKIP)
 
@@ -104,7 +125,7 @@ class InterPodAffinity:
         codes: Codes = np.zeros(len(rows), np.int32)
         # The first rule that a row breaks is the one that is named, so it is written last.
         for domains, status in (
-            (_repelling(cycle), self.EXISTING_ANTI_AFFINITY),
+            (self._repelling(cycle), self.EXISTING_ANTI_AFFINITY),
             (_avoided(cycle), self.ANTI_AFFINITY),
         ):
             if domains:
@@ -155,10 +176,33 @@ class InterPodAffinity:
             counter = index.counter(term.pods)
             where = counter.rows
             yield term, weight, where, counter.counts[where]
-        for others in index.terms_about(cycle.pod):
-            weight = self._weight(others.role, others.term)
-            if weight:
-                yield others.term, weight, others.rows, others.counts
+        for others, weight in self._said_about(cycle.pod).weighed:
+            yield others.term, weight, others.rows, others.counts
+
+    def _said_about(self, pod: PodInfo) -> _Sayings:
+        """What pods on nodes say about a pod; found out once for all pods with equal labels."""
+        terms = self._index.terms_about(pod)
+        version = self._labels.keys_version
+        known = self._sayings.get(id(terms))
+        if known is not None and known.terms is terms and known.keys_version == version:
+            return known
+        placed = [each for each in terms if each.term.topology_key in self._labels]
+        weighed = ((each, self._weight(each.role, each.term)) for each in placed)
+        said = _Sayings(
+            terms,
+            version,
+            tuple(each for each in placed if each.role == "anti_required"),
+            tuple((each, weight) for each, weight in weighed if weight),
+        )
+        if len(self._sayings) >= _KEPT_SAYINGS:
+            self._sayings.clear()
+        self._sayings[id(terms)] = said
+        return said
+
+    def _repelling(self, cycle: Cycle) -> _Domains:
+        """Domains of pods whose required anti-affinity speaks of this pod."""
+        hostile = self._said_about(cycle.pod).repelling
+        return _mark(cycle.state, ((each.term.topology_key, each.rows) for each in hostile))
 
     def _weight(self, role: str, term: AffinityTerm) -> int:
         """What another pod's term says about this pod's nearness."""
@@ -177,8 +221,11 @@ _Domains = dict[str, Mask]
 def _mark(state: ClusterState, terms: Iterable[tuple[str, Rows]]) -> _Domains:
     """The domains of the given rows, for each key; keys without any marked domain are left out."""
     domains: _Domains = {}
+    labels = state.columns.labels
     for key, where in terms:
-        column = state.columns.labels.column(key)
+        if key not in labels:
+            continue
+        column = labels.column(key)
         marks = domains.setdefault(key, np.zeros(len(column.values), np.bool_))
         marks[column.ids[where]] = True
         marks[0] = False  # the rows without the label
@@ -191,13 +238,6 @@ def _within(state: ClusterState, domains: _Domains, rows: Rows) -> Mask:
     for key, marks in domains.items():
         result |= marks.take(state.columns.labels.column(key).ids.take(rows))
     return result
-
-
-def _repelling(cycle: Cycle) -> _Domains:
-    """Domains of pods whose required anti-affinity speaks of this pod."""
-    terms = cycle.state.index.terms_about(cycle.pod)
-    hostile = ((t.term.topology_key, t.rows) for t in terms if t.role == "anti_required")
-    return _mark(cycle.state, hostile)
 
 
 def _avoided(cycle: Cycle) -> _Domains:

@@ -39,6 +39,9 @@ _SYSTEM_DEFAULTS = (
     SpreadConstraint(HOSTNAME, 3, _TO_BE_DERIVED, hard=False),
     SpreadConstraint(ZONE, 5, _TO_BE_DERIVED, hard=False),
 )
+_Policies = tuple[bool, bool]
+"""Whether a constraint honors node affinity, and whether it honors taints."""
+
 _REASON = "node(s) didn't match pod topology spread constraints"
 
 
@@ -80,7 +83,8 @@ class PodTopologySpread:
         self._repelled: Answers[tuple[Toleration, ...], tuple[Taint, ...]]
         self._repelled = Answers(taint_sets, np.bool_, len)
         self._grounds: dict[Hashable, Ground] = {}
-        self._grounds_at: tuple[int, ...] = ()
+        self._counting: dict[Hashable, Rows] = {}
+        self._known_at: tuple[int, ...] = ()
 
     # Constraints
 
@@ -124,31 +128,57 @@ class PodTopologySpread:
     def _domains(
         self, cycle: Cycle, constraints: Sequence[SpreadConstraint], *, only_labelled: bool
     ) -> tuple[Domains, ...]:
+        """The domains of each constraint: a few passes over rows for one, however many there are.
+
+        Which rows count depends on the keys of *all* constraints, so that is found out once for
+        all of them.
+        """
         keys = (
             frozenset(each.topology_key for each in constraints) if only_labelled else frozenset()
         )
+        self._forget_when_nodes_changed(cycle)
+        counting = {
+            _policies(each): self._counting_rows(cycle, each, keys)
+            for each in {_policies(each): each for each in constraints}.values()
+        }
         return tuple(
-            Domains(each, cycle.pod, cycle.state, self._ground(cycle, each, keys))
+            Domains(each, cycle.pod, cycle.state, self._ground(cycle, each, counting))
             for each in constraints
         )
 
-    def _ground(self, cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Ground:
-        """The rows that count for a constraint; looked up again once nodes have changed."""
+    def _forget_when_nodes_changed(self, cycle: Cycle) -> None:
+        """Between pods: what one pod's constraints need is not dropped while they are looked at."""
         positions = tuple(map(cycle.state.changes.position, _GROUND_ASPECTS))
-        if positions != self._grounds_at or len(self._grounds) > _KEPT_GROUNDS:
-            self._grounds_at = positions
+        if positions != self._known_at or len(self._grounds) > _KEPT_GROUNDS:
+            self._known_at = positions
             self._grounds.clear()
+            self._counting.clear()
+
+    def _counting_rows(
+        self, cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]
+    ) -> Rows:
+        """The rows that count under a constraint's policies."""
         question = (
-            constraint.topology_key,
             keys,
             cycle.pod.node_matcher if constraint.honor_affinity else None,
             cycle.pod.pod.spec.tolerations if constraint.honor_taints else None,
         )
+        rows = self._counting.get(question)
+        if rows is None:
+            rows = self._counting[question] = self._included(cycle, constraint, keys)
+        return rows
+
+    def _ground(
+        self, cycle: Cycle, constraint: SpreadConstraint, counting: Mapping[_Policies, Rows]
+    ) -> Ground:
+        """The rows that count for a constraint, and their domains."""
+        rows = counting[_policies(constraint)]
+        # Rows stand for the question that they answer: both are kept for as long.
+        question = (constraint.topology_key, id(rows))
         ground = self._grounds.get(question)
         if ground is None:
             column = cycle.state.columns.labels.column(constraint.topology_key)
-            counting = self._included(cycle, constraint, keys)
-            ground = self._grounds[question] = Ground(column, counting, cycle.state.rows())
+            ground = self._grounds[question] = Ground(column, rows, cycle.state.rows())
         return ground
 
     def _included(self, cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]) -> Rows:
@@ -275,9 +305,15 @@ def _default_constraint(raw: DefaultConstraint) -> SpreadConstraint:
     )
 
 
+def _policies(constraint: SpreadConstraint) -> _Policies:
+    return constraint.honor_affinity, constraint.honor_taints
+
+
 def _labelled(cycle: Cycle, keys: Iterable[str], rows: Rows) -> Mask:
     """Which rows are in some domain of every key."""
     labels = cycle.state.columns.labels
+    if any(key not in labels for key in keys):
+        return np.zeros(len(rows), np.bool_)
     result = np.ones(len(rows), np.bool_)
     for key in keys:
         result &= labels.column(key).ids.take(rows) != 0

@@ -68,7 +68,7 @@ class NodeColumns:
         self.feature_set = _wider(self.feature_set, extra)
         self.condition_set = _wider(self.condition_set, extra)
         self.name_hash = _wider(self.name_hash, extra)
-        self.labels.clear()
+        self.labels.grow(extra)
 
     def add_resource(self, name: str) -> int:
         """The index of a new resource, with columns of zeros."""
