@@ -53,6 +53,10 @@ controlplane: setup ## Build etcd, Kubernetes, kwok and helm once, into a cache 
 e2e: controlplane ## Run the program against a real control plane (ARGS= for pytest)
 	$(BIN)/python -m pytest e2e $(ARGS)
 
+.PHONY: adversity
+adversity: controlplane ## Attack two replicas on a real API server, and show what came of it (ARGS=--help)
+	@$(BIN)/python -m e2e.adversity $(ARGS)
+
 .PHONY: manifests
 manifests: controlplane ## Write what comes from the chart: deploy/, its schema, the table in its README
 	$(BIN)/python -m shipping.manifests
@@ -72,6 +76,10 @@ release: controlplane ## Build wheel, sdist, chart, manifests, SBOM and notes in
 .PHONY: bench
 bench: controlplane ## Measure against kube-scheduler on a real API server; resumes (BENCH=full, ARGS=--help)
 	@$(BIN)/python -m e2e.bench $(if $(filter full,$(BENCH)),--full) $(ARGS)
+
+.PHONY: bench-waiting
+bench-waiting: controlplane ## Time pods that fit among thousands of distinct pods that do not (ARGS=--help)
+	@$(BIN)/python -m e2e.bench.waiting $(ARGS)
 
 .PHONY: bench-micro
 bench-micro: setup ## Measure what the core alone costs on 5,000 nodes and more (ARGS=--help)

@@ -1,0 +1,1 @@
+"""Hostile tenants and unlucky clusters against the real daemon: ``make adversity``."""
