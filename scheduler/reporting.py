@@ -15,6 +15,7 @@ from scheduler.framework.outlet import WriteError
 from scheduler.kube.client import MERGE_PATCH
 from scheduler.kube.errors import Conflict, KubeError, NotFound, WritesStopped
 from scheduler.kube.events import EventRecorder, ObjectReference
+from scheduler.kube.fairness import FairQueue
 from scheduler.kube.writes import ApiWriter, Binding, pod_path
 from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
@@ -46,17 +47,19 @@ class ClusterOutlet:
         self._writer = writer
         self._recorders = recorders
         self._reports: dict[str, _Report] = {}
+        """By uid: each is in the queue, or follows the one that is being written."""
+        self._queue: FairQueue[str] = FairQueue(MAX_REPORTS, STATUS_WORKERS)
+        """Uids by namespace: one whose status cannot be written leaves room for others."""
         self._overfull = False
         self._writing: set[str] = set()
         self._said: OrderedDict[str, tuple[str, str]] = OrderedDict()
-        self._work = asyncio.Event()
 
     async def run(self) -> None:
         """Send status and events until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for recorder in self._recorders.values():
                 tasks.create_task(recorder.run())
-            for _ in range(STATUS_WORKERS):
+            for _ in range(self._queue.workers):
                 tasks.create_task(self._write_reports())
 
     async def flush(self, timeout: float) -> None:
@@ -139,30 +142,43 @@ class ClusterOutlet:
     def _report(self, pod: PodInfo) -> _Report | None:
         report = self._reports.get(pod.uid)
         if report is None:
-            if len(self._reports) >= MAX_REPORTS:
-                if not self._overfull:
-                    log.warning("Too many status updates wait to be written", dropped=pod.key)
-                self._overfull = True
+            report = _Report(pod)
+            # What is being written goes first; the rest of what was said follows it.
+            if pod.uid not in self._writing and not self._enqueued(report):
                 return None
-            report = self._reports[pod.uid] = _Report(pod)
+            self._reports[pod.uid] = report
         report.pod = pod
-        self._work.set()
         return report
+
+    def _enqueued(self, report: _Report) -> bool:
+        pod = report.pod
+        if self._queue.put(pod.pod.metadata.namespace, pod.uid):
+            self._overfull = False
+            return True
+        if not self._overfull:
+            log.warning("Too many status updates wait to be written", dropped=pod.key)
+        self._overfull = True
+        return False
 
     async def _write_reports(self) -> None:
         while True:
-            uid = next((uid for uid in self._reports if uid not in self._writing), None)
-            if uid is None:
-                self._overfull = False
-                self._work.clear()
-                await self._work.wait()
-                continue
-            self._writing.add(uid)
+            namespace, uid = await self._queue.get()
             try:
-                await self._write(self._reports.pop(uid))
+                # A pod that was bound meanwhile has no report any more, or another that is queued.
+                if uid in self._reports and uid not in self._writing:
+                    await self._write_report(uid)
             finally:
-                self._writing.remove(uid)
-                self._work.set()  # what was said of this pod meanwhile may go now
+                self._queue.done(namespace)
+
+    async def _write_report(self, uid: str) -> None:
+        self._writing.add(uid)
+        try:
+            await self._write(self._reports.pop(uid))
+        finally:
+            self._writing.remove(uid)
+        later = self._reports.get(uid)
+        if later is not None and not self._enqueued(later):
+            del self._reports[uid]
 
     async def _write(self, report: _Report) -> None:
         metadata = report.pod.pod.metadata

@@ -3,6 +3,7 @@
 Recording puts an entry into a bounded queue. Workers drain it with what bindings leave of the API
 server's attention; only when the queue fills up do events go before their turn, and what does not
 fit is dropped and counted; warnings, of which there may be a flood, leave a quarter of it free.
+Namespaces share queue and workers: one whose events are many, or hang, leaves room for others.
 Equal events within six minutes of each other are one event with a series: it is written when it
 begins, when it is first repeated, every half hour while it goes on, and when it has ended.
 """
@@ -19,6 +20,7 @@ import msgspec
 
 from scheduler.kube.client import JSON, MERGE_PATCH
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound
+from scheduler.kube.fairness import FairQueue
 from scheduler.kube.pacing import Backoff
 from scheduler.kube.timestamps import micro_time, utc_now
 from scheduler.kube.writes import PATIENT_MOST, ApiWriter
@@ -105,7 +107,7 @@ class EventRecorder:
         self._wall = wall
         self._rng = rng
         self._sleep = sleep
-        self._queue: asyncio.Queue[_Series] = asyncio.Queue(capacity)
+        self._queue: FairQueue[_Series] = FairQueue(capacity, WORKERS)
         self._room_for_warnings = capacity - capacity // 4
         # Ordered by last repetition: the first is the next to be dropped.
         self._series: dict[_Key, _Series] = {}
@@ -140,7 +142,7 @@ class EventRecorder:
     async def run(self) -> None:
         """Send events until cancelled."""
         async with asyncio.TaskGroup() as tasks:
-            for _ in range(WORKERS):
+            for _ in range(self._queue.workers):
                 tasks.create_task(self._work())
             tasks.create_task(self._sweep_forever())
 
@@ -174,9 +176,9 @@ class EventRecorder:
             series.again = True
             return
         # What went well is said once, and conditions do not repeat it: it has room of its own.
-        room = self._queue.maxsize if series.key.type == NORMAL else self._room_for_warnings
-        if self._queue.qsize() < room:
-            self._queue.put_nowait(series)
+        namespace = series.key.regarding.namespace
+        room = series.key.type == NORMAL or self._queue.waiting(namespace) < self._room_for_warnings
+        if room and self._queue.put(namespace, series):
             series.queued = True
         else:
             self._drop(series, "the queue is full")
@@ -191,7 +193,7 @@ class EventRecorder:
 
     async def _work(self) -> Never:
         while True:
-            series = await self._queue.get()
+            namespace, series = await self._queue.get()
             series.again = False
             try:
                 await self._write(series)
@@ -203,7 +205,7 @@ class EventRecorder:
                 series.queued = False
                 if series.again:
                     self._finish(series)
-                self._queue.task_done()
+                self._queue.done(namespace)
 
     async def _sweep_forever(self) -> Never:
         while True:
@@ -232,19 +234,26 @@ class EventRecorder:
         if series.written:
             try:
                 body = {"series": _series_body(series)}
-                await self._send("PATCH", f"{path}/{series.name}", body, MERGE_PATCH)
+                await self._send(namespace, "PATCH", f"{path}/{series.name}", body, MERGE_PATCH)
                 return
             except NotFound:
                 pass  # the server keeps events for an hour or so: make it again
         # Names are ours alone, so "already exists" is an earlier try whose answer was lost.
         with suppress(Conflict):
-            await self._send("POST", path, self._body(series, namespace))
+            await self._send(namespace, "POST", path, self._body(series, namespace))
 
     async def _send(
-        self, method: str, path: str, body: Mapping[str, object], content_type: str = JSON
+        self,
+        namespace: str,
+        method: str,
+        path: str,
+        body: Mapping[str, object],
+        content_type: str = JSON,
     ) -> None:
-        filling_up = self._queue.qsize() * 2 > self._queue.maxsize
-        await self._writer.send(method, path, body, content_type, patient=not filling_up)
+        filling_up = len(self._queue) * 2 > self._queue.capacity
+        await self._writer.send(
+            method, path, body, content_type, namespace=namespace, patient=not filling_up
+        )
 
     def _body(self, series: _Series, namespace: str) -> dict[str, object]:
         key = series.key

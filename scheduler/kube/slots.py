@@ -1,63 +1,64 @@
 """Whose turn it is to write, when more is to be written than may be in flight at once."""
 
 import asyncio
-from collections import deque
+
+from scheduler.kube.fairness import Shares, Turns
+
+Turn = asyncio.Future[None]
 
 
 class Slots:
-    """At most `total` urgent writes at once, first come first served; patient ones get the rest.
+    """Turns to write, shared by owner (a namespace): owners take turns, and none takes all slots.
 
-    `patient` writes take what urgent ones leave free, up to `most` of them, but `least` are always
-    let through: so nobody starves, and whoever waits for a pod to be bound waits for little else.
+    One owner alone has up to `each` urgent writes at once; a third more is there for others, so
+    that requests of one namespace that hang keep nobody else from writing. `patient` writes take
+    what urgent ones leave free, up to `most` of one owner, but `least` are always let through, and
+    one of each owner: so nobody starves, and whoever waits for a pod to be bound waits for little
+    else.
     """
 
-    def __init__(self, total: int, *, least: int, most: int) -> None:
-        self._total = total
+    def __init__(self, each: int, *, least: int, most: int) -> None:
         self._least = least
-        self._most = most
-        self._urgent = 0
-        self._patient = 0
-        self._urgent_waiting: deque[asyncio.Future[None]] = deque()
-        self._patient_waiting: deque[asyncio.Future[None]] = deque()
+        self._urgent = Shares(each)
+        self._patient = Shares(most)
+        self._urgent_waiting: Turns[Turn] = Turns()
+        self._patient_waiting: Turns[Turn] = Turns()
 
-    async def take(self, *, patient: bool = False) -> None:
+    async def take(self, owner: str, *, patient: bool = False) -> None:
         """Return when it is our turn; `release` must follow. Cancelled, nothing is held."""
         waiting = self._patient_waiting if patient else self._urgent_waiting
-        if not waiting and self._free(patient):
-            self._count(patient, 1)
+        may = self._may_be_patient if patient else self._urgent.may_take
+        if not waiting.waits(owner) and may(owner):
+            (self._patient if patient else self._urgent).take(owner)
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        waiting.append(turn)
+        turn: Turn = asyncio.get_running_loop().create_future()
+        waiting.add(owner, turn)
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():  # it had just become our turn
-                self.release(patient=patient)
-            elif turn in waiting:
-                waiting.remove(turn)
+                self.release(owner, patient=patient)
+            else:
+                waiting.remove(owner, turn)
             raise
 
-    def release(self, *, patient: bool = False) -> None:
+    def release(self, owner: str, *, patient: bool = False) -> None:
         """Let the next one go."""
-        self._count(patient, -1)
-        while self._urgent_waiting and self._free(patient=False):
-            self._grant(self._urgent_waiting.popleft(), patient=False)
-        while self._patient_waiting and self._free(patient=True):
-            self._grant(self._patient_waiting.popleft(), patient=True)
+        (self._patient if patient else self._urgent).give_back(owner)
+        while found := self._urgent_waiting.next(self._urgent.may_take):
+            self._grant(found, self._urgent)
+        while found := self._patient_waiting.next(self._may_be_patient):
+            self._grant(found, self._patient)
 
-    def _grant(self, turn: "asyncio.Future[None]", *, patient: bool) -> None:
+    @staticmethod
+    def _grant(found: tuple[str, Turn], shares: Shares) -> None:
+        owner, turn = found
         if not turn.done():
             turn.set_result(None)
-            self._count(patient, 1)
+            shares.take(owner)
 
-    def _free(self, patient: bool) -> bool:
-        if not patient:
-            return self._urgent < self._total
-        left_over = self._urgent + self._patient < self._total and self._patient < self._most
-        return left_over or self._patient < self._least
-
-    def _count(self, patient: bool, change: int) -> None:
-        if patient:
-            self._patient += change
-        else:
-            self._urgent += change
+    def _may_be_patient(self, owner: str) -> bool:
+        left_over = self._urgent.held + self._patient.held < self._urgent.each
+        if not left_over and self._patient.held >= self._least and self._patient.of(owner):
+            return False
+        return self._patient.may_take(owner)

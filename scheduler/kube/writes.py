@@ -2,6 +2,9 @@
 
 A write whose answer is lost may have happened. For a binding that matters: before a pod is said to
 be unbound, the pod itself is read, and what it says is the outcome.
+
+A write holds a slot only while a request of its own is under way. Between two tries it holds none,
+and each try waits for its turn again; namespaces take turns.
 """
 
 import asyncio
@@ -41,6 +44,7 @@ class Binding(enum.Enum):
     GONE = "deleted, or replaced by a pod of the same name"
     REFUSED = "refused by the API server"
     FAILED = "not bound"
+    STALE = "not sent, because the decision no longer held"
     UNKNOWN = "unknown: the API server stopped answering"
 
 
@@ -76,11 +80,16 @@ class _Pod(msgspec.Struct, gc=False):
     spec: _PodSpec
 
 
-class ApiWriter:
-    """All writes of one scheduler. At most `concurrency` bindings and patches are in flight.
+def _holds() -> str:
+    return ""
 
-    Each gets at most `attempts` requests within `deadline` seconds. Cancelling a call leaves its
-    effect undecided, as a lost answer does.
+
+class ApiWriter:
+    """All writes of one scheduler. At most `concurrency` of one namespace are in flight.
+
+    With those of other namespaces it may be a third more. Each write gets at most `attempts`
+    requests within `deadline` seconds. Cancelling a call leaves its effect undecided, as a lost
+    answer does.
     """
 
     def __init__(
@@ -88,8 +97,8 @@ class ApiWriter:
         client: KubeClient,
         *,
         concurrency: int = 64,
-        attempts: int = 12,
-        deadline: float = 60.0,
+        attempts: int = 6,
+        deadline: float = 30.0,
         timeout: float = WRITE_TIMEOUT_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         rng: Callable[[], float] = random.random,
@@ -115,14 +124,45 @@ class ApiWriter:
         for scope in self._in_flight:
             scope.end(WritesStopped("writes were stopped in the middle of one"))
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome:
-        """Bind the pod with this uid to `node`; raises nothing but WritesStopped."""
+    async def bind(
+        self,
+        namespace: str,
+        name: str,
+        uid: str,
+        node: str,
+        stale: Callable[[], str] = _holds,
+    ) -> BindOutcome:
+        """Bind the pod with this uid to `node`; raises nothing but WritesStopped.
+
+        `stale` says why that is no longer right, if it is not. It is asked when it is the turn of
+        the binding, before each request.
+        """
+        request = _BindRequest(namespace, name, uid, node)
+        budget = self._budget()
         with self._permitted():
-            await self._slots.take()
+            while True:
+                await self._slots.take(namespace)
+                try:
+                    outcome = await self._try_to_bind(request, stale)
+                finally:
+                    self._slots.release(namespace)
+                if isinstance(outcome, BindOutcome):
+                    return outcome
+                if not await budget.allows_retry(outcome):
+                    result = Binding.UNKNOWN if request.in_doubt else Binding.FAILED
+                    return BindOutcome(result, str(outcome))
+
+    async def read_back(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome | None:
+        """How the pod itself says its binding ended, None if it is there and unbound.
+
+        One request, when it is the turn of the namespace; raises KubeError.
+        """
+        with self._permitted():
+            await self._slots.take(namespace)
             try:
-                return await self._bind(namespace, name, uid, node)
+                return await self._read_back(pod_path(namespace, name), uid, node)
             finally:
-                self._slots.release()
+                self._slots.release(namespace)
 
     async def patch_pod_status(
         self,
@@ -139,12 +179,21 @@ class ApiWriter:
         node. The same patch twice does no harm, so lost answers are simply retried. Raises
         KubeError.
         """
+        request = _PatchRequest(pod_path(namespace, name), patch, uid, waiting_at)
+        budget = self._budget()
         with self._permitted():
-            await self._slots.take()
-            try:
-                await self._patch_pod_status(namespace, name, patch, uid, waiting_at)
-            finally:
-                self._slots.release()
+            while True:
+                await self._slots.take(namespace)
+                try:
+                    trouble = await self._try_to_patch(request)
+                finally:
+                    self._slots.release(namespace)
+                if trouble is None:
+                    return
+                changed = isinstance(trouble, Conflict) and bool(waiting_at)
+                again = budget.spend() if changed else await budget.allows_retry(trouble)
+                if not again:
+                    raise trouble
 
     async def send(
         self,
@@ -153,82 +202,73 @@ class ApiWriter:
         body: object,
         content_type: str = JSON,
         *,
+        namespace: str = "",
         patient: bool = False,
     ) -> None:
         """One request, tried once, that needs no slot; raises KubeError.
 
-        A `patient` one waits for a slot that bindings leave free.
+        A `patient` one waits for a slot that bindings leave free, and for its namespace's turn.
         """
         with self._permitted():
             if not patient:
                 await self._request(method, path, body, content_type)
                 return
-            await self._slots.take(patient=True)
+            await self._slots.take(namespace, patient=True)
             try:
                 await self._request(method, path, body, content_type)
             finally:
-                self._slots.release(patient=True)
+                self._slots.release(namespace, patient=True)
 
-    async def _patch_pod_status(
-        self,
-        namespace: str,
-        name: str,
-        patch: Mapping[str, object],
-        uid: str,
-        waiting_at: str,
-    ) -> None:
-        path = pod_path(namespace, name)
-        budget = self._budget()
-        while True:
-            guards = {"uid": uid, "resourceVersion": waiting_at}
-            metadata = {field: value for field, value in guards.items() if value}
-            body = {**patch, "metadata": metadata} if metadata else patch
-            try:
-                await self._request("PATCH", f"{path}/status", body, STRATEGIC_MERGE_PATCH)
-                return
-            except KubeError as error:
-                trouble = error
-            if isinstance(trouble, Conflict) and waiting_at and budget.spend():
-                pod = await self._read(path)
-                if pod.spec.node_name:
-                    return
-                waiting_at = pod.metadata.resource_version
-            elif not await budget.allows_retry(trouble):
-                raise trouble
+    async def _try_to_patch(self, request: "_PatchRequest") -> KubeError | None:
+        """Send a patch; what went wrong, if something did."""
+        try:
+            path = f"{request.path}/status"
+            await self._request("PATCH", path, request.body(), STRATEGIC_MERGE_PATCH)
+            return None
+        except KubeError as error:
+            trouble = error
+        if isinstance(trouble, Conflict) and request.waiting_at:
+            pod = await self._read(request.path)
+            if pod.spec.node_name:
+                return None
+            request.waiting_at = pod.metadata.resource_version
+        return trouble
 
-    async def _bind(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome:
-        path = pod_path(namespace, name)
-        body = {
-            "apiVersion": "v1",
-            "kind": "Binding",
-            "metadata": {"namespace": namespace, "name": name, "uid": uid},
-            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
-        }
-        budget = self._budget()
-        in_doubt = False
-        while True:
-            try:
-                await self._request("POST", f"{path}/binding", body)
-                return BindOutcome(Binding.BOUND, node=node)
-            except NotFound as error:
-                return BindOutcome(Binding.GONE, str(error))
-            except KubeError as error:
-                trouble = error
-            if isinstance(trouble, Ambiguous | Conflict | ServerError):
-                # This try may have bound the pod, or an earlier one, or somebody else. Should a
-                # lost request still arrive later, it binds to the node that we retry with; if we
-                # give up instead, the watch tells.
-                try:
-                    if settled := await self._read_back(path, uid, node):
-                        return settled
-                    in_doubt = False
-                except KubeError as error:
-                    trouble, in_doubt = error, True
-            elif not trouble.retriable:
-                return BindOutcome(Binding.REFUSED, str(trouble))
-            if not await budget.allows_retry(trouble):
-                result = Binding.UNKNOWN if in_doubt else Binding.FAILED
-                return BindOutcome(result, str(trouble))
+    async def _try_to_bind(
+        self, request: "_BindRequest", stale: Callable[[], str]
+    ) -> BindOutcome | KubeError:
+        """Send a binding, if it is still right; how that ended, or what went wrong."""
+        if reason := stale():
+            outdated = BindOutcome(Binding.STALE, reason)
+            # An earlier try may have bound the pod: then it is not ours to give the node back.
+            return await self._settled(request, outdated) if request.in_doubt else outdated
+        try:
+            await self._request("POST", f"{request.path}/binding", request.body())
+            return BindOutcome(Binding.BOUND, node=request.node)
+        except NotFound as error:
+            return BindOutcome(Binding.GONE, str(error))
+        except KubeError as error:
+            trouble = error
+        if isinstance(trouble, Ambiguous | Conflict | ServerError):
+            # This try may have bound the pod, or an earlier one, or somebody else. Should a
+            # lost request still arrive later, it binds to the node that we retry with; if we
+            # give up instead, the watch tells.
+            return await self._settled(request, trouble)
+        if not trouble.retriable:
+            return BindOutcome(Binding.REFUSED, str(trouble))
+        return trouble
+
+    async def _settled(
+        self, request: "_BindRequest", unbound: BindOutcome | KubeError
+    ) -> BindOutcome | KubeError:
+        """What the pod itself says of its binding; `unbound` if it says that it has no node."""
+        try:
+            outcome = await self._read_back(request.path, request.uid, request.node)
+        except KubeError as error:
+            request.in_doubt = True
+            return error
+        request.in_doubt = False
+        return outcome or unbound
 
     async def _read_back(self, path: str, uid: str, node: str) -> BindOutcome | None:
         """How the pod itself says its binding ended, None if it is there and unbound."""
@@ -274,6 +314,48 @@ class ApiWriter:
         if self._stopped:
             raise WritesStopped("writes have been stopped")
         return Scope(self._in_flight, self._loop)
+
+
+@dataclass(slots=True)
+class _BindRequest:
+    """One pod that is to be bound."""
+
+    namespace: str
+    name: str
+    uid: str
+    node: str
+    in_doubt: bool = False
+    """Whether an earlier try may have bound the pod, for all that is known."""
+
+    @property
+    def path(self) -> str:
+        """Where the API server keeps the pod."""
+        return pod_path(self.namespace, self.name)
+
+    def body(self) -> object:
+        """The Binding."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"namespace": self.namespace, "name": self.name, "uid": self.uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": self.node},
+        }
+
+
+@dataclass(slots=True)
+class _PatchRequest:
+    """A patch of a pod's status, for one version of the pod if `waiting_at` names it."""
+
+    path: str
+    patch: Mapping[str, object]
+    uid: str
+    waiting_at: str
+
+    def body(self) -> Mapping[str, object]:
+        """The patch, with what the pod must be for it to apply."""
+        guards = {"uid": self.uid, "resourceVersion": self.waiting_at}
+        metadata = {field: value for field, value in guards.items() if value}
+        return {**self.patch, "metadata": metadata} if metadata else self.patch
 
 
 @dataclass(slots=True)

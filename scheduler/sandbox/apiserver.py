@@ -124,6 +124,8 @@ class ApiServer:
 
     async def _handle_with_faults(self, request: web.BaseRequest) -> web.StreamResponse:
         await self.faults.before(request)
+        if self.faults.pretending(request):
+            return _json(encode(_success(201)), 201)
         drop = self.faults.dropping(request)
         if drop is None:
             return await self._dispatch(request)

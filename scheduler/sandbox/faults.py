@@ -3,6 +3,7 @@
 ```python
 server.faults.fail("POST", r"/binding$", times=3, status=429, headers={"Retry-After": "1"})
 server.faults.drop("POST", r"/binding$")              # done, but the answer is lost
+server.faults.pretend("POST", r"/binding$")           # answered as if it were done
 with server.faults.hold("POST", r"/binding$") as held:  # the answer waits for the test
     await held.reached()
 server.faults.cut_watches()                           # connections reset
@@ -97,6 +98,7 @@ class Faults:
         self.speaking.set()
         self._failures: list[_Failure] = []
         self._drops: list[_Drop] = []
+        self._pretences: list[_Rule] = []
         self._holds: list[Hold] = []
         self._delays: list[tuple[_Rule, float]] = []
         self._watches: set[_OpenWatch] = set()
@@ -120,6 +122,10 @@ class Faults:
     def drop(self, method: str, path: str, *, times: int = 1, processed: bool = True) -> None:
         """Reset the connection of the next matching requests, after or before processing them."""
         self._drops.append(_Drop(re.compile(method), re.compile(path), times, processed))
+
+    def pretend(self, method: str, path: str, *, times: int = _WITHOUT_END) -> None:
+        """Answer the next matching requests with 201, without processing them."""
+        self._pretences.append(_Rule(re.compile(method), re.compile(path), times))
 
     def delay(self, method: str, path: str, seconds: float, *, times: int = _WITHOUT_END) -> None:
         """Let matching requests wait this long before they are processed."""
@@ -162,6 +168,7 @@ class Faults:
         """Forget all rules and end the silence."""
         self._failures.clear()
         self._drops.clear()
+        self._pretences.clear()
         self._delays.clear()
         for hold in self._holds:
             hold.release()
@@ -193,10 +200,14 @@ class Faults:
         """The drop rule that this request runs into, if any."""
         return next((rule for rule in self._drops if rule.take(request.method, request.path)), None)
 
+    def pretending(self, request: web.BaseRequest) -> bool:
+        """Whether this request is only answered."""
+        return any(rule.take(request.method, request.path) for rule in self._pretences)
+
     @property
     def armed(self) -> bool:
         """Whether any rule exists at all: the server's fast path asks only this."""
-        return bool(self._failures or self._drops or self._holds or self._delays)
+        return bool(self._failures or self._drops or self._pretences or self._holds or self._delays)
 
     @contextmanager
     def watching(self, request: web.BaseRequest, end: Callable[[], None]) -> Iterator[None]:

@@ -72,7 +72,12 @@ class Cluster:
 
     def submit(self, *pods: PodBuilder | Json) -> None:
         for pod in pods:
-            self._registry.create(self._pods, "default", _with_image(_json(pod)))
+            body = _with_image(_json(pod))
+            self._registry.create(self._pods, body["metadata"].get("namespace", "default"), body)
+
+    def create_namespace(self, name: str) -> None:
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+        self._registry.create(self._registry.builtin("namespaces"), "", body)
 
     def submit_many(self, count: int, make: Callable[[str], PodBuilder], prefix: str) -> list[str]:
         """Submit pods made by name; answers their names."""

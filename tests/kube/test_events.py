@@ -52,7 +52,9 @@ class Bench:
         """Let the workers drain the queue; the requests they made."""
         before = len(self.client.calls)
         with self.working():
-            await eventually(lambda: self.recorder._queue._unfinished_tasks == 0)  # type: ignore[attr-defined]  # asyncio has no public count
+            await eventually(lambda: not self.recorder._queue.unfinished)
+        await asyncio.sleep(0)  # for the workers to end
+        await asyncio.sleep(0)
         return self.client.calls[before:]
 
     @contextmanager

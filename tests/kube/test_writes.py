@@ -192,7 +192,7 @@ async def test_a_pod_that_never_stops_changing_is_given_up() -> None:
     client = ScriptedClient(*[Conflict(409, "Conflict"), waiting] * 20)
     with pytest.raises(Conflict):
         await ApiWriter(client, attempts=3).patch_pod_status("a", "x", {}, "u", waiting_at="1")
-    assert [call.method for call in client.calls] == ["PATCH", "GET"] * 2 + ["PATCH"]
+    assert [call.method for call in client.calls] == ["PATCH", "GET"] * 3
 
 
 async def test_stop_ends_writes_in_flight_and_refuses_later_ones() -> None:
@@ -216,7 +216,7 @@ async def test_stop_ends_writes_in_flight_and_refuses_later_ones() -> None:
 
 
 async def test_stop_ends_the_wait_for_a_retry() -> None:
-    client = ScriptedClient(TooManyRequests(429, retry_after=30.0))
+    client = ScriptedClient(TooManyRequests(429, retry_after=20.0))
     writes = ApiWriter(client)
     call = asyncio.create_task(writes.bind("a", "x", "u", "n"))
     await settle()
@@ -242,3 +242,85 @@ async def test_no_more_writes_than_slots_are_in_flight() -> None:
     assert client.most == 3
     writes.stop()
     await asyncio.gather(*calls, return_exceptions=True)
+
+
+class Hanging(ScriptedClient):
+    """Answers nothing about one namespace; remembers whom it served."""
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__()
+        self._path = f"/namespaces/{namespace}/"
+        self.served: list[str] = []
+
+    async def request(self, method: str, path: str, **_: object) -> bytes:
+        if self._path in path:
+            await asyncio.Event().wait()
+        self.served.append(path)
+        return b"{}"
+
+
+async def test_a_namespace_whose_requests_hang_keeps_nobody_else_waiting() -> None:
+    client = Hanging("bad")
+    writes = ApiWriter(client, concurrency=8)
+    stuck = [
+        asyncio.create_task(call)
+        for i in range(50)
+        for call in (
+            writes.bind("bad", str(i), "u", "n"),
+            writes.patch_pod_status("bad", str(i), {}),
+            writes.send("POST", "/namespaces/bad/events", {}, namespace="bad", patient=True),
+        )
+    ]
+    await settle()
+    others = (
+        writes.bind("good", "x", "u", "n"),
+        writes.patch_pod_status("good", "x", {}),
+        writes.send("POST", "/namespaces/good/events", {}, namespace="good", patient=True),
+    )
+    async with asyncio.timeout(10):
+        await asyncio.gather(*others)
+    assert len(client.served) == 3
+    writes.stop()
+    await asyncio.gather(*stuck, return_exceptions=True)
+
+
+async def test_a_binding_that_waits_to_be_tried_again_holds_no_slot() -> None:
+    """One slot, and a namespace whose bindings all fail: each pause lets another have its turn."""
+    asleep, wake = 0, asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        nonlocal asleep
+        asleep += 1
+        await wake.wait()
+
+    client = ScriptedClient(*[DOWN] * 20, *[OK] * 20)
+    writes = ApiWriter(client, concurrency=1, sleep=sleep)
+    calls = [asyncio.create_task(writes.bind("a", str(i), "u", "n")) for i in range(20)]
+    await settle()
+    assert asleep == 20, "all have been tried once"
+    wake.set()
+    assert all(outcome.bound for outcome in await asyncio.gather(*calls))
+
+
+@pytest.mark.parametrize(
+    ("answers", "result", "requests"),
+    [
+        pytest.param([], Binding.STALE, "", id="no longer right at its first turn"),
+        pytest.param([DOWN], Binding.STALE, "B", id="no longer right when it is tried again"),
+        pytest.param([LOST, DOWN, found("n")], Binding.BOUND, "BRR", id="was bound after all"),
+        pytest.param([LOST, DOWN, found()], Binding.STALE, "BRR", id="was not bound"),
+        pytest.param([LOST, DOWN, DOWN, DOWN], Binding.UNKNOWN, "BRRR", id="cannot be told"),
+    ],
+)
+async def test_a_decision_that_no_longer_holds_is_not_sent(
+    answers: list[object], result: Binding, requests: str
+) -> None:
+    client = ScriptedClient(*answers)
+
+    def stale() -> str:
+        return "the node is gone" if len(client.calls) >= min(len(answers), 1) else ""
+
+    outcome = await writer(client, ManualClock()).bind("a", "x", "u", "n", stale)
+    assert outcome.result is result
+    made = "".join("B" if call.path.endswith("/binding") else "R" for call in client.calls)
+    assert made == requests

@@ -123,3 +123,12 @@ async def test_a_watch_that_falls_behind_the_history_is_closed() -> None:
                 registry.create(leases, "default", a_lease(name))
             server.faults.resume_watches()
             assert await response.content.readline() == b""
+
+
+async def test_a_binding_may_be_answered_and_not_done(server: ApiServer, client: Client) -> None:
+    (await client.create(PODS, a_pod("p"))).ok(201)
+    server.faults.pretend("POST", "/binding$", times=1)
+    (await client.create(f"{PODS}/p/binding", a_binding("p"))).ok(201)
+    assert "nodeName" not in (await client.get(f"{PODS}/p")).ok()["spec"]
+    (await client.create(f"{PODS}/p/binding", a_binding("p"))).ok(201)
+    assert (await client.get(f"{PODS}/p")).ok()["spec"]["nodeName"] == "contract-node"
