@@ -90,8 +90,8 @@ class Core:
         return ["Node", "Pod", *sorted(observed)]
 
     def cancel(self) -> None:
-        """Drop calls, bindings and background work at once."""
-        self.suspension.cancel()
+        """Drop attempts, calls, bindings and background work at once."""
+        self.loop.stop()
         self.bindings.cancel()
         self.background.cancel()
 

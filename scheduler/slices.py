@@ -22,7 +22,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
 
@@ -46,14 +46,24 @@ async def in_slices(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
 
     Cancelled, the function ends at the checkpoint where it is, with its ``finally`` blocks run.
     """
-    work = _Sliced(lambda: function(*args, **kwargs))
+    return cast("R", await _run(_Sliced(lambda: function(*args, **kwargs)), lambda: False))
+
+
+async def in_slices_until(stopped: Callable[[], bool], function: Callable[[], R]) -> R | None:
+    """Call a function likewise; once stopped, it ends at its checkpoint, and None is returned."""
+    return cast("R | None", await _run(_Sliced(function), stopped))
+
+
+async def _run(work: _Sliced, stopped: Callable[[], bool]) -> Any:
     try:
         while True:
             work.ends_at = time.perf_counter() + SLICE_SECONDS
-            result: Any = work.switch()
+            result = work.switch()
             if work.dead:
-                return result  # type: ignore[no-any-return]  # what the function returned
+                return result
             await asyncio.sleep(0)
+            if stopped():
+                return None
     finally:
         if not work.dead:
             work.unbroken += 1  # what ends now ends in one piece

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from scheduler import slices
-from scheduler.slices import checkpoint, in_slices, slices_ended, unbroken
+from scheduler.slices import checkpoint, in_slices, in_slices_until, slices_ended, unbroken
 
 
 @pytest.fixture(autouse=True)
@@ -103,3 +103,20 @@ async def test_two_pieces_of_work_take_turns() -> None:
 
     await asyncio.gather(in_slices(work, "a"), in_slices(work, "b"))
     assert seen == ["a0", "b0", "a1", "b1"]
+
+
+async def test_stopped_work_ends_at_its_checkpoint() -> None:
+    seen: list[str] = []
+
+    def work() -> str:
+        try:
+            for step in range(9):
+                seen.append(f"work {step}")
+                checkpoint()
+        finally:
+            seen.append("cleaned up")
+        return "done"
+
+    assert await in_slices_until(lambda: len(seen) == 2, work) is None
+    assert seen == ["work 0", "work 1", "cleaned up"]
+    assert await in_slices_until(lambda: False, work) == "done"

@@ -34,10 +34,11 @@ class GroupPlugin(Protocol):
 
     It must have ``permit`` enabled: who else would have members wait for those that do not exist?
 
-    When a member is popped, all others that wait are popped along and tried in one pass, without a
-    break: each is placed, reserved and permitted like any pod. If too few find nodes, everything is
-    undone before anybody else can see it, and they wait as one (``pipeline/gangs.py``). Members of
-    a group never evict others before the group is whole: no post-filter plugin is asked.
+    When a member is popped, all others that wait are popped along and tried in one pass, during
+    which no other pod is attempted: each is placed, reserved and permitted like any pod. If too few
+    find nodes, everything is undone before another attempt can see it, and they wait as one
+    (``pipeline/gangs.py``). Members of a group never evict others before the group is whole: no
+    post-filter plugin is asked.
 
     All methods are called from the cycle, and must be light: O(members) at most.
     """
@@ -58,6 +59,10 @@ class GroupPlugin(Protocol):
 
     def members(self, group: str) -> Collection[str]:
         """Members (``namespace/name``) that hold no node; some may not be in the queue."""
+        ...
+
+    def includes(self, group: str, uid: str) -> bool:
+        """Whether a pod, as the watch last told of it, is a member of the group. O(1)."""
         ...
 
     def standing(self, group: str) -> GroupStanding:

@@ -13,7 +13,7 @@ from scheduler.model.resources import AmountError, Amounts, amounts_of
 from scheduler.model.workloads import PodGroup
 
 MAX_MEMBERS = 2_000
-"""How many members are tried in one pass, during which nothing else is done."""
+"""How many members are tried in one pass, during which no other pod is attempted."""
 
 
 class Phase(enum.Enum):

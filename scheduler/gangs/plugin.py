@@ -82,6 +82,12 @@ class Coscheduling:
         gang = self.books.get(group)
         return () if gang is None else list(islice(gang.waiting(), MAX_MEMBERS))
 
+    def includes(self, group: str, uid: str) -> bool:
+        """Whether a pod is a member of the group, and not leaving."""
+        gang = self.books.get(group)
+        pod = None if gang is None else gang.members.get(uid)
+        return pod is not None and not pod.deleting
+
     def standing(self, group: str) -> GroupStanding:
         """How many members must be placed, and whether there is any use in trying."""
         gang = self.books.get(group)

@@ -22,11 +22,13 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from typing import Literal, NamedTuple, Protocol
 
 import msgspec
 
+from scheduler import slices
 from scheduler.config.schema import Batch
 from scheduler.flow.contention import contends
 from scheduler.flow.problem import Solution
@@ -39,11 +41,12 @@ from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.batch_gangs import Gangs
 from scheduler.pipeline.batch_members import Enrolment, Key, Member, Membership
 from scheduler.pipeline.batch_problem import Posed, Posing
-from scheduler.pipeline.batch_taking import proposals, verified
+from scheduler.pipeline.batch_taking import Proposal, proposals, verified
 from scheduler.pipeline.by_class import ByClass
 from scheduler.pipeline.placement import CycleError, Placement
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.queueing.tiers import QueuedPod
+from scheduler.slices import unbroken
 from scheduler.state.cache import ClusterState
 
 log = get_logger(__name__)
@@ -51,7 +54,6 @@ log = get_logger(__name__)
 MOST_ROUNDS = 4
 FEW_REFUSED = 0.01
 """The share of a tier whose placements did not hold that is not worth another round."""
-SLICE_SECONDS = 0.005
 ENROLLED_TOGETHER = 32
 POPPED_TOGETHER = 256
 KEPT_REPORTS = 64
@@ -97,6 +99,10 @@ class Attempts(Protocol):
 
     def obsolete(self, queued: QueuedPod) -> bool:
         """Whether there is nothing to do for a pod any more."""
+        ...
+
+    async def in_turn(self, work: Callable[[], None]) -> None:
+        """Attempt pods in slices, while nobody else does."""
         ...
 
     async def breathe(self) -> None:
@@ -175,7 +181,7 @@ class Batches:
         if self._settings.window and self._queue.active < self._settings.max_pods:
             await asyncio.sleep(self._settings.window)
         popped = self._gangs.bundle(await self._popped())
-        self._slice_end = self._clock() + SLICE_SECONDS
+        self._slice_end = self._clock() + slices.SLICE_SECONDS
         for priority, pods in groupby(popped, key=lambda queued: queued.info.priority):
             waiting = dict(enumerate(pods))
             tier = _Tier(Report(priority, len(waiting)), waiting, {})
@@ -216,11 +222,20 @@ class Batches:
 
     async def _place_rest(self, tier: _Tier) -> None:
         """The normal cycle for all pods of a tier that are left, in queue order."""
-        for queued in tier.waiting.values():
+        left = deque(tier.waiting.values())
+        while left:
             await self._breathe(tier)
             if self._attempts.stopped:
                 return
+            await self._attempts.in_turn(partial(self._attempt_some, left))
+
+    def _attempt_some(self, left: deque[QueuedPod]) -> None:
+        """Attempt pods until the slice is over."""
+        while left:
+            queued = left.popleft()
             self._attempts.attempt(queued, self._gangs.along(queued))
+            if self._clock() >= self._slice_end:
+                return
 
     # At once
 
@@ -300,7 +315,8 @@ class Batches:
             if self._attempts.stopped:
                 return
             queued = tier.waiting.pop(member.place)
-            self._attempts.attempt(queued, self._gangs.along(queued), nodes)
+            along = self._gangs.along(queued)
+            await self._attempts.in_turn(partial(self._attempts.attempt, queued, along, nodes))
             tier.report.placed += sum(self._state.pod(uid) is not None for uid in nodes)
         for key in [key for key in tier.members if key[1]]:
             del tier.members[key]
@@ -318,18 +334,23 @@ class Batches:
                 await self._breathe(tier)
                 if self._attempts.stopped:
                     return []
-                verifying = self._clock()
-                self._enrolment.look_again()
-                chosen = verified(proposal, self._state, self._enrolment.prepared)
-                taking = self._clock()
-                tier.report.verify_seconds += taking - verifying
-                for member, placement in chosen:
-                    self._accept(tier, member, placement, taking)
-                tier.report.take_seconds += self._clock() - taking
+                await self._attempts.in_turn(partial(self._take_some, tier, proposal))
             tier.report.refused += proposal.refused
             if proposal.refused:
                 refused.append(proposal.key)
         return refused if tier.report.placed > before else []
+
+    def _take_some(self, tier: _Tier, proposal: Proposal) -> None:
+        """Have a few placements verified, and take those that hold before anything else happens."""
+        with unbroken():
+            verifying = self._clock()
+            self._enrolment.look_again()
+            chosen = verified(proposal, self._state, self._enrolment.prepared)
+            taking = self._clock()
+            tier.report.verify_seconds += taking - verifying
+            for member, placement in chosen:
+                self._accept(tier, member, placement, taking)
+            tier.report.take_seconds += self._clock() - taking
 
     @staticmethod
     def _leave(tier: _Tier, member: Member) -> None:
@@ -361,9 +382,12 @@ class Batches:
             and head.info.priority > tier.report.priority
             and not self._attempts.stopped
         ):
-            self._attempts.schedule_next()
+            await self._attempts.in_turn(self._attempt_next)
             await self._attempts.breathe()
-        self._slice_end = self._clock() + SLICE_SECONDS
+        self._slice_end = self._clock() + slices.SLICE_SECONDS
+
+    def _attempt_next(self) -> None:
+        self._attempts.schedule_next()
 
     def _count(self, tier: _Tier) -> None:
         report, metrics = tier.report, self._metrics

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.outlet import Outlet
@@ -27,6 +27,7 @@ log = get_logger(__name__)
 DEFAULT_LIMIT = 1024
 DEFAULT_TOTAL = 16_384
 PAUSE_SECONDS = 0.05
+STARTED_AT_ONCE = 64
 
 
 class Bindings:
@@ -101,7 +102,23 @@ class Bindings:
     def start(self, attempt: Attempt) -> None:
         """Bind in the background."""
         self._queue.placed(attempt.cycle.pod.uid)
-        task = asyncio.create_task(self._run(attempt), name=f"bind {attempt.cycle.pod.key}")
+        self._keep(asyncio.create_task(self._run(attempt), name=f"bind {attempt.cycle.pod.key}"))
+
+    def start_together(self, attempts: Sequence[Attempt]) -> None:
+        """Bind several pods, of which all are to be started or none; many take some slices."""
+        if len(attempts) <= STARTED_AT_ONCE:
+            for attempt in attempts:
+                self.start(attempt)
+        else:
+            self._keep(asyncio.create_task(self._start_all(attempts), name="start bindings"))
+
+    async def _start_all(self, attempts: Sequence[Attempt]) -> None:
+        for number, attempt in enumerate(attempts, 1):
+            self.start(attempt)
+            if number % STARTED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         self._running.inc()

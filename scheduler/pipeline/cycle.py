@@ -13,7 +13,9 @@ A run of pods of one class is not a thing of its own: each of them finds what is
 and only the row that the one before it took has to be looked at again.
 
 An attempt is synchronous from pop to permit: nobody else changes the state meanwhile, so there are
-no locks and no snapshots. When attempts are made is for ``loop.py`` to say.
+no locks and no snapshots. Only what may take long gives the loop back in between (``checkpoint``):
+a gang between two members, preemption between nodes, the count of volumes before an attempt. Each
+of them looks again at what it has found when it goes on. When attempts are made is for ``loop.py``.
 """
 
 from __future__ import annotations
@@ -42,6 +44,7 @@ from scheduler.pipeline.reserve import give_back, reserve
 from scheduler.pipeline.suspension import Suspension
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.queueing.together import GroupQueue
+from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
 
 log = get_logger(__name__)
@@ -105,8 +108,10 @@ class SchedulingCycle:
         ``nodes`` are tried first, by uid.
         """
         self._proposed = nodes
-        self._try(self._new(queued), along)
-        self._proposed = NOWHERE
+        try:
+            self._try(self._new(queued), along)
+        finally:
+            self._proposed = NOWHERE
 
     def accept(self, attempt: Attempt, placement: Placement) -> None:
         """Take the node that was found for a pod otherwise; the pod must fit there now."""
@@ -125,6 +130,7 @@ class SchedulingCycle:
         if not along:
             self._schedule_alone(attempt)
         for each in (queued, *along) if along else ():  # whom their gang needs no longer
+            checkpoint()
             self._try(self._new(each))
 
     def _popped(self) -> Attempt | None:

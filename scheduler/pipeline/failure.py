@@ -16,6 +16,7 @@ from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.nomination import withdraw
 from scheduler.pipeline.placement import fit_error
 from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.slices import checkpoint
 
 log = get_logger(__name__)
 
@@ -70,6 +71,7 @@ class Failures:
     def together(self, attempts: Iterable[Attempt], message: str, plugins: Collection[str]) -> None:
         """Pods were rejected as one, and are back in the queue: tell each of their owners."""
         for attempt in attempts:
+            checkpoint()
             self._promise(attempt, "")
             self._report(attempt, UNSCHEDULABLE, message, plugins)
 

@@ -15,9 +15,15 @@
           one needs an answer ──┴──► undo all; once it is there, all are tried again
           from outside
 
-It is as synchronous as the attempt at a single pod, and uses the same functions: members are really
-assumed, and what is undone was seen by nobody. So nobody is told of it, and a gang that does not
-fit costs the cluster nothing but the time of the pass.
+It uses the same functions as the attempt at a single pod, and members are really assumed. No other
+attempt is made meanwhile, and events wake waiting pods only when it is over, so what is undone was
+seen by nobody: nobody is told of it, and a gang that does not fit costs the cluster nothing but the
+time of the pass.
+
+A pass over many members takes several slices, between which members and nodes may go and the group
+may change. So at its turn each member is looked at again, and before any member is bound all those
+that hold nodes are; whose node is gone is tried once more. Whether enough hold nodes is decided by
+how the group stands then.
 
 No post-filter plugin is asked: victims would die for a gang that may yet not fit. Once enough
 members hold nodes, further ones are pods like all others.
@@ -52,12 +58,17 @@ from scheduler.pipeline.reserve import undo
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.queueing.together import GroupQueue
+from scheduler.slices import checkpoint, slices_ended
 from scheduler.state.cache import ClusterState
 
 log = get_logger(__name__)
 
 ROOM = "GangRoom"
 """Signs for gangs that any room for any member may cure, not just what rejected the last one."""
+
+MAX_ROUNDS = 3
+"""How often members are tried whose nodes went away during the pass."""
+NODE_GONE = "its node was deleted"
 
 MAX_ASKING = 1024
 """Of so many gangs it is remembered what their members were answered from outside."""
@@ -130,14 +141,16 @@ class GangPass:
         started, group = self._clock(), ""
         attempts = [first, *(self._attempt(queued, first.framework) for queued in along)]
         placed: list[Attempt] = []
+        surplus: list[Attempt] = []
         try:
             found = plugin.group_of(first.queued.info)
             if found is None:
                 return False
             group = found
             self._steps.settled(first.queued.info.uid)
-            attempts = self._gather(plugin, group, first, along)
-            result = self._place(plugin, group, attempts, placed)
+            with self._queue.events_deferred():
+                attempts = self._gather(plugin, group, first, along)
+                result = self._place(plugin, group, attempts, placed, surplus)
         except Exception as fault:
             log.error("A gang could not be tried", exc=fault, pod=first.queued.key, group=group)
             self._steps.settled(first.queued.info.uid)
@@ -145,11 +158,23 @@ class GangPass:
             for attempt in attempts:
                 self._failures.failed(attempt, f"{type(fault).__name__}: {fault}")
             result = "error"
+        finally:
+            self._undo_all(placed)  # of a pass that was stopped at a checkpoint
         if group is not None and result != "asking":
             self._told.pop(group, None)
         self._passes[result,].inc()
         self._durations.observe(self._clock() - started)
+        for each in surplus:
+            checkpoint()
+            self._schedule_alone(each)
         return True
+
+    def _schedule_alone(self, member: Attempt) -> None:
+        """Try a member like any other pod: enough others hold nodes."""
+        if self._queue.expects(member.queued.info.uid):
+            self._steps.alone(self._attempt(member.queued, member.framework))
+        else:
+            self._queue.done(member.queued.info.uid)
 
     def forget_codes(self) -> None:
         """Codes of verdicts are given out anew: what members were told in codes is void."""
@@ -179,45 +204,147 @@ class GangPass:
         return Attempt(queued, framework, cycle, self._clock())
 
     def _place(
-        self, plugin: GroupPlugin, group: str, attempts: list[Attempt], placed: list[Attempt]
+        self,
+        plugin: GroupPlugin,
+        group: str,
+        attempts: list[Attempt],
+        placed: list[Attempt],
+        surplus: list[Attempt],
     ) -> str:
-        """Place members, or none; ``placed`` has those meanwhile that would have to be undone."""
+        """Place members, or none; ``placed`` has those meanwhile that would have to be undone.
+
+        ``surplus`` gets those without a node whom the group can do without.
+        """
         standing = plugin.standing(group)
         if not standing.refusal.ok:
-            rejectors = frozenset({standing.refusal.plugin, ROOM})
-            self._turn_back(plugin, group, attempts, standing.refusal.message, rejectors)
+            self._refuse(plugin, group, attempts, standing)
             return "refused"
+        began = slices_ended()
         # Without those that do not exist, which may be waited for.
         needed = min(standing.minimum, standing.existing) - standing.placed
         unplaced: list[_Unplaced] = []
-        for position, attempt in enumerate(attempts):
-            if len(placed) + len(attempts) - position < needed:
+        asking = self._place_all(plugin, group, attempts, needed, placed, unplaced)
+        if asking is not None and asking.question is not None:
+            self._undo_all(placed)
+            self._ask(plugin, group, attempts, asking.attempt, asking.question)
+            return "asking"
+        enough = len(placed) >= needed
+        complete = standing.placed + len(placed) >= standing.minimum
+        if slices_ended() != began:
+            now = plugin.standing(group)
+            enough = now.refusal.ok and now.placed >= min(now.minimum, now.existing)
+            complete = now.placed >= now.minimum
+            # Members may wait for others only if none of them was let go when fewer were needed.
+            enough = enough and (complete or all(_held(plugin, each) for each in placed))
+            again = not now.refusal.ok or _size(now) != _size(standing)
+        else:
+            again = False
+        if not enough:
+            result = self._give_up(plugin, group, standing, attempts, placed, unplaced)
+            if again:
+                self._queue.activate([attempt.queued.key for attempt in attempts])
+            return result
+        settled = {each.queued.info.uid for each in placed}
+        settled |= {each.attempt.queued.info.uid for each in unplaced}
+        rest = [each for each in attempts if each.queued.info.uid not in settled]
+        untried = [each for each in rest if self._waits(plugin, group, each)]
+        self._let_go(plugin, [e for e in rest if not self._waits(plugin, group, e)])
+        self._bind(plugin, group, needed, placed, release=complete)
+        surplus += [each.attempt for each in unplaced] + untried
+        return "placed" if complete else "waiting"
+
+    def _place_all(
+        self,
+        plugin: GroupPlugin,
+        group: str,
+        attempts: list[Attempt],
+        needed: int,
+        placed: list[Attempt],
+        unplaced: list[_Unplaced],
+    ) -> _Unplaced | None:
+        """Try members, as long as enough may yet hold nodes; returns one that has to ask outside.
+
+        Gives the loop back between members, and at last makes sure that those still hold nodes who
+        found some: nothing else happens after that.
+        """
+        pending, began = list(attempts), slices_ended()
+        for rounds in range(MAX_ROUNDS):
+            for position, attempt in enumerate(pending):
+                if len(placed) + len(pending) - position < needed:
+                    break
+                checkpoint()
+                if slices_ended() != began and not self._waits(plugin, group, attempt):
+                    continue
+                reason = self._try(attempt)
+                if reason is None:
+                    placed.append(attempt)
+                elif reason.question is not None:
+                    return reason
+                else:
+                    unplaced.append(reason)
+            if slices_ended() == began:
                 break
-            reason = self._try(attempt)
-            if reason is None:
-                placed.append(attempt)
-            elif reason.question is not None:
-                self._undo_all(placed)
-                self._ask(plugin, group, attempts, attempt, reason.question)
-                return "asking"
+            pending = self._take_back_lost(plugin, group, placed)
+            if not pending:
+                break
+            if rounds == MAX_ROUNDS - 1:
+                unplaced += [_Unplaced(each, NODE_GONE, frozenset({ROOM})) for each in pending]
+        return None
+
+    def _waits(self, plugin: GroupPlugin, group: str, attempt: Attempt) -> bool:
+        """Whether a member is still one, and wants a node."""
+        uid = attempt.queued.info.uid
+        if not self._queue.expects(uid) or self._state.pod(uid) is not None:
+            return False
+        return plugin.includes(group, uid)
+
+    def _take_back_lost(
+        self, plugin: GroupPlugin, group: str, placed: list[Attempt]
+    ) -> list[Attempt]:
+        """Undo members that are gone, or whose nodes are; returns those to be tried again."""
+        lost = [attempt for attempt in placed if not self._holds(plugin, group, attempt)]
+        if not lost:
+            return []
+        gone = {attempt.queued.info.uid for attempt in lost}
+        placed[:] = [attempt for attempt in placed if attempt.queued.info.uid not in gone]
+        for attempt in lost:
+            self._undo(attempt)
+        return [
+            self._attempt(attempt.queued, attempt.framework)
+            for attempt in lost
+            if self._waits(plugin, group, attempt)
+        ]
+
+    def _holds(self, plugin: GroupPlugin, group: str, attempt: Attempt) -> bool:
+        """Whether a member that was placed is still one, and its node is there."""
+        uid = attempt.queued.info.uid
+        if not self._state.assumed(uid) or self._state.row(attempt.node) is None:
+            return False
+        waiting = attempt.framework.waiting.get(uid)
+        rejected = waiting is not None and waiting.rejected
+        return not rejected and self._queue.expects(uid) and plugin.includes(group, uid)
+
+    def _let_go(self, plugin: GroupPlugin, attempts: Sequence[Attempt]) -> None:
+        """End the attempts at pods that went away during the pass, or are no members any more."""
+        for attempt in attempts:
+            if self._queue.expects(attempt.queued.info.uid):
+                message = "it changed while its pod group was being placed"
+                self._queue.requeue_rejected(attempt.queued, (plugin.name,), (), message)
             else:
-                unplaced.append(reason)
-        if len(placed) < needed:
-            return self._give_up(plugin, group, standing, attempts, placed, unplaced)
-        result = "placed" if standing.placed + len(placed) >= standing.minimum else "waiting"
+                self._queue.done(attempt.queued.info.uid)
+
+    def _bind(
+        self, plugin: GroupPlugin, group: str, needed: int, placed: list[Attempt], *, release: bool
+    ) -> None:
         certain = placed.copy()
         placed.clear()
         muster = self._muster(plugin, group, needed, certain)
-        if muster is None and result == "placed":
+        if muster is None and release:
             plugin.release_group(group)
         for attempt in certain:
             attempt.muster = muster
             attempt.drop_brief()
-            self._bindings.start(attempt)
-        for each in unplaced:
-            queued, framework = each.attempt.queued, each.attempt.framework
-            self._steps.alone(self._attempt(queued, framework))
-        return result
+        self._bindings.start_together(certain)
 
     @staticmethod
     def _muster(
@@ -305,6 +432,12 @@ class GangPass:
         self._turn_back(plugin, group, attempts, message, rejectors, pending)
         return "unplaced"
 
+    def _refuse(
+        self, plugin: GroupPlugin, group: str, attempts: list[Attempt], standing: GroupStanding
+    ) -> None:
+        rejectors = frozenset({standing.refusal.plugin, ROOM})
+        self._turn_back(plugin, group, attempts, standing.refusal.message, rejectors)
+
     def _turn_back(
         self,
         plugin: GroupPlugin,
@@ -333,12 +466,23 @@ class GangPass:
     def _undo_all(self, placed: list[Attempt]) -> None:
         while placed:
             self._undo(placed.pop())
+            checkpoint()
 
     def _undo(self, attempt: Attempt) -> None:
         """Have a member hold nothing, not even a place among those that wait for permission."""
         if attempt.placement is not None:
             undo(attempt)
             attempt.placement = None
+
+
+def _held(plugin: GroupPlugin, member: Attempt) -> bool:
+    """Whether the plugin has a member wait for others."""
+    waiting = member.framework.waiting.get(member.queued.info.uid)
+    return waiting is not None and plugin.name in waiting.pending_plugins
+
+
+def _size(standing: GroupStanding) -> tuple[int, int]:
+    return standing.minimum, standing.existing
 
 
 def _outcome(

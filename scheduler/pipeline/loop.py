@@ -1,7 +1,8 @@
 """The scheduling loop: attempts pods as long as there are some, and lets others have their turn.
 
 A backlog may be placed at once (`batch`); what that leaves over goes the way of all pods (`cycle`).
-The event loop is given back every few milliseconds.
+Attempts run in slices of a few milliseconds: between two pods, and at checkpoints within a long
+attempt, the event loop runs everything else. Only one attempt is under way at any time.
 """
 
 from __future__ import annotations
@@ -9,17 +10,22 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
+from scheduler import slices
 from scheduler.equivalence.cache import Equivalence
 from scheduler.framework.runtime import Framework
 from scheduler.observe.metrics import Metrics
-from scheduler.pipeline.batch import SLICE_SECONDS, Backlog, Batches
+from scheduler.pipeline.batch import Backlog, Batches
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.cycle import SchedulingCycle
 from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.suspension import Suspension
 from scheduler.queueing.together import GroupQueue
+from scheduler.slices import in_slices_until
 from scheduler.state.cache import ClusterState
+
+R = TypeVar("R")
 
 
 class SchedulingLoop(SchedulingCycle):
@@ -60,6 +66,8 @@ class SchedulingLoop(SchedulingCycle):
         )
         """What places backlogs at once, if anything does."""
         self._stopped = False
+        self._turn = asyncio.Lock()
+        """Held by the one who attempts pods."""
 
     async def run(self) -> None:
         """Schedule until stopped or cancelled."""
@@ -68,7 +76,7 @@ class SchedulingLoop(SchedulingCycle):
             await self._queue.wait()
             await self._bindings.room()
             if not await self.run_batch():
-                self.run_slice()
+                await self.run_slice()
             await asyncio.sleep(0)
 
     def begin(self) -> None:
@@ -90,16 +98,34 @@ class SchedulingLoop(SchedulingCycle):
         return self._stopped
 
     def stop(self) -> None:
-        """Attempt no further pods; what is being bound goes on."""
+        """Attempt no further pods; what is being bound goes on.
+
+        An attempt that is under way ends at the checkpoint where it is, and takes back what it had
+        not handed over to binding.
+        """
         self._stopped = True
         self._suspension.cancel()
 
-    def run_slice(self) -> None:
-        """Attempt pods until none is left, the slice is over, or too many bindings are open."""
+    async def in_turn(self, work: Callable[[], R]) -> R | None:
+        """Attempt pods in slices, while nobody else does; None if the loop is or was stopped."""
+        async with self._turn:
+            return None if self._stopped else await in_slices_until(self._is_stopped, work)
+
+    async def run_slice(self) -> None:
+        """Attempt pods until none is left, the slice is over, or too many bindings are open.
+
+        A long attempt takes more slices than one, and is then the last.
+        """
+        await self.in_turn(self._attempt_some)
+
+    def _attempt_some(self) -> None:
         self._queue.flush()
-        end = self._clock() + SLICE_SECONDS
+        end = self._clock() + slices.SLICE_SECONDS
         while self._may_go_on() and self.schedule_next() and self._clock() < end:
             pass
+
+    def _is_stopped(self) -> bool:
+        return self._stopped
 
     async def breathe(self) -> None:
         """Let others run, and come back when another pod may be bound."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar
 
 from scheduler.framework.answers import AnswerNeeded, Failed, Question, Told
@@ -39,7 +39,8 @@ T = TypeVar("T")
 class Suspension:
     """All suspended attempts of a scheduler.
 
-    ``run_slice`` attempts some pods, those that are ready first; it is called when some are.
+    ``run_slice`` attempts some pods, those that are ready first, as soon as nobody else attempts
+    any; it is called when some are.
     """
 
     def __init__(
@@ -61,7 +62,7 @@ class Suspension:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pump: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
-        self.run_slice: Callable[[], None] = lambda: None
+        self.run_slice: Callable[[], Awaitable[None]] = _no_slice
 
     def __len__(self) -> int:
         """How many pods are suspended."""
@@ -163,7 +164,7 @@ class Suspension:
     async def _run_ready(self) -> None:
         while self._ready:
             await self._bindings.room()
-            self.run_slice()
+            await self.run_slice()
             await asyncio.sleep(0)
 
     def _start(self, work: Any) -> asyncio.Task[None]:
@@ -182,6 +183,10 @@ class Suspension:
     def _show(self) -> None:
         self._metrics.webhook_suspended_pods.set(len(self._suspended))
         self._changed.set()
+
+
+async def _no_slice() -> None:
+    """Nobody attempts pods."""
 
 
 async def answered(work: Callable[[Told], T]) -> T:

@@ -2,14 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
+from scheduler.model.events import Event
 from scheduler.queueing.once_more import OnceMoreQueue
 from scheduler.queueing.tiers import QueuedPod, Tier
+from scheduler.slices import checkpoint
 
 
 class GroupQueue(OnceMoreQueue):
     """A scheduling queue that can give out and take back several pods as one."""
+
+    _deferred: list[tuple[Event, str, int | None]] | None = None
+    """Events that wake nobody yet."""
+
+    @contextmanager
+    def events_deferred(self) -> Iterator[None]:
+        """Have events that come within the block wake pods at its end.
+
+        Pods that are tried together hold nodes that they may have to give back: whoever is asked
+        meanwhile whether an event is of use would count these as taken.
+        """
+        deferred: list[tuple[Event, str, int | None]] = []
+        self._deferred = deferred
+        try:
+            yield
+        finally:
+            self._deferred = None
+            for event, exclude, up_to in deferred:
+                checkpoint()
+                self.on_event(event, exclude, up_to)
+
+    def on_event(self, event: Event, exclude: str = "", up_to: int | None = None) -> None:
+        """Wake the pods that an event may have cured; see `SchedulingQueue.on_event`."""
+        if self._deferred is not None:
+            self._deferred.append((event, exclude, up_to))
+        else:
+            super().on_event(event, exclude, up_to)
 
     def pop_together(self, keys: Iterable[str], profile: str) -> list[QueuedPod]:
         """Those of these pods that wait in a profile, in the order of the queue, now in flight.
@@ -45,6 +75,7 @@ class GroupQueue(OnceMoreQueue):
         """
         unschedulable, pending = frozenset(unschedulable_plugins), frozenset(pending_plugins)
         for queued in members:
+            checkpoint()
             self.requeue_rejected(queued, unschedulable, pending, message, cohort)
         until = max(self._clock() + pause, *(queued.backoff_until for queued in members))
         for queued in members:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scheduler.framework.cycle import Cycle
@@ -139,6 +139,25 @@ class World:
         self.stage.attempt()
         if self._undone() > before:
             assert set(self._assumed()) == assumed, "a failed pass left something assumed"
+        await turns()
+
+    async def attempt_in_slices(self, meanwhile: Iterator[Callable[[], None]]) -> None:
+        """One attempt that gives the loop back at each checkpoint, where something else happens.
+
+        Until its members begin to be bound: what happens after that happens to bindings.
+        """
+        core, before, assumed = self.stage.core, self._undone(), set(self._assumed())
+        bindings = len(core.bindings)
+        attempt = asyncio.create_task(core.loop.in_turn(core.loop.schedule_next))
+        await asyncio.sleep(0)
+        while not attempt.done():
+            happen = next(meanwhile, None) if len(core.bindings) == bindings else None
+            if happen is not None:
+                happen()
+            await asyncio.sleep(0)
+        await attempt
+        if self._undone() > before:
+            assert set(self._assumed()) <= assumed, "a failed pass left something assumed"
         await turns()
 
     def answer(self, which: int, well: bool) -> None:

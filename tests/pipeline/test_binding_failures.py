@@ -158,7 +158,7 @@ async def test_a_change_of_the_pod_while_it_is_bound_is_not_lost(
     held.end("p", error("timeout"))
     await stage.idle()
     stage.clock.advance(2.0)
-    stage.core.loop.run_slice()
+    await stage.core.loop.run_slice()
     await turns()
     retried = stage.core.state.pod("uid-p")
     assert retried is not None
@@ -170,14 +170,14 @@ async def test_a_change_of_the_pod_while_it_is_bound_is_not_lost(
 async def test_no_more_bindings_than_allowed_are_under_way(stage: Stage, held: HeldBinding) -> None:
     stage.core.bindings._limit = 1
     stage.see(make_worker("n2"), make_pod("p"), make_pod("q"))
-    stage.core.loop.run_slice()
+    await stage.core.loop.run_slice()
     await turns()
     assert len(held.answers) == 1
     assert stage.core.queue.counts()["active"] == 1
     (first,) = held.answers
     held.end(first.split("/")[1], SUCCESS)
     await stage.core.bindings.room()
-    stage.core.loop.run_slice()
+    await stage.core.loop.run_slice()
     await turns()
     assert len(held.answers) == 2
     await stage.core.bindings.stop()
@@ -191,13 +191,13 @@ async def test_bindings_that_hang_leave_the_room_of_others_to_others(
     stage.core.bindings._limit = 16
     stage.see(*(make_worker(f"n{number}") for number in range(2, 5)))
     stage.see(*(make_pod(f"p{number}") for number in range(17)))
-    stage.core.loop.run_slice()
+    await stage.core.loop.run_slice()
     await turns()
     assert stage.core.bindings.full
     held.end(next(iter(held.answers)).split("/")[1], SUCCESS)
     async with asyncio.timeout(10):
         await stage.core.bindings.room()
-    stage.core.loop.run_slice()
+    await stage.core.loop.run_slice()
     await turns()
     assert len(held.answers) == 17
     await stage.core.bindings.stop()

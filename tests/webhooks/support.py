@@ -162,11 +162,12 @@ class RemoteStage(Stage):
         async with asyncio.timeout(60):
             while True:
                 await self.core.background.idle()
-                self.start()
+                await self.core.loop.in_turn(self.start)
                 await self.core.suspension.idle()
+                await self.core.loop.in_turn(self.start)  # after an attempt that is under way
                 await self.core.bindings.idle()
                 await self.core.background.idle()
-                if not self.core.queue.counts()["active"]:
+                if not self.core.queue.counts()["active"] and not suspended(self.core):
                     return
 
     def start(self) -> None:
