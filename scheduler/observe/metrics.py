@@ -335,7 +335,7 @@ class Metrics:
         )
         self.gang_pass_duration = self._histogram(
             "equipoise_gang_pass_duration_seconds",
-            "Time of an attempt to place a gang, during which no other pod is attempted, in seconds.",
+            "Time of an attempt to place a gang, while no other pod is attempted, in seconds.",
             buckets=CYCLE_BUCKETS,
         )
         self.gang_pods_waiting = self._gauge(
