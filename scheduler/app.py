@@ -7,6 +7,10 @@
                                   stay warm)     ├─ asked to stop: finish bindings, send the last
                                                  │  events, release the lease, exit 0
                                                  └─ leadership lost: all writes stop at once, exit 1
+
+Two threads: everything here runs in the scheduling thread, but for the lease and the endpoints,
+which have one of their own (`heartbeat`). The lease is released only when the outcome of every
+binding is known; else it is left to expire, so that the next leader sees what became of them.
 """
 
 from __future__ import annotations
@@ -18,16 +22,18 @@ import socket
 import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from scheduler import __version__, inspection
 from scheduler.assembly import Core, assemble
 from scheduler.config.loading import Configuration
 from scheduler.framework.registry import Registry
 from scheduler.gangs.books import find_books
+from scheduler.heartbeat import Heartbeat, ask
 from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import KubeError, WritesStopped
 from scheduler.kube.events import EventRecorder
+from scheduler.kube.fencing import Fence
 from scheduler.kube.lease import LeaderElector
 from scheduler.kube.listing import list_all
 from scheduler.kube.reviews import Reviews
@@ -38,6 +44,7 @@ from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import EventLoopLag, GcPauses, freeze_after_sync
+from scheduler.observe.watchdog import Watchdog
 from scheduler.operators.podgroups import PodGroupOperator, write_status
 from scheduler.reporting import ClusterOutlet
 from scheduler.serve.endpoints import Replica, Sources
@@ -45,6 +52,7 @@ from scheduler.serve.guards import NotFound
 from scheduler.serve.health import PING, Check
 from scheduler.serve.opening import open_server
 from scheduler.serve.server import Server
+from scheduler.slices import in_slices
 from scheduler.state.checker import differences
 
 log = get_logger(__name__)
@@ -53,8 +61,14 @@ EXIT_OK = 0
 EXIT_LEADERSHIP_LOST = 1
 
 STOP_SECONDS = 5.0
-FREEZE_LAG_SECONDS = 10.0
+"""How long a stop waits for what may as well be dropped: pods that wait for permission, events."""
 RECHECK_SECONDS = 2.0
+LOOK_SECONDS = 8.0
+"""How long a reader waits for the scheduling loop."""
+EXPLAIN_SECONDS = 30.0
+"""How long for an explanation, which may have to ask webhooks."""
+
+R = TypeVar("R")
 
 
 class LeadershipLost(Exception):
@@ -72,6 +86,7 @@ class Daemon:
         *,
         registry: Registry | None = None,
         watch_idle_seconds: float = IDLE_SECONDS,
+        owns_process: bool = False,
     ) -> None:
         self._config = config
         self._client = client
@@ -88,11 +103,23 @@ class Daemon:
         self._reflectors: dict[str, Reflector[Any]] = {
             kind: self._reflector(kind) for kind in self.core.kinds()
         }
-        self._elector = self._make_elector()
-        self._lag = EventLoopLag(metrics.loop_lag)
+        election = config.scheduler.leader_election
+        self._fence = Fence(election.renew_deadline, self._lose)
+        if election.leader_elect:
+            client.fence = self._fence
+        self._watchdog = Watchdog(metrics, config.equipoise.watchdog.stall_seconds)
+        self._heartbeat = Heartbeat(
+            client,
+            self._watchdog,
+            self._fence,
+            make_elector=self._make_elector,
+            make_server=self._make_server,
+            last_resort=owns_process,
+        )
+        self._home = asyncio.get_running_loop()
         self._stopping = asyncio.Event()
         self._leading = asyncio.Event()
-        self.server: Server | None = None
+        self._lost = asyncio.Event()
 
     # Life
 
@@ -115,6 +142,11 @@ class Daemon:
         for reflector in self._reflectors.values():
             await reflector.synced.wait()
 
+    @property
+    def server(self) -> Server | None:
+        """What serves the endpoints, once it listens; None if nothing does."""
+        return self._heartbeat.server
+
     def pods(self) -> Mapping[str, Pod]:
         """All pods of the cluster as last seen, by ``namespace/name``."""
         return self._reflectors["Pod"].store
@@ -122,14 +154,18 @@ class Daemon:
     async def _serve_and_work(self) -> None:
         pauses = GcPauses(self._metrics.gc_pause)
         pauses.start()
-        self._lag = EventLoopLag(self._metrics.loop_lag, on_tick=pauses.flush)
-        self.server = await self._make_server()
+
+        def tick() -> None:
+            self._watchdog.beat()
+            pauses.flush()
+
+        lag = EventLoopLag(self._metrics.loop_lag, on_tick=tick)
+        await self._heartbeat.start()
+        certain = False
         try:
-            if self.server is not None:
-                await self.server.start()
             async with asyncio.TaskGroup() as tasks:
                 background = [
-                    tasks.create_task(self._lag.run(), name="event loop lag"),
+                    tasks.create_task(lag.run(), name="event loop lag"),
                     *(
                         tasks.create_task(reflector.run(), name=f"watch {kind}")
                         for kind, reflector in self._reflectors.items()
@@ -137,15 +173,14 @@ class Daemon:
                     tasks.create_task(self._lead(), name="lead"),
                 ]
                 await self._stopping.wait()
-                await self._wind_down()
+                certain = await self._wind_down()
                 for task in reversed(background):
                     task.cancel()
         finally:
             self._writer.stop()
             await self._stop_work()
             pauses.stop()
-            if self.server is not None:
-                await self.server.stop()
+            await self._heartbeat.stop(release=certain)
 
     async def _lead(self) -> None:
         """Schedule for as long as this replica leads."""
@@ -153,9 +188,10 @@ class Daemon:
         log.info("Caches are filled", nodes=self.core.state.node_count)
         freeze_after_sync()
         async with asyncio.TaskGroup() as tasks:
-            if self._elector is not None:
-                tasks.create_task(self._elect(self._elector), name="leader election")
-                await self._elector.leading.wait()
+            if self._heartbeat.elector is not None:
+                await self._heartbeat.campaign()
+                tasks.create_task(self._until_lost(), name="leader election")
+                tasks.create_task(self._until_refused(), name="fence")
             self._leading.set()
             log.info("Scheduling", identity=self._identity, profiles=list(self.core.frameworks))
             tasks.create_task(self._outlet.run(), name="reports")
@@ -163,29 +199,50 @@ class Daemon:
                 tasks.create_task(operator.run(), name="pod groups' status")
             tasks.create_task(self.core.loop.run(), name="scheduling loop")
 
-    async def _elect(self, elector: LeaderElector) -> None:
-        await elector.run()
+    async def _until_lost(self) -> None:
+        await self._heartbeat.until_lost()
         raise LeadershipLost
 
-    def _cease(self) -> None:
-        """Write nothing from this instant: another replica may lead already."""
-        self._writer.stop()
-        self.core.cancel()
+    async def _until_refused(self) -> None:
+        await self._lost.wait()
+        raise LeadershipLost
 
-    async def _wind_down(self) -> None:
-        """Let bindings and evictions under way end, within reason, and send the last events."""
+    def _lose(self) -> None:
+        """Write nothing from this instant: another replica may lead already."""
+        if not self._lost.is_set():
+            self._lost.set()
+            self._writer.stop()
+            self.core.cancel()
+
+    async def _wind_down(self) -> bool:
+        """Let bindings and evictions under way end, within reason, and send the last events.
+
+        Tells whether the outcome of every binding is known.
+        """
         if not self._leading.is_set():
-            return
-        log.info("Stopping", bindings=len(self.core.bindings))
+            return True
+        bindings = self.core.bindings
+        log.info("Stopping", bindings=len(bindings))
         self.core.loop.stop()
+        began = self._home.time()
         try:
             async with asyncio.timeout(STOP_SECONDS):
-                await self.core.bindings.idle()
+                await bindings.idle()
                 await self.core.background.idle()
         except TimeoutError:
-            log.warning("Bindings are still under way", bindings=len(self.core.bindings))
+            log.warning("Bindings are still under way", bindings=len(bindings))
+        try:
+            async with asyncio.timeout_at(began + self._config.equipoise.binding.stop_seconds):
+                await bindings.settled()
+        except TimeoutError:
+            log.warning(
+                "Bindings of unknown outcome: the lease is left to expire",
+                bindings=bindings.writing,
+            )
+        certain = not bindings.writing
         await self._stop_work()
         await self._outlet.flush(STOP_SECONDS / 5)
+        return certain
 
     async def _stop_work(self) -> None:
         """After this nothing writes any more, except for reports."""
@@ -225,30 +282,37 @@ class Daemon:
             keep=originals.keeper(kind) if originals is not None else None,
         )
 
-    def _make_elector(self) -> LeaderElector | None:
+    # Made and used in the heartbeat's thread
+
+    def _make_elector(self, client: KubeClient) -> LeaderElector | None:
         election = self._config.scheduler.leader_election
         if not election.leader_elect:
             return None
         return LeaderElector(
-            self._client,
+            client,
             self._metrics,
             namespace=election.resource_namespace,
             name=election.resource_name,
             identity=self._identity,
-            on_lost=self._cease,
+            on_lost=self._tell_lost,
+            fence=self._fence,
             lease_duration=election.lease_duration,
             renew_deadline=election.renew_deadline,
             retry_period=election.retry_period,
         )
 
-    async def _make_server(self) -> Server | None:
+    def _tell_lost(self) -> None:
+        # The fence is closed: nothing is written however long this takes to arrive.
+        self._home.call_soon_threadsafe(self._lose)
+
+    async def _make_server(self, client: KubeClient) -> Server | None:
         settings = self._config.equipoise.server
         if not settings.port:
             return None
-        return await open_server(self._sources(), settings, Reviews(self._client))
+        return await open_server(self._sources(), settings, Reviews(client))
 
     def _sources(self) -> Sources:
-        live = (PING, Check("event-loop", self._loop_fault), Check("leaderElection", self._late))
+        live = (PING, Check("event-loop", self._stuck), Check("leaderElection", self._late))
         ready = (PING, Check("informer-sync", self._unsynced), Check("shutdown", self._shutdown))
         return Sources(
             registry=self._metrics.registry,
@@ -258,21 +322,25 @@ class Daemon:
             health=live,
             config=self._config.for_others,
             replica=self._replica,
-            queue=lambda limit: inspection.queue(self.core, limit),
-            nodes=lambda limit: inspection.nodes(self.core, limit),
-            decisions=lambda limit: inspection.decisions(self.core, limit),
-            explain=self._explain,
-            equivalence=self._equivalence,
+            queue=partial(self._look, inspection.queue),
+            nodes=partial(self._look, inspection.nodes),
+            decisions=partial(self._look, inspection.decisions),
+            explain=lambda key: ask(self._home, partial(self._explain, key), EXPLAIN_SECONDS),
+            equivalence=partial(self._look, _equivalence),
         )
 
-    # Checks and looks
+    async def _look(self, look: Callable[..., R], *args: Any) -> R:
+        """What a function says of the core, in the scheduling thread and in slices."""
+        return await ask(self._home, partial(in_slices, look, self.core, *args), LOOK_SECONDS)
 
-    def _loop_fault(self) -> str | None:
-        lag = self._lag.latest
-        return f"the event loop was late by {lag:.1f} s" if lag > FREEZE_LAG_SECONDS else None
+    def _stuck(self) -> str | None:
+        if not self._watchdog.stuck:
+            return None
+        return f"no progress for {self._watchdog.stalled:.1f} s"
 
     def _late(self) -> str | None:
-        overdue = self._elector.overdue() if self._elector is not None else 0.0
+        elector = self._heartbeat.elector
+        overdue = elector.overdue() if elector is not None else 0.0
         return f"the lease was not renewed in time, by {overdue:.1f} s" if overdue else None
 
     def _unsynced(self) -> str | None:
@@ -284,21 +352,18 @@ class Daemon:
 
     def _replica(self) -> Replica:
         leading = self._leading.is_set()
-        if self._elector is None:
+        elector = self._heartbeat.elector
+        if elector is None:
             return Replica(self._identity, leading, self._identity if leading else "")
-        return Replica(self._identity, leading, self._elector.holder)
+        return Replica(self._identity, leading, elector.holder)
+
+    # In the scheduling thread
 
     async def _explain(self, key: str) -> Any:
         try:
             return await inspection.explain(self.core, self.pods(), key)
         except inspection.UnknownPod as unknown:
             raise NotFound(f"unknown pod: {unknown}") from unknown
-
-    def _equivalence(self, name: int | None, node: str | None, limit: int) -> Any:
-        try:
-            return inspection.equivalence(self.core, name, node, limit)
-        except inspection.NothingKept as nothing:
-            raise NotFound(str(nothing)) from nothing
 
     async def check_cache(self) -> list[str]:
         """Compare the columns with the API server, now and a little later; returns what persists.
@@ -322,6 +387,13 @@ class Daemon:
         return differences(self.core.state, nodes, pods)
 
 
+def _equivalence(core: Core, name: int | None, node: str | None, limit: int) -> Any:
+    try:
+        return inspection.equivalence(core, name, node, limit)
+    except inspection.NothingKept as nothing:
+        raise NotFound(str(nothing)) from nothing
+
+
 def _resource(kind: str) -> Resource[Any]:
     entry = KINDS[kind]
     return Resource(entry.name, entry.path, entry.type, optional=entry.optional)
@@ -332,7 +404,7 @@ async def run(config: Configuration, connect: Callable[[Metrics], Any]) -> int:
     metrics = Metrics(__version__)
     client: KubeClient = await connect(metrics)
     try:
-        daemon = Daemon(config, client, metrics)
+        daemon = Daemon(config, client, metrics, owns_process=True)
         loop = asyncio.get_running_loop()
         checks: set[asyncio.Task[None]] = set()
 

@@ -15,6 +15,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.pipeline import explanation
 from scheduler.pipeline.suspension import answered
+from scheduler.slices import checkpoint
 from scheduler.state.scratch import scratch
 
 
@@ -35,7 +36,12 @@ def queue(core: Core, limit: int) -> dict[str, Any]:
 def nodes(core: Core, limit: int) -> dict[str, Any]:
     """Each node's row: what it offers, what is taken, what keeps pods away."""
     names = sorted(core.state.names())
-    return {"count": len(names), "nodes": [core.state.describe(name) for name in names[:limit]]}
+    described = []
+    for name in names[:limit]:
+        checkpoint()
+        if core.state.row(name) is not None:  # else it has gone since
+            described.append(core.state.describe(name))
+    return {"count": len(names), "nodes": described}
 
 
 def decisions(core: Core, limit: int) -> dict[str, Any]:

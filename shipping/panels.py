@@ -357,6 +357,12 @@ PROCESS = Row(
             unit="s",
         ),
         Panel(
+            "Scheduling stands still",
+            "For how long the scheduling loop has made no progress; watchdog.stallSeconds end it.",
+            (Query(f"equipoise_loop_stalled_seconds{{{HERE}}}", "{{instance}}"),),
+            unit="s",
+        ),
+        Panel(
             "Garbage collection, p99",
             "Pauses by generation.",
             quantiles("equipoise_gc_pause_seconds", "generation", of=(0.99,)),

@@ -198,6 +198,15 @@ class Binding(Section, frozen=True):
 
     concurrency: int = 64
     timeout_seconds: float = 30.0
+    stop_seconds: float = 20.0
+    """How long a stop waits for bindings whose outcome is not known; less than a pod's grace."""
+
+
+class Watchdog(Section, frozen=True):
+    """When a scheduling loop counts as stuck."""
+
+    stall_seconds: float = 60.0
+    """Without any progress for so long, the process ends and another replica takes over."""
 
 
 class Events(Section, frozen=True):
@@ -342,6 +351,7 @@ class EquipoiseConfiguration(Section, frozen=True):
     server: Server = Server()
     logging: Logging = Logging()
     binding: Binding = Binding()
+    watchdog: Watchdog = Watchdog()
     events: Events = Events()
     equivalence: Equivalence = Equivalence()
     batch: Batch = Batch()

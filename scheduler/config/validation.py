@@ -230,6 +230,7 @@ def _own(config: EquipoiseConfiguration) -> Iterator[Problem]:
     positive = {
         "binding.concurrency": config.binding.concurrency,
         "binding.timeoutSeconds": config.binding.timeout_seconds,
+        "watchdog.stallSeconds": config.watchdog.stall_seconds,
         "events.queueSize": config.events.queue_size,
         "equivalence.budgetMebibytes": config.equivalence.budget_mebibytes,
         "maxSuspendedPods": config.max_suspended_pods,
@@ -241,6 +242,9 @@ def _own(config: EquipoiseConfiguration) -> Iterator[Problem]:
     for path, value in positive.items():
         if not value > 0:
             yield Problem(path, f"must be greater than 0, not {value:g}")
+    if not config.binding.stop_seconds >= 0:
+        message = f"must not be negative, not {config.binding.stop_seconds:g}"
+        yield Problem("binding.stopSeconds", message)
     yield from _batch(config)
     if not 0 <= config.tie_break_seed < 2**63:
         yield Problem("tieBreakSeed", f"must not be negative, not {config.tie_break_seed}")

@@ -27,6 +27,7 @@ from scheduler.kube.errors import (
     Unreachable,
     error_from,
 )
+from scheduler.kube.fencing import Fence
 from scheduler.kube.http1 import Answer
 from scheduler.kube.pacing import RateLimit
 from scheduler.kube.scopes import Deadlines
@@ -71,6 +72,9 @@ class KubeClient:
         self._duration = Children(metrics.rest_client_request_duration)
         self._rate_limit = rate_limit
         self._clock = clock
+        self._metrics = metrics
+        self.fence: Fence | None = None
+        """Asked before the bytes of each request that changes something go out."""
         # Compression costs both sides more CPU than it saves on a cluster's own network.
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
         self._connections = ConnectionPool()
@@ -117,6 +121,15 @@ class KubeClient:
             await client.close()
             raise
         return client
+
+    def twin(self) -> "KubeClient":
+        """A client of the same cluster, without fence and rate limit, for the running event loop.
+
+        May be called in another thread than the one this client is used in. The twin begins with
+        this client's credentials, so nobody has to log in again.
+        """
+        user_agent = self._headers["User-Agent"]
+        return KubeClient(self._credentials.twin(), self._metrics, user_agent=user_agent)
 
     async def access(self) -> Access:
         """What requests carry now, for libraries that make their own."""
@@ -203,7 +216,9 @@ class KubeClient:
         began, code = self._clock(), FAILED
         try:
             harmless = call.method == "GET"
-            answer = await self._connections.exchange(endpoint, message, harmless=harmless)
+            answer = await self._connections.exchange(
+                endpoint, message, harmless=harmless, fence=None if harmless else self.fence
+            )
             code = str(answer.status)
         finally:
             self._count(access, call.method, code, began)
@@ -215,6 +230,9 @@ class KubeClient:
         """Send through the library; the body of the answer is still to be read."""
         if self._session.closed:
             raise Unreachable("the client is closed")
+        if self.fence is not None and call.method != "GET":
+            # Only behind a proxy; the library may still have to connect.
+            self.fence.check()
         headers = {"Authorization": access.authorization} if access.authorization else {}
         if call.data is not None:
             headers["Content-Type"] = call.content_type

@@ -19,6 +19,7 @@ from urllib.parse import quote, urlsplit
 
 from scheduler.kube.credentials import Access
 from scheduler.kube.errors import Ambiguous, Unreachable
+from scheduler.kube.fencing import Fence
 from scheduler.kube.http1 import Answer, Garbled, Reader, reader
 
 CONNECT_TIMEOUT_SECONDS = 10.0
@@ -100,22 +101,25 @@ class ConnectionPool:
         self._open: set[_Connection] = set()
         self._closed = False
 
-    async def exchange(self, endpoint: Endpoint, message: bytes, *, harmless: bool) -> Answer:
+    async def exchange(
+        self, endpoint: Endpoint, message: bytes, *, harmless: bool, fence: Fence | None = None
+    ) -> Answer:
         """Send one request and return its answer.
 
-        Raises Unreachable when nothing was sent, Ambiguous when the answer was lost. The caller
-        sets the deadline; cancelled, the request may still have its effect. A `harmless` one, which
-        changes nothing, is sent again if the server turns out to have closed a kept connection.
+        Raises Unreachable when nothing was sent, Ambiguous when the answer was lost, WritesStopped
+        when the `fence` did not let it out. The caller sets the deadline; cancelled, the request
+        may still have its effect. A `harmless` one, which changes nothing, is sent again if the
+        server turns out to have closed a kept connection.
         """
         async with self._room:
             connection = self._latest(endpoint) or await self._next(endpoint)
             kept = connection.kept
             try:
-                return await self._carry(connection, endpoint, message)
+                return await self._carry(connection, endpoint, message, fence)
             except Ambiguous:
                 if not (harmless and kept):
                     raise
-            return await self._carry(await self._connect(endpoint), endpoint, message)
+            return await self._carry(await self._connect(endpoint), endpoint, message, fence)
 
     def close(self) -> None:
         """Close all connections, also those in use; later requests raise Unreachable."""
@@ -124,9 +128,11 @@ class ConnectionPool:
         for connection in list(self._open):
             connection.abort()
 
-    async def _carry(self, connection: "_Connection", endpoint: Endpoint, message: bytes) -> Answer:
+    async def _carry(
+        self, connection: "_Connection", endpoint: Endpoint, message: bytes, fence: Fence | None
+    ) -> Answer:
         try:
-            return await connection.exchange(message)
+            return await connection.exchange(message, fence)
         except (Garbled, OSError) as error:
             raise Ambiguous(f"{endpoint.server}: {_text(error)}") from error
         finally:
@@ -190,10 +196,13 @@ class _Connection(asyncio.Protocol):
         self._reader: Reader | None = None
         self._waiter: asyncio.Future[Answer] | None = None
 
-    async def exchange(self, message: bytes) -> Answer:
-        """Send a request and wait for its answer. Raises Garbled or OSError."""
+    async def exchange(self, message: bytes, fence: Fence | None = None) -> Answer:
+        """Send a request and wait for its answer. Raises Garbled, OSError or WritesStopped."""
         assert self._transport is not None, "made by create_connection"
         assert self.usable, "one request at a time"
+        if fence is not None:
+            # The transport writes to the socket at once unless earlier bytes still wait.
+            fence.check()
         self.usable = False
         self._reader = reader()
         self._waiter = self._loop.create_future()

@@ -170,6 +170,12 @@ class Credentials:
         self._tls_key: tuple[object, ...] | None = None
         self._loading: asyncio.Task[Access] | None = None
 
+    def twin(self) -> "Credentials":
+        """The same credentials for another event loop, which renews them for itself."""
+        twin = Credentials(self.source, self._master, clock=self._clock)
+        twin._tls_key, twin._stale_at, twin._access = self._tls_key, self._stale_at, self._access
+        return twin
+
     async def current(self) -> Access:
         """What to use for the next request. No I/O unless the credentials came of age."""
         access = self._access

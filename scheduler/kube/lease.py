@@ -13,14 +13,14 @@
                                                                      LOST: on_lost(), run returns
 
 Replicas do not compare wall clocks. A foreign lease expires when it has not changed, as seen from
-here, for its duration on our monotonic clock. We stop leading `renew_deadline` after the start of
-the last successful renewal, before anybody else can see it as expired (`lease_duration`).
+here, for its duration on our monotonic clock, which counts the time of suspension. We stop leading
+`renew_deadline` after the start of the last successful renewal, before anybody else can see it as
+expired (`lease_duration`). The `fence` says so to those who write, also while this code waits.
 """
 
 import asyncio
 import math
 import random
-import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
@@ -29,6 +29,7 @@ import msgspec
 
 from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import Ambiguous, Conflict, KubeError, NotFound
+from scheduler.kube.fencing import Fence, clock_with_suspension
 from scheduler.kube.timestamps import micro_time, utc_now
 from scheduler.model.objects import Lease, from_dict
 from scheduler.observe.logs import get_logger
@@ -45,7 +46,7 @@ class LeaderElector:
 
     `on_lost` is called synchronously, at the moment leadership is lost and before anything else
     runs: it must stop all writes. It is not called when `run` is cancelled, since who cancels
-    knows.
+    knows. `fence` is open while this candidate leads.
     """
 
     def __init__(
@@ -57,10 +58,11 @@ class LeaderElector:
         name: str,
         identity: str,
         on_lost: Callable[[], None],
+        fence: Fence | None = None,
         lease_duration: float = 15.0,
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = clock_with_suspension,
         wall: Callable[[], datetime] = utc_now,
         rng: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -72,6 +74,9 @@ class LeaderElector:
             )
         self.leading = asyncio.Event()
         self.identity = identity
+        self.release_when_cancelled = True
+        """False: leave the lease to expire, for writes of unknown outcome may still arrive."""
+        self._fence = fence or Fence(renew_deadline, clock=clock)
         self._client = client
         self._status = metrics.leader_status.labels(name)
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
@@ -110,7 +115,10 @@ class LeaderElector:
             await self._keep()
         except asyncio.CancelledError:
             self._step_down()
-            await self._release()
+            if self.release_when_cancelled:
+                await self._release()
+            else:
+                log.warning("Lease not released, it will expire", lease=self._name)
             raise
         self._step_down()
         self._on_lost()
@@ -118,6 +126,7 @@ class LeaderElector:
     async def _acquire(self) -> None:
         while not await self._attempt(self._clock() + self._renew_deadline):
             await self._sleep(self._retry_period * (1 + JITTER * self._rng()))
+        self._fence.renewed(self._renewed_at)
         self.leading.set()
         self._status.set(1)
         log.info("Became leader", lease=self._name, identity=self.identity)
@@ -130,7 +139,9 @@ class LeaderElector:
             if self._clock() >= deadline:
                 log.error("Lease lost, not renewed in time", lease=self._name)
                 return
-            if not await self._attempt(deadline) and self.holder not in ("", self.identity):
+            if await self._attempt(deadline):
+                self._fence.renewed(self._renewed_at)
+            elif self.holder not in ("", self.identity):
                 log.error("Lease lost to another holder", lease=self._name, holder=self.holder)
                 return
 
@@ -236,5 +247,6 @@ class LeaderElector:
         self._document, self._seen = document, lease
 
     def _step_down(self) -> None:
+        self._fence.close()
         self.leading.clear()
         self._status.set(0)

@@ -296,9 +296,14 @@ class ApiWriter:
     async def _request(
         self, method: str, path: str, body: object = None, content_type: str = JSON
     ) -> bytes:
-        return await self._client.request(
-            method, path, body=body, content_type=content_type, timeout=self._timeout
-        )
+        try:
+            return await self._client.request(
+                method, path, body=body, content_type=content_type, timeout=self._timeout
+            )
+        except WritesStopped:  # by the fence: nothing else may be written either
+            self.stop()
+            await asyncio.sleep(0)  # `stop` ends this call here, as it ends all others
+            raise
 
     def _budget(self) -> "_Budget":
         return _Budget(

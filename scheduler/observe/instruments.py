@@ -1,9 +1,10 @@
 """Counters, gauges and histograms that cost little to touch; prometheus_client exports them.
 
 The library's own may be touched from any thread, so each touch takes locks: 0.6 µs to count, 1.2 µs
-to observe, and a pod on its way through the scheduler touches forty. These belong to the thread of
-the event loop and take 0.1 and 0.25 µs. A scrape from another thread is safe; it may see the sum of
-a histogram one observation ahead of its buckets.
+to observe, and a pod on its way through the scheduler touches forty. These take 0.1 and 0.25 µs.
+A scrape from another thread is safe; it may see the sum of a histogram one observation ahead of its
+buckets. Two threads may touch one instrument: between reading and writing a number there is no call
+or jump, at which alone the interpreter changes threads.
 """
 
 from abc import abstractmethod
@@ -37,7 +38,8 @@ class Instrument(Collector, Generic[F]):
         if child is None:
             if not self._labels or len(values) != len(self._labels):
                 raise ValueError(f"{self._name} has the labels {self._labels}, not {values}")
-            child = self._children[values] = self._child()
+            # Two threads may be here: both get the child that was first.
+            child = self._children.setdefault(values, self._child())
         return child
 
     def describe(self) -> Iterable[Metric]:
@@ -49,7 +51,8 @@ class Instrument(Collector, Generic[F]):
         family = self._family()
         if not self._labels:
             self._add_to(family, ())
-        for values, child in list(self._children.items()):
+        # A copy is made in one go; whoever iterates meets children that another thread adds.
+        for values, child in self._children.copy().items():
             child._add_to(family, values)
         return [family]
 

@@ -68,8 +68,9 @@ class Children(dict[Labels, M]):
 class Metrics:
     """The metrics of one scheduler, in a registry of their own.
 
-    Attributes are named as the metrics without prefix and unit. They belong to the thread of the
-    event loop; touching one never raises for as many label values as are shown here, in that order.
+    Attributes are named as the metrics without prefix and unit. Touching one never raises for as
+    many label values as are shown here, in that order. Those of the API client are touched by the
+    scheduling thread and by the heartbeat's, all others by one of the two.
     """
 
     def __init__(self, version: str = "unknown") -> None:
@@ -258,6 +259,15 @@ class Metrics:
             "equipoise_event_loop_lag_seconds",
             "How late the event loop ran a timer, in seconds.",
             buckets=PAUSE_BUCKETS,
+        )
+        self.loop_stalls = self._counter(
+            "equipoise_loop_stalls_total",
+            "Times that the scheduling loop made no progress for two seconds or longer.",
+        )
+        self.loop_stalled = self._gauge(
+            "equipoise_loop_stalled_seconds",
+            "For how long the scheduling loop has made no progress, if for two seconds or longer; "
+            "else 0. At watchdog.stallSeconds the process ends.",
         )
         self.gc_pause = self._histogram(
             "equipoise_gc_pause_seconds",

@@ -66,6 +66,11 @@ class Bindings:
         return len(self._tasks)
 
     @property
+    def writing(self) -> int:
+        """How many of them may have sent their binding: those that wait for no permission."""
+        return len(self._tasks) - self._waiting
+
+    @property
     def full(self) -> bool:
         """Whether no more tasks may be started now."""
         binding = len(self._tasks) - self._waiting
@@ -88,6 +93,11 @@ class Bindings:
         """Return when no binding is under way."""
         while self._tasks:
             await self._until(lambda: not self._tasks)
+
+    async def settled(self) -> None:
+        """Return when there is no binding whose outcome is unknown; others may wait to begin."""
+        while self.writing:
+            await self._until(lambda: not self.writing)
 
     def cancel(self) -> None:
         """Cancel what is under way; those pods' fate is for the next leader's watch to tell."""

@@ -40,8 +40,8 @@ class Replica(msgspec.Struct, frozen=True):
 class Sources:
     """Where the endpoints get what they show; an endpoint without a source does not exist.
 
-    The callables run on the event loop, must be quick, and return what msgspec can encode as JSON;
-    those of /api/v1 return mappings.
+    The callables run on the event loop that serves and return what msgspec can encode as JSON;
+    those of /api/v1 return mappings. Those that are not awaited must be quick.
     They raise `NotFound` or `Unavailable` to have the client told so.
     """
 
@@ -59,15 +59,15 @@ class Sources:
     """/configz: the effective configuration."""
     replica: Callable[[], Replica] = Replica
     """`replica` in every answer of /api/v1: who answers, and who leads."""
-    queue: Callable[[int], Any] | None = None
+    queue: Callable[[int], Awaitable[Any]] | None = None
     """/api/v1/queue?limit=: at most so many pending pods."""
-    nodes: Callable[[int], Any] | None = None
+    nodes: Callable[[int], Awaitable[Any]] | None = None
     """/api/v1/nodes?limit=: at most so many nodes."""
-    decisions: Callable[[int], Any] | None = None
+    decisions: Callable[[int], Awaitable[Any]] | None = None
     """/api/v1/decisions?limit=: at most so many decisions, newest first."""
     explain: Callable[[str], Awaitable[Any]] | None = None
     """/api/v1/explain?pod=namespace/name: the verdict of every node; may wait for webhooks."""
-    equivalence: Callable[[int | None, str | None, int], Any] | None = None
+    equivalence: Callable[[int | None, str | None, int], Awaitable[Any]] | None = None
     """/debug/equivalence?class=&node=&limit=: what is kept for classes of equal pods."""
 
 
@@ -154,9 +154,9 @@ async def _page(source: Callable[[], Any], request: web.Request) -> web.Response
 
 
 async def _list(
-    source: Callable[[int], Any], replica: Callable[[], Replica], request: web.Request
+    source: Callable[[int], Awaitable[Any]], replica: Callable[[], Replica], request: web.Request
 ) -> web.Response:
-    return _json({**source(_limit(request)), "replica": replica()})
+    return _json({**await source(_limit(request)), "replica": replica()})
 
 
 def _limit(request: web.Request) -> int:
@@ -174,7 +174,7 @@ def _number(text: str) -> int | None:
 
 
 async def _equivalence(
-    source: Callable[[int | None, str | None, int], Any], request: web.Request
+    source: Callable[[int | None, str | None, int], Awaitable[Any]], request: web.Request
 ) -> web.Response:
     text, node = request.query.get("class"), request.query.get("node")
     name = _number(text) if text is not None else None
@@ -182,7 +182,7 @@ async def _equivalence(
         raise BadRequest(f"class must be an equivalenceHash, a number, not {text!r}")
     if node is not None and name is None:
         raise BadRequest("node needs a class: what is kept belongs to a class")
-    return _json(source(name, node, _limit(request)))
+    return _json(await source(name, node, _limit(request)))
 
 
 async def _explain(

@@ -24,6 +24,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.serve.endpoints import Replica, Sources, build_app
 from scheduler.serve.guards import NotFound
 from scheduler.serve.server import Server
+from scheduler.slices import in_slices
 
 Json = dict[str, Any]
 
@@ -88,9 +89,9 @@ class ServedScheduler:
             registry=self.core.metrics.registry,
             version={},
             replica=lambda: self.replica,
-            queue=lambda limit: inspection.queue(self.core, limit),
-            nodes=lambda limit: inspection.nodes(self.core, limit),
-            decisions=lambda limit: inspection.decisions(self.core, limit),
+            queue=lambda limit: in_slices(inspection.queue, self.core, limit),
+            nodes=lambda limit: in_slices(inspection.nodes, self.core, limit),
+            decisions=lambda limit: in_slices(inspection.decisions, self.core, limit),
             explain=explain,
         )
         async with Server(build_app(sources)) as server:

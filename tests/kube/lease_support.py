@@ -9,6 +9,7 @@ import msgspec
 
 from scheduler.kube.client import JSON
 from scheduler.kube.errors import Ambiguous, Conflict, NotFound
+from scheduler.kube.fencing import Fence
 from scheduler.kube.lease import LeaderElector
 from scheduler.observe.metrics import Metrics
 
@@ -104,6 +105,7 @@ class Candidate:
         self.lost = 0
         self.paused = asyncio.Event()
         self.paused.set()
+        self.fence = Fence(10.0, clock=clock)
         self.elector = LeaderElector(
             server,
             self.metrics,
@@ -111,6 +113,7 @@ class Candidate:
             name="equipoise",
             identity=identity,
             on_lost=self._lose,
+            fence=self.fence,
             clock=clock,
             wall=lambda: moment(clock.now),
             rng=lambda: 0.5,

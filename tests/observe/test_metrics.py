@@ -83,6 +83,8 @@ KUBE_SCHEDULER = [
 
 OURS = [
     Row("loop_lag", "equipoise_event_loop_lag_seconds", Histogram, (), 0.0001, 2, 15),
+    Row("loop_stalls", "equipoise_loop_stalls_total", Counter, ()),
+    Row("loop_stalled", "equipoise_loop_stalled_seconds", Gauge, ()),
     Row("gc_pause", "equipoise_gc_pause_seconds", Histogram, ("generation",), 0.0001, 2, 15),
     Row("watch_decode", "equipoise_watch_decode_seconds", Histogram, (), 0.00001, 1.5, 20),
     Row("watch_decode_errors", "equipoise_watch_decode_errors_total", Counter, ("kind",)),

@@ -16,7 +16,7 @@ from scheduler.serve.server import Server
 LARGEST = 2**64 - 1
 
 
-def kept(name: int | None, node: str | None, limit: int) -> list[Any]:
+async def kept(name: int | None, node: str | None, limit: int) -> list[Any]:
     if name == 404:
         raise NotFound("nothing is kept for a class 404")
     return [None if name is None else str(name), node, limit]

@@ -13,7 +13,7 @@ from prometheus_client.openmetrics.parser import (
 )
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from scheduler.observe.decisions import Decisions
+from scheduler.observe.decisions import Decision, Decisions
 from scheduler.observe.metrics import Metrics
 from scheduler.serve.endpoints import MAX_LIMIT, MAX_SCRAPES, Replica, Sources, build_app
 from scheduler.serve.guards import NotFound, Unavailable
@@ -37,8 +37,8 @@ class Scheduler:
             ready=[PING, Check("informer-sync", self.sync_failure)],
             config=lambda: {"kind": "KubeSchedulerConfiguration"},
             queue=self.queue,
-            nodes=lambda limit: 1 / 0,
-            decisions=lambda limit: {"decisions": self.decisions.latest(limit)},
+            nodes=self.nodes,
+            decisions=self.latest_decisions,
             replica=lambda: Replica("r-1", False, "r-2"),
             explain=self.explain,
         )
@@ -46,7 +46,13 @@ class Scheduler:
     def sync_failure(self) -> str | None:
         return None if self.synced else "pods are not listed yet"
 
-    def queue(self, limit: int) -> dict[str, list[str]]:
+    async def nodes(self, limit: int) -> dict[str, float]:
+        return {"nodes": 1 / 0}
+
+    async def latest_decisions(self, limit: int) -> dict[str, list[Decision]]:
+        return {"decisions": self.decisions.latest(limit)}
+
+    async def queue(self, limit: int) -> dict[str, list[str]]:
         if not self.synced:
             raise Unavailable("not synced yet")
         return {"pods": ["ns/a", "ns/b"][:limit]}

@@ -25,6 +25,10 @@
 {{- if (.Values.resources.limits | default dict).cpu }}
 {{- $found = append $found "resources.limits.cpu: throttling delays the one thread that schedules." }}
 {{- end }}
+{{- $stop := int (dig "binding" "stopSeconds" 20 (.Values.equipoiseConfig | default dict)) }}
+{{- if lt (int .Values.terminationGracePeriodSeconds) (add $stop 10 | int) }}
+{{- $found = append $found (printf "terminationGracePeriodSeconds is %d: a stop may wait %d seconds for bindings and needs ten more to hand over." (int .Values.terminationGracePeriodSeconds) $stop) }}
+{{- end }}
 {{- if and .Values.hostNetwork (eq (int (include "equipoise.port" .)) 10259) }}
 {{- $found = append $found "hostNetwork with port 10259: on control-plane nodes that port is kube-scheduler's; set equipoiseConfig.server.port." }}
 {{- end }}

@@ -1,0 +1,329 @@
+"""Lease, probes and metrics go on whatever the scheduling thread does; a stuck one is the end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import threading
+import urllib.error
+import urllib.request
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, OWN_API_VERSION, OWN_KIND
+from scheduler.heartbeat import LoopThread
+from scheduler.sandbox.apiserver import ApiServer
+from tests.builders import make_pod, make_worker
+from tests.daemon.support import (
+    BINDING,
+    Cluster,
+    Replica,
+    configuration,
+    eventually,
+    expect_bound,
+    running_daemon,
+    starting_daemon,
+)
+from tests.demo.support import environment, finished, free_port, ready, started
+
+RENEW_SECONDS = 1.0
+ELECTION = {
+    "leaderElect": True,
+    "leaseDuration": "2s",
+    "renewDeadline": "1s",
+    "retryPeriod": "100ms",
+    "resourceNamespace": "kube-system",
+}
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/equipoise"
+
+
+def leads(replica: Replica) -> bool:
+    return replica.sample("leader_election_master_status", name="equipoise") == 1
+
+
+def get(url: str) -> tuple[int, str]:
+    """A GET that needs no event loop."""
+    try:
+        with urllib.request.urlopen(url, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as refusal:
+        with refusal:
+            return refusal.code, refusal.read().decode()
+
+
+@asynccontextmanager
+async def api_server_elsewhere() -> AsyncIterator[ApiServer]:
+    """An API server in a thread of its own: it answers while this loop is held, as in life."""
+    thread, server = LoopThread("API server"), ApiServer()
+    await thread.call(server.start())
+    try:
+        yield server
+    finally:
+        await thread.call(server.stop())
+        await thread.stop()
+
+
+class Onlooker:
+    """Looks from a thread at a daemon whose scheduling thread is held until it has seen enough."""
+
+    def __init__(self, api: str, daemon: str) -> None:
+        self._api, self._daemon = api, daemon
+        self.answers: dict[str, tuple[int, str]] = {}
+        self.fault: Exception | None = None
+        self.done = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+
+    def join(self) -> None:
+        self._thread.join()
+        if self.fault is not None:
+            raise self.fault
+
+    def _run(self) -> None:
+        try:
+            self._look()
+        except Exception as fault:
+            self.fault = fault
+        finally:
+            self.done.set()
+
+    def _look(self) -> None:
+        began = self._renewed()
+        while (self._renewed() - began).total_seconds() < 2 * RENEW_SECONDS:
+            for path in ("/livez", "/readyz", "/healthz", "/metrics", "/version", "/configz"):
+                self.answers[path] = get(self._daemon + path)
+        self.answers["queue"] = get(self._daemon + "/api/v1/queue")
+
+    def _renewed(self) -> datetime:
+        status, text = get(self._api + LEASE)
+        assert status == 200
+        return datetime.fromisoformat(json.loads(text)["spec"]["renewTime"])
+
+
+async def test_work_that_holds_the_loop_costs_neither_the_lease_nor_a_probe(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("scheduler.app.LOOK_SECONDS", 0.1)
+    config = configuration(kube={"leaderElection": ELECTION}, own={"server": {"port": free_port()}})
+    async with (
+        api_server_elsewhere() as server,
+        starting_daemon(Cluster(server), config) as replica,
+    ):
+        await eventually(lambda: leads(replica))
+        assert replica.daemon.server is not None
+        onlooker = Onlooker(server.url, replica.daemon.server.url)
+        assert onlooker.done.wait(60), "the lease is renewed although this loop is held"
+        onlooker.join()
+        busy = onlooker.answers.pop("queue")
+        assert {status for status, _ in onlooker.answers.values()} == {200}
+        assert busy[0] == 503
+        assert "the scheduling loop is busy" in busy[1]
+        assert leads(replica)
+        assert not replica.task.done()
+
+
+async def test_an_answer_that_is_not_waited_for_any_longer_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A look that was given up does not pile up on the loop."""
+    monkeypatch.setattr("scheduler.app.LOOK_SECONDS", 0.05)
+    looks: list[int] = []
+    monkeypatch.setattr("scheduler.inspection.queue", lambda core, limit: looks.append(limit))
+    config = configuration(own={"server": {"port": free_port()}})
+    async with api_server_elsewhere() as server, running_daemon(Cluster(server), config) as replica:
+        assert replica.daemon.server is not None
+        url = f"{replica.daemon.server.url}/api/v1/queue"
+        answers: list[int] = []
+        thread = threading.Thread(target=lambda: answers.extend(get(url)[0] for _ in range(3)))
+        thread.start()
+        thread.join()  # holds the loop
+        assert answers == [503] * 3
+        await asyncio.sleep(0)
+        assert looks == []
+
+
+# A process of its own: suspended, stuck, asked to stop in the middle
+
+
+@asynccontextmanager
+async def process(
+    cluster: Cluster, home: Path, *, kube: Any = None, own: Any = None
+) -> AsyncIterator[tuple[Process, int]]:
+    """The program on this cluster, ready to schedule; also the port that it serves on."""
+    port = free_port()
+    documents = [
+        {
+            "apiVersion": KUBE_API_VERSION,
+            "kind": KUBE_KIND,
+            "leaderElection": ELECTION,
+            **(kube or {}),
+        },
+        {"apiVersion": OWN_API_VERSION, "kind": OWN_KIND, "server": {"port": port}, **(own or {})},
+    ]
+    file = home / "config.yaml"
+    file.write_text(yaml.safe_dump_all(documents))
+    arguments = ("run", "--config", str(file), "--master", cluster.server.url)
+    async with started(*arguments, "--log-format", "json", env=environment(home)) as running:
+        await ready(port)
+        await eventually(lambda: _led(cluster), "it leads")
+        yield running, port
+
+
+def _led(cluster: Cluster) -> bool:
+    leases = cluster.server.registry.builtin("leases", "coordination.k8s.io")
+    if cluster.server.registry.table(leases).get(("kube-system", "equipoise")) is None:
+        return False
+    return bool(cluster.lease()["holderIdentity"])
+
+
+async def test_a_leader_that_was_suspended_beyond_its_lease_writes_nothing_more(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.add(make_worker("n"))
+    # One at a time: when the answer to the first binding arrives, the next is ready to go out.
+    async with process(cluster, tmp_path, own={"binding": {"concurrency": 1}}) as (daemon, _):
+        with cluster.faults.hold("POST", BINDING) as held:
+            cluster.submit_many(20, make_pod, "p")
+            await held.reached()
+            daemon.send_signal(signal.SIGSTOP)
+            renewed = cluster.lease()["renewTime"]
+        await eventually(lambda: len(cluster.bound()) == 1, "the first is bound")
+        # Another replica waits for the lease to expire. What was on its way has then arrived.
+        await asyncio.sleep(2 * RENEW_SECONDS)
+        assert cluster.lease()["renewTime"] == renewed
+        cluster.steal_lease("the-next-leader")
+        revision = cluster.revision
+        daemon.send_signal(signal.SIGCONT)
+        code, _, log = await finished(daemon)
+        assert code == 1
+        assert "Leadership lost" in log
+        assert cluster.revision == revision, "nothing was written after the suspension"
+        assert len(cluster.bound()) == 1
+
+
+STUCK = """
+from scheduler.model.status import SUCCESS
+
+
+class Sticky:
+    name = "Sticky"
+
+    def __init__(self, args, handle):
+        pass
+
+    def filter_node(self, cycle, node):
+        while cycle.pod.pod.metadata.name == "poison":
+            pass
+        return SUCCESS
+"""
+
+
+async def test_a_loop_that_is_stuck_ends_the_process_and_says_where(
+    cluster: Cluster, tmp_path: Path
+) -> None:
+    cluster.add(make_worker("n"))
+    plugins = tmp_path / "plugins"
+    plugins.mkdir()
+    (plugins / "sticky.py").write_text(STUCK)
+    kube = {"profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Sticky"}]}}}]}
+    own = {"plugins": {"directory": str(plugins)}, "watchdog": {"stallSeconds": 4}}
+    async with process(cluster, tmp_path, kube=kube, own=own) as (daemon, port):
+        cluster.submit(make_pod("fine"))
+        await expect_bound(cluster, "fine")
+        holder = cluster.lease()["holderIdentity"]
+        cluster.submit(make_pod("poison"))
+
+        async def reported() -> str:
+            status, metrics = await asyncio.to_thread(get, f"http://127.0.0.1:{port}/metrics")
+            assert status == 200
+            return metrics
+
+        async with asyncio.timeout(60):
+            while "equipoise_loop_stalls_total 1.0" not in await reported():
+                pass
+        assert (await asyncio.to_thread(get, f"http://127.0.0.1:{port}/livez"))[0] == 200
+        renewed = cluster.lease()["renewTime"]
+        await eventually(lambda: cluster.lease()["renewTime"] != renewed, "it leads meanwhile")
+        code, _, log = await finished(daemon)
+    assert code == 1
+    lines = [json.loads(line) for line in log.splitlines() if line.startswith("{")]
+    said = {line["msg"]: line for line in lines}
+    for message in ("Scheduling loop makes no progress", "Scheduling loop is stuck"):
+        assert said[message]["working_on"] == "Pod default/poison"
+        assert any("sticky.py" in line and "filter_node" in line for line in said[message]["stack"])
+    assert cluster.lease()["holderIdentity"] == holder, "the lease is left to expire"
+
+
+# The end
+
+
+def stopping(seconds: float) -> Any:
+    return configuration(
+        kube={"leaderElection": ELECTION}, own={"binding": {"stopSeconds": seconds}}
+    )
+
+
+async def test_a_stop_waits_for_bindings_of_unknown_outcome_and_then_releases_the_lease(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.app.STOP_SECONDS", 0.05)
+    cluster.add(make_worker("n"))
+    async with starting_daemon(cluster, stopping(60.0)) as replica:
+        await eventually(lambda: leads(replica))
+        with cluster.faults.hold("POST", BINDING) as held:
+            cluster.submit(make_pod("p"))
+            await held.reached()
+            replica.daemon.stop()
+            renewed = cluster.lease()["renewTime"]
+            await eventually(lambda: cluster.lease()["renewTime"] > renewed, "it still leads")
+            assert not replica.task.done()
+        assert await replica.task == 0
+    assert cluster.node_of("p") == "n"
+    assert cluster.lease()["holderIdentity"] == ""
+
+
+async def test_after_a_stop_in_doubt_the_lease_is_left_to_expire(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.app.STOP_SECONDS", 0.05)
+    cluster.add(make_worker("n"))
+    async with starting_daemon(cluster, stopping(0.1)) as replica:
+        await eventually(lambda: leads(replica))
+        holder = cluster.lease()["holderIdentity"]
+        with cluster.faults.hold("POST", BINDING) as held:
+            cluster.submit(make_pod("p"))
+            await held.reached()
+            replica.daemon.stop()
+            assert await replica.task == 0
+    assert cluster.lease()["holderIdentity"] == holder
+    assert not leads(replica)
+
+
+async def test_a_fault_of_our_own_with_bindings_open_does_not_release_the_lease(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.add(make_worker("n"))
+    async with starting_daemon(cluster, stopping(60.0)) as replica:
+        await eventually(lambda: leads(replica))
+        holder = cluster.lease()["holderIdentity"]
+        with cluster.faults.hold("POST", BINDING) as held:
+            cluster.submit(make_pod("p"))
+            await held.reached()
+
+            def fail() -> None:
+                raise RuntimeError("a fault of our own")
+
+            monkeypatch.setattr(replica.daemon.core.loop, "run_slice", fail)
+            cluster.submit(make_pod("q"))
+            with pytest.raises(ExceptionGroup):
+                await asyncio.shield(replica.task)
+        assert cluster.lease()["holderIdentity"] == holder
+        replica.task = asyncio.create_task(asyncio.sleep(0, 1))
