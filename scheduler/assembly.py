@@ -54,6 +54,7 @@ from scheduler.pipeline.loop import SchedulingLoop
 from scheduler.pipeline.placement import filter_rows
 from scheduler.pipeline.suspension import Suspension
 from scheduler.plugins.table import IN_TREE
+from scheduler.queueing.tiers import QueuedPod
 from scheduler.queueing.together import GroupQueue
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows
@@ -186,7 +187,7 @@ def assemble(
         if dry:
             enabled = remotes.without_deeds(enabled)
         frameworks[name] = _framework(profile, registry, enabled, handle, remotes, complaints)
-    queue = _queue(config, frameworks, metrics, clock)
+    queue = _queue(config, frameworks, state, metrics, clock)
     equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)
     if equivalence is not None:
         metrics.readings.follow(partial(window.readings, equivalence))
@@ -359,6 +360,7 @@ def _made(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -
 def _queue(
     config: Configuration,
     frameworks: Mapping[str, Framework],
+    state: ClusterState,
     metrics: Metrics,
     clock: Callable[[], float],
 ) -> GroupQueue:
@@ -373,9 +375,16 @@ def _queue(
             framework.complaints.tell(pod, fault, _GATED)
             return error(str(fault)).by(fault.plugin)
 
+    def still_rejected(queued: QueuedPod) -> bool:
+        if state.nominations.node_of(queued.info.uid):
+            return False  # whether victims are leaving is for an attempt to say
+        framework = frameworks[queued.profile]
+        return framework.still_reject(queued.rejectors, queued.info, state.rows())
+
     return GroupQueue(
         sort_key=sort_key,
         pre_enqueue=pre_enqueue,
+        still_rejected=still_rejected,
         hints={
             name: {**framework.hints(), **own_verdicts.HINTS, **gangs.HINTS}
             for name, framework in frameworks.items()

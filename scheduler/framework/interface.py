@@ -47,7 +47,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.tiers import QueuedPod
-from scheduler.state.columns import Codes, Rows, Scores
+from scheduler.state.columns import Codes, Mask, Rows, Scores
 
 MAX_SCORE = 100
 
@@ -138,6 +138,19 @@ class FilterPlugin(Protocol):
         say so by an attribute ``row_by_row = True``. If all say so, many rows are changed and
         judged together, otherwise one at a time.
         """
+        ...
+
+
+@runtime_checkable
+class QuickFilter(Protocol):
+    """A filter that can tell in little time which nodes it would accept.
+
+    Asked about pods that the plugin has rejected and that an event woke. If all nodes would be
+    rejected again, by the quick filters that rejected the pod before, the attempt is spared.
+    """
+
+    def accepts(self, pod: PodInfo, rows: Rows) -> Mask:
+        """Where ``filter`` would accept the pod as things are; never False where it would."""
         ...
 
 

@@ -26,6 +26,7 @@ from scheduler.framework.interface import (
     Plugin,
     PostFilterResult,
     PreFilterResult,
+    QuickFilter,
     WhatIfPlugin,
 )
 from scheduler.framework.remote import RemotePoints
@@ -99,6 +100,11 @@ class Framework(RemotePoints):
             (name, undo)
             for name in reversed(dict.fromkeys(booking))
             if (undo := getattr(plugins[name], "unreserve", None)) is not None
+        ]
+        self._quick = [
+            (entry.name, plugin)
+            for entry in reversed(self._entries["filter"])  # the most telling ones are the last
+            if isinstance(plugin := plugins[entry.name], QuickFilter)
         ]
         self._find_remote()
         permitting = (plugins[entry.name] for entry in self._entries["permit"])
@@ -204,6 +210,19 @@ class Framework(RemotePoints):
                         outcome.append(Code.UNSCHEDULABLE)
                         break
         return codes
+
+    def still_reject(self, plugins: Collection[str], pod: PodInfo, rows: Rows) -> bool:
+        """Whether these plugins, as far as they are quick, reject a pod on each of these rows."""
+        for name, plugin in self._quick:
+            if name in plugins:
+                try:
+                    rows = rows[plugin.accepts(pod, rows)]
+                except Exception as fault:
+                    self._fault(name, "filter", fault)
+                    return False
+                if not len(rows):
+                    return True
+        return False
 
     def judges_row_by_row(self, cycle: Cycle) -> bool:
         """Whether all filters that look at this pod are ``row_by_row``."""

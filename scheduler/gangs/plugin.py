@@ -23,7 +23,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import PODS, Amounts
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from scheduler.model.workloads import pod_group_of
-from scheduler.queueing.hints import HintRegistration, own_change
+from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.cache import ClusterState
 
@@ -65,7 +65,7 @@ class Coscheduling:
 
     def hints(self) -> Sequence[HintRegistration]:
         """Only that a pod is given another label: of changed groups the books tell themselves."""
-        return (HintRegistration(UNSCHEDULED_POD, Action.POD_LABEL, own_change),)
+        return (HintRegistration(UNSCHEDULED_POD, Action.POD_LABEL, own_change, by_uid),)
 
     # The group (see ``GroupPlugin``)
 

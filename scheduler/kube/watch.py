@@ -46,6 +46,7 @@ from scheduler.kube.errors import (
 from scheduler.kube.pacing import Backoff
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
+from scheduler.slices import in_slices
 
 log = get_logger(__name__)
 
@@ -82,9 +83,10 @@ class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
 class Reflector(Generic[T]):
     """Keeps `store` (key ``namespace/name`` or ``name``) equal to the cluster's objects.
 
-    `on_changes` is called synchronously on the event loop with each batch, in the server's order,
-    after `store` has taken the batch; what it raises ends `run`, as the consumer's state can then
-    no longer be trusted. At most one page or one buffer of events is decoded between two awaits.
+    `on_changes` is called on the event loop with each batch, in the server's order, after `store`
+    has taken the batch, and in slices: others run at its checkpoints, and nothing further is read
+    until it has returned. What it raises ends `run`, as the consumer's state can then no longer be
+    trusted. At most one page or one buffer of events is decoded between two awaits.
 
     `keep` is given the bytes of each object as it comes, and None for both when it goes. They are a
     part of all that came with them, so whoever wants to hold on to them makes a copy.
@@ -136,14 +138,14 @@ class Reflector(Generic[T]):
                 await self._list()
             lively = await self._watch()
         except (KubeError, *UNREADABLE) as error:
-            return self._trouble(error)
+            return await self._trouble(error)
         # A server that ends each watch at once must not be asked in a tight loop.
         return "ended", 0.0 if lively else self._after_trouble.next()
 
-    def _trouble(self, error: Exception) -> tuple[str, float]:
+    async def _trouble(self, error: Exception) -> tuple[str, float]:
         resource = self.resource
         if resource.optional and isinstance(error, NotFound | Forbidden):
-            self._lose_all()
+            await self._lose_all()
             log.debug("Resource is not there, looking again later", kind=resource.kind)
             return "absent", self._after_absence.next()
         if _doubts_position(error):
@@ -169,11 +171,11 @@ class Reflector(Generic[T]):
                 token, size = "", 0
                 seen.clear()
                 continue
-            self._take_page(page, seen)
+            await self._take_page(page, seen)
             token = page.metadata.next_token
             if not token:
                 break
-        self._deliver([self._forget(key) for key in self.store.keys() - seen])
+        await self._deliver([self._forget(key) for key in self.store.keys() - seen])
         self._position = page.metadata.resource_version
         self._after_absence.reset()
         self.synced.set()
@@ -189,11 +191,11 @@ class Reflector(Generic[T]):
         )
         return self._pages.decode(body)
 
-    def _take_page(self, page: Page, seen: set[str]) -> None:
+    async def _take_page(self, page: Page, seen: set[str]) -> None:
         changes: list[Change[T]] = []
         for raw in page.items or ():
             seen.add(self._upsert(raw, changes))
-        self._deliver(changes)
+        await self._deliver(changes)
 
     async def _watch(self) -> bool:
         """Follow from the position until the server ends the stream. True if anything came."""
@@ -211,12 +213,12 @@ class Reflector(Generic[T]):
         ) as stream:
             while chunk := await stream.read():
                 if batch := lines.feed(chunk):
-                    self._take_lines(batch)
+                    await self._take_lines(batch)
                     lively = True
                     self._after_trouble.reset()
         return lively
 
-    def _take_lines(self, lines: list[bytes]) -> None:
+    async def _take_lines(self, lines: list[bytes]) -> None:
         began = self._clock()
         changes: list[Change[T]] = []
         try:
@@ -225,7 +227,7 @@ class Reflector(Generic[T]):
         finally:
             # Also before an error ends the stream: `store` has these changes already.
             self._metrics.watch_decode.observe(self._clock() - began)
-            self._deliver(changes)
+            await self._deliver(changes)
 
     def _take_line(self, line: bytes, changes: list[Change[T]]) -> None:
         try:
@@ -274,14 +276,14 @@ class Reflector(Generic[T]):
             self._keep(key, None, None)
         return Change(self.store.pop(key), None)
 
-    def _lose_all(self) -> None:
+    async def _lose_all(self) -> None:
         self._position = ""
-        self._deliver([self._forget(key) for key in list(self.store)])
+        await self._deliver([self._forget(key) for key in list(self.store)])
         self.synced.set()
 
-    def _deliver(self, changes: list[Change[T]]) -> None:
+    async def _deliver(self, changes: list[Change[T]]) -> None:
         if changes:
-            self._on_changes(changes)
+            await in_slices(self._on_changes, changes)
 
 
 def _doubts_position(error: Exception) -> bool:

@@ -34,6 +34,7 @@ from scheduler.numa.in_transit import InTransit
 from scheduler.numa.reserve import KIND, ReserveCache, ReserveSettings
 from scheduler.numa.scoring import CellScorer, Requests, requests_of
 from scheduler.numa.topology import Policy
+from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
@@ -226,7 +227,12 @@ class NodeResourceTopologyMatch:
     def hints(self) -> Sequence[HintRegistration]:
         """A node can be counted on for more, or there is another one."""
         return (
-            HintRegistration(KIND, Action.ADD | Action.UPDATE | Action.DELETE, self._after_news),
+            HintRegistration(
+                KIND,
+                Action.ADD | Action.UPDATE | Action.DELETE,
+                self._after_news,
+                alike(self._after_news, lambda pod: pod.pinning),
+            ),
             HintRegistration("Node", Action.ADD | Action.NODE_ALLOCATABLE),
         )
 

@@ -172,6 +172,16 @@ class Metrics:
             ("plugin", "event", "hint"),
             buckets=PLUGIN_BUCKETS,
         )
+        self.queueing_hints_skipped = self._counter(
+            "equipoise_queueing_hints_skipped_total",
+            "Waiting pods (equal ones count once) that were woken without asking a plugin's hint, "
+            "because too many such calls had been put off.",
+            ("plugin",),
+        )
+        self.attempts_spared = self._counter(
+            "equipoise_attempts_spared_total",
+            "Woken pods that went back without an attempt: the room was taken meanwhile.",
+        )
         self.cache_size = self._gauge(
             "scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type",)
         )

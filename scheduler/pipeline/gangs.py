@@ -55,6 +55,7 @@ from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.muster import Muster
 from scheduler.pipeline.placement import CycleError, Placement, fit_error
 from scheduler.pipeline.reserve import undo
+from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.queueing.together import GroupQueue
@@ -512,7 +513,12 @@ def _room(pod: PodInfo, event: Event) -> Hint:
 HINTS = {
     ROOM: (
         HintRegistration("Node", ~Action.DELETE),
-        HintRegistration(ASSIGNED_POD, Action.DELETE | Action.POD_SCALE_DOWN, _room),
+        HintRegistration(
+            ASSIGNED_POD,
+            Action.DELETE | Action.POD_SCALE_DOWN,
+            _room,
+            alike(_room, lambda pod: pod_group_of(pod.pod.metadata)),
+        ),
     )
 }
 """What gangs listen to whose members differ, or that the cluster as a whole had no room for."""

@@ -1,7 +1,8 @@
 """From watch events to state and queue: one function per kind.
 
 Every change is applied on its own; one that fails is logged, and the next goes on. Nothing that
-anybody writes into an object may stop the loop.
+anybody writes into an object may stop the loop. Between two changes the event loop may run others
+(`slices`): a long list holds up nobody.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from scheduler.observe.metrics import Children, Metrics
 from scheduler.pipeline.nomination import follow, withdraw
 from scheduler.pipeline.suspension import Suspension
 from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
 
 log = get_logger(__name__)
@@ -74,6 +76,8 @@ class Ingest:
                 except Exception as fault:
                     key = (change.new or change.old).metadata.key
                     log.error("Event could not be applied", exc=fault, kind=kind, object=key)
+                self._queue.work_off()
+                checkpoint()
             self._sizes["nodes",].set(self._state.node_count)
             self._sizes["pods",].set(self._state.pod_count)
             self._sizes["assumed_pods",].set(self._state.assumed_count)

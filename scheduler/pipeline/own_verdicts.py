@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from scheduler.model.events import Action
 from scheduler.model.status import Code, Status
-from scheduler.queueing.hints import HintRegistration, own_change
+from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 
 POD_SPEC = "PodSpec"
 NODES = "Nodes"
@@ -29,7 +29,7 @@ def no_nodes() -> Status:
 
 
 HINTS: Mapping[str, Sequence[HintRegistration]] = {
-    POD_SPEC: (HintRegistration("Pod", Action.UPDATE, own_change),),
+    POD_SPEC: (HintRegistration("Pod", Action.UPDATE, own_change, by_uid),),
     NODES: (HintRegistration("Node", Action.ADD),),
     SUSPENSION: (),
 }

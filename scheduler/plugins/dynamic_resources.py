@@ -17,7 +17,7 @@ from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, Code, Status, unresolvable, unschedulable
 from scheduler.plugins.names import DYNAMIC_RESOURCES
-from scheduler.queueing.hints import HintRegistration, own_change
+from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 
 
 class DynamicResources:
@@ -55,4 +55,4 @@ class DynamicResources:
 
     def hints(self) -> Sequence[HintRegistration]:
         """Only the pod itself can change that, and the API server forbids it to."""
-        return (HintRegistration("Pod", Action.UPDATE, own_change),)
+        return (HintRegistration("Pod", Action.UPDATE, own_change, by_uid),)

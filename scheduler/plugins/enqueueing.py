@@ -10,7 +10,7 @@ from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unresolvable
 from scheduler.plugins.names import PRIORITY_SORT, SCHEDULING_GATES
-from scheduler.queueing.hints import HintRegistration, own_change
+from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.queueing.tiers import QueuedPod
 
 
@@ -43,4 +43,4 @@ class SchedulingGates:
 
     def hints(self) -> Sequence[HintRegistration]:
         """The pod's own gates are gone."""
-        return (HintRegistration("Pod", Action.POD_GATES_ELIMINATED, own_change),)
+        return (HintRegistration("Pod", Action.POD_GATES_ELIMINATED, own_change, by_uid),)

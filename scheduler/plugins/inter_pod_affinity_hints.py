@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 from scheduler.model.affinity import AffinityTerm
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node
 from scheduler.model.objects import Namespace
 from scheduler.model.podinfo import PodInfo
+from scheduler.model.selectors import Selector
+from scheduler.queueing.columns import Indexed, Term, label_tokens, required_tokens
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.cache import ClusterState
 
@@ -23,8 +25,10 @@ class AffinityHints:
     def registrations(self) -> Sequence[HintRegistration]:
         """What to listen to."""
         return (
-            HintRegistration("Pod", Action.ADD | Action.POD_LABEL | Action.DELETE, self._after_pod),
-            HintRegistration("Node", Action.ADD | Action.NODE_LABEL, self._after_node),
+            HintRegistration(
+                "Pod", Action.ADD | Action.POD_LABEL | Action.DELETE, self._after_pod, _by_labels
+            ),
+            HintRegistration("Node", Action.ADD | Action.NODE_LABEL, self._after_node, _by_key),
             HintRegistration("Namespace", Action.ADD | Action.UPDATE, self._after_namespace),
         )
 
@@ -90,6 +94,70 @@ class AffinityHints:
         """Whether a pod is there and matches all of one or more terms."""
         sets = [term.pods for term in terms]
         return pod is not None and bool(sets) and self._belongs(pod, sets)
+
+
+_SELECTED, _LABELLED = "selected", "labelled"
+_MOST_LABELS = 16
+
+
+def _by_labels() -> Indexed:
+    """Waiting pods by the labels that their terms select, and by their own."""
+    return Indexed(_terms_of_pod, _tokens_of_pods)
+
+
+def _terms_of_pod(pod: PodInfo) -> Iterator[Term]:
+    own = pod.affinity
+    if own.required:
+        selectors = [term.pods.selector for term in own.required]
+        yield _all_selected(selectors)
+    for term in own.anti_required:
+        yield _all_selected([term.pods.selector])
+    labels = pod.pod.metadata.labels
+    if len(labels) > _MOST_LABELS:
+        yield [[_LABELLED]]
+        return
+    for token in label_tokens(labels, _LABELLED):
+        yield [[token]]
+
+
+def _all_selected(selectors: Sequence[Selector]) -> Term:
+    requirements = [each for selector in selectors for each in selector.requirements]
+    return required_tokens(requirements, _SELECTED)
+
+
+def _tokens_of_pods(event: Event) -> Iterable[Hashable] | None:
+    """The labels of pods that came or went, and those that the terms of the latter select."""
+    old, new = _placed(event.old), _placed(event.new)
+    tokens: set[Hashable] = set()
+    for pod in (old, new):
+        if pod is not None:
+            tokens.update(label_tokens(pod.pod.metadata.labels, _SELECTED))
+    if old is not None and new is None:
+        for term in old.affinity.anti_required:
+            required = required_tokens(term.pods.selector.requirements, _LABELLED)
+            if not required:
+                return None
+            fewest: Sequence[Hashable] = min(required, key=len)
+            tokens.update(fewest)
+            tokens.add(_LABELLED)
+    return tokens
+
+
+def _by_key() -> Indexed:
+    """Waiting pods by the topology keys of the terms that they require."""
+    return Indexed(_required_keys, _keys_of_node)
+
+
+def _required_keys(pod: PodInfo) -> list[Term]:
+    keys = {term.topology_key for term in pod.affinity.required}
+    return [[[key]] for key in keys] if keys else [()]
+
+
+def _keys_of_node(event: Event) -> Iterable[Hashable] | None:
+    """The labels of a new node; labels that change may be keys of terms about anybody."""
+    if isinstance(event.new, Node) and not isinstance(event.old, Node):
+        return event.new.metadata.labels.keys()
+    return None
 
 
 def _placed(pod: object) -> PodInfo | None:

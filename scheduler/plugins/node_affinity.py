@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import NodeAffinity as NodeAffinityRules
 from scheduler.model.selectors import (
+    NODE_NAME_FIELD,
     NodeMatcher,
     NodeTerm,
     WeightedTerm,
@@ -24,9 +25,10 @@ from scheduler.model.selectors import (
 )
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugins.names import NODE_AFFINITY
+from scheduler.queueing.columns import Indexed, Term, label_tokens, required_tokens
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
-from scheduler.state.columns import Codes, Rows, Scores
+from scheduler.state.columns import Codes, Mask, Rows, Scores
 
 _NOTHING = NodeMatcher()
 
@@ -54,6 +56,7 @@ class NodeAffinity:
         self._enforced = NodeMatcher(terms=compile_node_selector(added.required, path))
         self._preferred = compile_preferences(added.preferred, path)
         self._always_scores = bool(added.preferred)
+        self._state = handle.state
 
     def filter_key(self, pod: PodInfo) -> Key:
         """What the pod requires of nodes; nothing to check if neither it nor the profile does."""
@@ -110,7 +113,16 @@ class NodeAffinity:
 
     def hints(self) -> Sequence[HintRegistration]:
         """A node that matches now and did not before."""
-        return (HintRegistration("Node", Action.ADD | Action.NODE_LABEL, self._after_node),)
+        seen = Action.ADD | Action.NODE_LABEL
+        return (HintRegistration("Node", seen, self._after_node, _by_required_labels),)
+
+    def accepts(self, pod: PodInfo, rows: Rows) -> Mask:
+        """The nodes that the profile and the pod select."""
+        labels = self._state.columns.labels
+        matching = labels.match(pod.node_matcher, rows)
+        if self._enforced != _NOTHING:
+            matching &= labels.match(self._enforced, rows)
+        return matching
 
     def _after_node(self, pod: PodInfo, event: Event) -> Hint:
         old, new = event.old, event.new
@@ -120,6 +132,30 @@ class NodeAffinity:
 
     def _suits(self, pod: PodInfo, node: Node) -> bool:
         return self._enforced.matches(node) and pod.node_matcher.matches(node)
+
+
+def _by_required_labels() -> Indexed:
+    return Indexed(_required_labels, _node_tokens)
+
+
+def _required_labels(pod: PodInfo) -> Iterator[Term]:
+    """What a node must have to match: the selector, and what some term requires."""
+    selector = required_tokens(pod.node_matcher.selector)
+    terms = pod.node_matcher.terms
+    if terms is None:
+        yield selector
+        return
+    for term in terms:
+        names = required_tokens(term.fields, NODE_NAME_FIELD)
+        yield [*selector, *required_tokens(term.labels), *names]
+
+
+def _node_tokens(event: Event) -> Iterable[Hashable]:
+    node = event.new
+    if not isinstance(node, Node):
+        return ()
+    name = label_tokens({NODE_NAME_FIELD: node.name}, NODE_NAME_FIELD)
+    return (*label_tokens(node.metadata.labels), *name)
 
 
 def _named_nodes(terms: tuple[NodeTerm, ...] | None) -> frozenset[str] | None:

@@ -21,6 +21,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY, AmountError, amounts_of
 from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.plugins.names import NODE_CONDITIONS
+from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
@@ -73,7 +74,9 @@ class NodeConditions:
 
     def hints(self) -> Sequence[HintRegistration]:
         """A node that is well now and was not before."""
-        return (HintRegistration("Node", Action.ADD | Action.NODE_CONDITION, self._after_node),)
+        seen = Action.ADD | Action.NODE_CONDITION
+        column = alike(self._after_node, is_best_effort)
+        return (HintRegistration("Node", seen, self._after_node, column),)
 
     def _after_node(self, pod: PodInfo, event: Event) -> Hint:
         old, new = event.old, event.new

@@ -16,7 +16,8 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import PodSpec
 from scheduler.model.status import SKIP, Code, Status
 from scheduler.plugins.names import NODE_DECLARED_FEATURES
-from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.columns import alike
+from scheduler.queueing.hints import HintRegistration, by_uid
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
 from scheduler.state.interning import Answers
@@ -57,8 +58,10 @@ class NodeDeclaredFeatures:
         """A node that declares what was missing, or a pod that requires something else."""
         seen = Action.ADD | Action.NODE_DECLARED_FEATURE
         return (
-            HintRegistration("Node", seen, self._after_node),
-            HintRegistration("Pod", Action.UPDATE, self._after_pod),
+            HintRegistration(
+                "Node", seen, self._after_node, alike(self._after_node, required_features)
+            ),
+            HintRegistration("Pod", Action.UPDATE, self._after_pod, by_uid),
         )
 
     def _after_node(self, pod: PodInfo, event: Event) -> Hint:

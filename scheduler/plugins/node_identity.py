@@ -16,9 +16,10 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Code, Status
 from scheduler.model.tolerations import tolerates_any
 from scheduler.plugins.names import NODE_NAME, NODE_UNSCHEDULABLE
-from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.columns import alike
+from scheduler.queueing.hints import HintRegistration, by_uid
 from scheduler.state.aspects import Aspect
-from scheduler.state.columns import Codes, Rows
+from scheduler.state.columns import Codes, Mask, Rows
 
 
 class NodeName:
@@ -59,7 +60,8 @@ class NodeUnschedulable:
     TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
     filter_reads = Reads(rows=frozenset({Aspect.UNSCHEDULABLE}))
 
-    def __init__(self, args: Any, handle: Handle) -> None: ...
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self._state = handle.state
 
     def filter_key(self, pod: PodInfo) -> Key:
         """The same for all pods, except those that go anywhere."""
@@ -75,9 +77,20 @@ class NodeUnschedulable:
     def hints(self) -> Sequence[HintRegistration]:
         """A node that takes pods, or the pod's own new toleration."""
         return (
-            HintRegistration("Node", Action.ADD | Action.NODE_TAINT, self._after_node),
-            HintRegistration("Pod", Action.POD_TOLERATION, self._after_toleration),
+            HintRegistration(
+                "Node",
+                Action.ADD | Action.NODE_TAINT,
+                self._after_node,
+                alike(self._after_node),
+            ),
+            HintRegistration("Pod", Action.POD_TOLERATION, self._after_toleration, by_uid),
         )
+
+    def accepts(self, pod: PodInfo, rows: Rows) -> Mask:
+        """The nodes that are not cordoned, or all."""
+        if self._tolerated(pod):
+            return np.ones(len(rows), np.bool_)
+        return ~self._state.columns.unschedulable[rows]
 
     def _tolerated(self, pod: PodInfo) -> bool:
         return tolerates_any(pod.pod.spec.tolerations, self.TAINT)

@@ -14,6 +14,7 @@ from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugins.names import NODE_PORTS
+from scheduler.queueing.columns import Indexed
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
@@ -53,7 +54,7 @@ class NodePorts:
     def hints(self) -> Sequence[HintRegistration]:
         """A new node, or a pod that gave back a port we want."""
         return (
-            HintRegistration("Pod", Action.DELETE, self._after_delete),
+            HintRegistration("Pod", Action.DELETE, self._after_delete, _by_port),
             HintRegistration("Node", Action.ADD),
         )
 
@@ -63,6 +64,17 @@ class NodePorts:
             return Hint.SKIP
         freed = ports_conflict(pod.host_ports, gone.host_ports)
         return Hint.QUEUE if freed else Hint.SKIP
+
+
+def _by_port() -> Indexed:
+    return Indexed(
+        lambda pod: [[[port]] for port in _ports(pod)],
+        lambda event: _ports(event.old) if isinstance(event.old, PodInfo) else (),
+    )
+
+
+def _ports(pod: PodInfo) -> set[tuple[str, int]]:
+    return {(port.protocol, port.port) for port in pod.host_ports}
 
 
 def holds_resources(pod: PodInfo) -> bool:

@@ -26,6 +26,7 @@ from scheduler.plugins.allocation import (
     requested_to_capacity_ratio,
 )
 from scheduler.plugins.names import NODE_RESOURCES_FIT
+from scheduler.plugins.waiting_requests import WaitingRequests
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import allocatable_of
@@ -151,9 +152,29 @@ class NodeResourcesFit:
     def hints(self) -> Sequence[HintRegistration]:
         """Room on a node: less asked for by others, or more offered."""
         return (
-            HintRegistration("Pod", Action.DELETE | Action.POD_SCALE_DOWN, self._after_pod),
-            HintRegistration("Node", Action.ADD | Action.NODE_ALLOCATABLE, self._after_node),
+            HintRegistration(
+                "Pod", Action.DELETE | Action.POD_SCALE_DOWN, self._after_pod, self._requests
+            ),
+            HintRegistration(
+                "Node", Action.ADD | Action.NODE_ALLOCATABLE, self._after_node, self._requests
+            ),
         )
+
+    def _requests(self) -> WaitingRequests:
+        return WaitingRequests(self._state, lambda pod: self._wanted(pod.fit_requests))
+
+    def accepts(self, pod: PodInfo, rows: Rows) -> Mask:
+        """Where there is room for the pod."""
+        columns = self._state.columns
+        free: Mask = columns.pod_count.take(rows) < columns.pod_limit.take(rows)
+        for resource, amount in self._wanted(pod.fit_requests).items():
+            index = columns.resources.find(resource)
+            if index is None:
+                return np.zeros(len(rows), np.bool_)
+            left = columns.allocatable[index].take(rows)
+            left -= columns.requested[index].take(rows)
+            free &= left >= amount
+        return free
 
     def _after_pod(self, pod: PodInfo, event: Event) -> Hint:
         """Room was freed on one node; whether it is enough can be seen there."""
@@ -164,8 +185,7 @@ class NodeResourcesFit:
         return Hint.QUEUE if row is not None and self._has_room(pod, row) else Hint.SKIP
 
     def _has_room(self, pod: PodInfo, row: int) -> bool:
-        rows = np.array([row], np.intp)
-        return not self.filter(Cycle(pod, self._state), rows).any()
+        return self.filter_one(Cycle(pod, self._state), row) == 0
 
     def _after_node(self, pod: PodInfo, event: Event) -> Hint:
         old, new = event.old, event.new

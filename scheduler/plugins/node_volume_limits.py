@@ -19,8 +19,9 @@ from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.storage import PersistentVolumeClaim, VolumeAttachment
 from scheduler.model.volumes import made_for
 from scheduler.plugins.names import NODE_VOLUME_LIMITS
-from scheduler.plugins.volumes.hints import after_claim
+from scheduler.plugins.volumes.hints import after_claim, by_claim
 from scheduler.plugins.volumes.words import claim_not_found, not_owner
+from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.attachments import Attachable, claimed_volume, inline_volumes, limits_of
@@ -98,10 +99,17 @@ class NodeVolumeLimits:
         """More may be attached, less is attached, or a claim that was missing came."""
         return (
             HintRegistration("CSINode", Action.ADD),
-            HintRegistration("CSINode", Action.UPDATE, self._after_csi_node),
-            HintRegistration("Pod", Action.DELETE, self._after_delete),
-            HintRegistration("PersistentVolumeClaim", Action.ADD, after_claim),
-            HintRegistration("VolumeAttachment", Action.DELETE, self._after_detachment),
+            HintRegistration(
+                "CSINode", Action.UPDATE, self._after_csi_node, alike(self._after_csi_node)
+            ),
+            HintRegistration("Pod", Action.DELETE, self._after_delete, alike(self._after_delete)),
+            HintRegistration("PersistentVolumeClaim", Action.ADD, after_claim, by_claim),
+            HintRegistration(
+                "VolumeAttachment",
+                Action.DELETE,
+                self._after_detachment,
+                alike(self._after_detachment, _detached),
+            ),
         )
 
     def _after_csi_node(self, pod: PodInfo, event: Event) -> Hint:
@@ -126,8 +134,17 @@ class NodeVolumeLimits:
         if pod.volumes.claims:
             return Hint.QUEUE
         attacher = gone.spec.attacher if isinstance(gone, VolumeAttachment) else ""
-        drivers = [migration.driver for v in pod.volumes.inline if (migration := migration_of(v))]
-        return Hint.QUEUE if attacher in drivers else Hint.SKIP
+        return Hint.QUEUE if attacher in _drivers(pod) else Hint.SKIP
+
+
+def _detached(pod: PodInfo) -> frozenset[str] | None:
+    """Whose detachments may help a pod; None for those of all drivers."""
+    return None if pod.volumes.claims else _drivers(pod)
+
+
+def _drivers(pod: PodInfo) -> frozenset[str]:
+    found = (migration_of(volume) for volume in pod.volumes.inline)
+    return frozenset(migration.driver for migration in found if migration)
 
 
 def _has_drivers(state: ClusterState, row: int) -> bool:

@@ -23,6 +23,7 @@ from scheduler.model.selectors import Selector, compile_set
 from scheduler.model.status import SKIP, Code, Status
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import SERVICE_AFFINITY
+from scheduler.queueing.columns import Indexed, alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
@@ -97,10 +98,13 @@ class ServiceAffinity:
         """Kin that come, change or go, services that do, and nodes whose labels count."""
         changed = Action.ADD | Action.UPDATE | Action.DELETE
         return (
-            HintRegistration("Pod", changed, self._after_pod),
-            HintRegistration("Service", changed, self._after_service),
+            HintRegistration("Pod", changed, self._after_pod, _by_namespace),
+            HintRegistration("Service", changed, self._after_service, _by_namespace),
             HintRegistration(
-                "Node", Action.ADD | Action.DELETE | Action.NODE_LABEL, self._after_node
+                "Node",
+                Action.ADD | Action.DELETE | Action.NODE_LABEL,
+                self._after_node,
+                alike(self._after_node),
             ),
         )
 
@@ -132,3 +136,17 @@ def _kin(pod: PodInfo) -> PodSet:
     """The pods of the namespace that have all the labels of a pod."""
     metadata = pod.pod.metadata
     return PodSet(frozenset((metadata.namespace,)), Selector(compile_set(metadata.labels)))
+
+
+def _by_namespace() -> Indexed:
+    return Indexed(lambda pod: [[[pod.pod.metadata.namespace]]], _namespaces)
+
+
+def _namespaces(event: Event) -> set[str]:
+    found = set()
+    for version in (event.old, event.new):
+        if isinstance(version, PodInfo):
+            found.add(version.pod.metadata.namespace)
+        elif isinstance(version, Service):
+            found.add(version.metadata.namespace)
+    return found

@@ -18,9 +18,10 @@ from scheduler.model.pods import Toleration
 from scheduler.model.status import Code, Status
 from scheduler.model.tolerations import disliked, repelled
 from scheduler.plugins.names import TAINT_TOLERATION
-from scheduler.queueing.hints import HintRegistration, own_change
+from scheduler.queueing.columns import alike
+from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.state.aspects import Aspect
-from scheduler.state.columns import Codes, Rows, Scores
+from scheduler.state.columns import Codes, Mask, Rows, Scores
 from scheduler.state.interning import Answers
 
 _Tolerations = tuple[Toleration, ...]
@@ -37,6 +38,7 @@ class TaintToleration:
     filter_reads = score_reads = Reads(rows=frozenset({Aspect.TAINTS}))
 
     def __init__(self, args: Any, handle: Handle) -> None:
+        self._state = handle.state
         sets = handle.state.columns.taint_sets
         self._repelled: Answers[_Tolerations, _Taints] = Answers(sets, np.bool_, len)
         self._disliked: Answers[_Tolerations, _Taints] = Answers(sets, np.int64, len)
@@ -67,9 +69,21 @@ class TaintToleration:
     def hints(self) -> Sequence[HintRegistration]:
         """A node whose taints the pod tolerates now, or the pod's own new toleration."""
         return (
-            HintRegistration("Node", Action.ADD | Action.NODE_TAINT, self._after_node),
-            HintRegistration("Pod", Action.POD_TOLERATION, own_change),
+            HintRegistration(
+                "Node",
+                Action.ADD | Action.NODE_TAINT,
+                self._after_node,
+                alike(self._after_node, self.filter_key),
+            ),
+            HintRegistration("Pod", Action.POD_TOLERATION, own_change, by_uid),
         )
+
+    def accepts(self, pod: PodInfo, rows: Rows) -> Mask:
+        """The nodes whose taints the pod tolerates."""
+        tolerations = pod.pod.spec.tolerations
+        answers = self._repelled.ask(tolerations, lambda taints: repelled(tolerations, taints))
+        tolerated: Mask = ~answers[self._state.columns.taint_set[rows]]
+        return tolerated
 
     def _after_node(self, pod: PodInfo, event: Event) -> Hint:
         tolerations = pod.pod.spec.tolerations

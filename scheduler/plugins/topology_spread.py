@@ -24,6 +24,7 @@ from scheduler.model.tolerations import repelled
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import TOPOLOGY_SPREAD
 from scheduler.plugins.topology_spread_domains import HOSTNAME, Domains, Ground
+from scheduler.queueing.columns import Indexed, Term, alike, label_tokens, required_tokens
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Mask, Rows, Scores
@@ -270,8 +271,10 @@ class PodTopologySpread:
         pod_actions = Action.ADD | Action.DELETE | Action.POD_LABEL | Action.POD_TOLERATION
         node_actions = Action.ADD | Action.DELETE | Action.NODE_LABEL | Action.NODE_TAINT
         return (
-            HintRegistration("Pod", pod_actions, self._after_pod),
-            HintRegistration("Node", node_actions, self._after_node),
+            HintRegistration("Pod", pod_actions, self._after_pod, _by_selector),
+            HintRegistration(
+                "Node", node_actions, self._after_node, alike(self._after_node, _topology_keys)
+            ),
         )
 
     def _after_pod(self, pod: PodInfo, event: Event) -> Hint:
@@ -318,6 +321,37 @@ def _labelled(cycle: Cycle, keys: Iterable[str], rows: Rows) -> Mask:
     for key in keys:
         result &= labels.column(key).ids.take(rows) != 0
     return result
+
+
+def _by_selector() -> Indexed:
+    return Indexed(_counted, _labels_of_pods)
+
+
+def _counted(pod: PodInfo) -> list[Term]:
+    """What a pod must have to count for a waiting one; defaults change with their services."""
+    namespace = pod.pod.metadata.namespace
+    if not pod.pod.spec.topology_spread_constraints:
+        return [[[namespace]]]
+    hard = (each.selector for each in pod.spread if each.hard)
+    terms = (required_tokens(selector.requirements, namespace) for selector in hard)
+    return [term or [[namespace]] for term in terms]
+
+
+def _labels_of_pods(event: Event) -> set[Hashable]:
+    tokens: set[Hashable] = set()
+    for pod in (event.old, event.new):
+        if isinstance(pod, PodInfo):
+            namespace = pod.pod.metadata.namespace
+            tokens.add(namespace)
+            tokens.update(label_tokens(pod.pod.metadata.labels, namespace))
+    return tokens
+
+
+def _topology_keys(pod: PodInfo) -> Hashable:
+    """What decides for a pod whether a node matters; defaults depend on more, so each its own."""
+    if not pod.pod.spec.topology_spread_constraints:
+        return pod.uid
+    return frozenset(each.topology_key for each in pod.spread if each.hard)
 
 
 def _concerns(other: PodInfo, pod: PodInfo) -> bool:

@@ -25,9 +25,10 @@ from scheduler.model.volumes import DELAYED, ClaimUse, class_of, fully_bound, ma
 from scheduler.plugins.names import VOLUME_BINDING
 from scheduler.plugins.volumes.binder import Binder, Reservation
 from scheduler.plugins.volumes.catalog import Offers, Rooms, limit_of
-from scheduler.plugins.volumes.hints import after_claim
+from scheduler.plugins.volumes.hints import after_claim, by_claim
 from scheduler.plugins.volumes.matching import Outlook, PodClaims, Search
 from scheduler.plugins.volumes.words import claim_not_found, not_owner
+from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.attachments import migrated_on
@@ -153,13 +154,24 @@ class VolumeBinding:
         """Anything that has to do with storage, and nodes with their labels."""
         came_or_changed = Action.ADD | Action.UPDATE
         return (
-            HintRegistration("StorageClass", came_or_changed, self._after_class),
-            HintRegistration("PersistentVolumeClaim", came_or_changed, after_claim),
+            HintRegistration(
+                "StorageClass", came_or_changed, self._after_class, alike(self._after_class)
+            ),
+            HintRegistration("PersistentVolumeClaim", came_or_changed, after_claim, by_claim),
             HintRegistration("PersistentVolume", came_or_changed),
             HintRegistration("Node", Action.ADD | Action.NODE_LABEL),
-            HintRegistration("CSINode", came_or_changed, self._after_csi_node),
-            HintRegistration("CSIDriver", Action.UPDATE, self._after_driver),
-            HintRegistration("CSIStorageCapacity", came_or_changed, self._after_capacity),
+            HintRegistration(
+                "CSINode", came_or_changed, self._after_csi_node, alike(self._after_csi_node)
+            ),
+            HintRegistration(
+                "CSIDriver", Action.UPDATE, self._after_driver, alike(self._after_driver)
+            ),
+            HintRegistration(
+                "CSIStorageCapacity",
+                came_or_changed,
+                self._after_capacity,
+                alike(self._after_capacity),
+            ),
         )
 
     def _after_class(self, pod: PodInfo, event: Event) -> Hint:

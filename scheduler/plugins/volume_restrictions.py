@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,9 @@ from scheduler.model.status import SKIP, SUCCESS, Code, Status, unresolvable
 from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.model.volumes import ClaimUse
 from scheduler.plugins.names import VOLUME_RESTRICTIONS
-from scheduler.plugins.volumes.hints import after_claim
+from scheduler.plugins.volumes.hints import after_claim, by_claim, claims_of
 from scheduler.plugins.volumes.words import claim_not_found
+from scheduler.queueing.columns import Indexed, Term
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
@@ -91,9 +92,9 @@ class VolumeRestrictions:
     def hints(self) -> Sequence[HintRegistration]:
         """A pod gave back what we want, a node came, or a claim that was missing."""
         return (
-            HintRegistration("Pod", Action.DELETE, self._after_delete),
+            HintRegistration("Pod", Action.DELETE, self._after_delete, _by_volume),
             HintRegistration("Node", Action.ADD),
-            HintRegistration("PersistentVolumeClaim", Action.ADD, after_claim),
+            HintRegistration("PersistentVolumeClaim", Action.ADD, after_claim, by_claim),
         )
 
     def _after_delete(self, pod: PodInfo, event: Event) -> Hint:
@@ -104,3 +105,19 @@ class VolumeRestrictions:
             return Hint.QUEUE
         freed = {use.key for use in gone.volumes.claims}
         return Hint.QUEUE if any(use.key in freed for use in pod.volumes.claims) else Hint.SKIP
+
+
+def _by_volume() -> Indexed:
+    return Indexed(_volumes_of, _volumes_freed)
+
+
+def _volumes_of(pod: PodInfo) -> list[Term]:
+    return [*claims_of(pod), *([[disk.identity]] for disk in pod.volumes.disks)]
+
+
+def _volumes_freed(event: Event) -> Iterable[Hashable]:
+    gone = event.old
+    if not isinstance(gone, PodInfo):
+        return ()
+    claims = (use.key for use in gone.volumes.claims)
+    return (*claims, *(disk.identity for disk in gone.volumes.disks))

@@ -18,8 +18,9 @@ from scheduler.model.status import SKIP, SUCCESS, Code, Status, unresolvable
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.model.volumes import DELAYED, class_of
 from scheduler.plugins.names import VOLUME_ZONE
-from scheduler.plugins.volumes.hints import after_claim
+from scheduler.plugins.volumes.hints import after_claim, by_claim
 from scheduler.plugins.volumes.words import claim_not_found, class_not_found, volume_not_found
+from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Mask, Rows
@@ -89,10 +90,19 @@ class VolumeZone:
     def hints(self) -> Sequence[HintRegistration]:
         """A claim of the pod, a volume's labels, a class that binds late, or a node."""
         return (
-            HintRegistration("StorageClass", Action.ADD, self._after_class),
+            HintRegistration(
+                "StorageClass", Action.ADD, self._after_class, alike(self._after_class)
+            ),
             HintRegistration("Node", Action.ADD | Action.NODE_LABEL),
-            HintRegistration("PersistentVolumeClaim", Action.ADD | Action.UPDATE, after_claim),
-            HintRegistration("PersistentVolume", Action.ADD | Action.UPDATE, self._after_volume),
+            HintRegistration(
+                "PersistentVolumeClaim", Action.ADD | Action.UPDATE, after_claim, by_claim
+            ),
+            HintRegistration(
+                "PersistentVolume",
+                Action.ADD | Action.UPDATE,
+                self._after_volume,
+                alike(self._after_volume),
+            ),
         )
 
     def _after_class(self, pod: PodInfo, event: Event) -> Hint:

@@ -22,7 +22,8 @@ from collections.abc import Set as AbstractSet
 
 from scheduler.queueing.heap import KeyedHeap
 from scheduler.queueing.hints import Requeue
-from scheduler.queueing.tiers import Listener, QueuedPod, SortKey
+from scheduler.queueing.tiers import QueuedPod, SortKey
+from scheduler.queueing.waiting import Waiter, Waiters
 
 Recount = Callable[[str, Iterable[str], int], None]
 """Told the profile, the plugins, and how many more (or fewer) pods they now reject."""
@@ -36,7 +37,6 @@ class Cohort:
         "judged_at",
         "judged_from",
         "key",
-        "listeners",
         "message",
         "parked",
         "pending_plugins",
@@ -44,6 +44,7 @@ class Cohort:
         "scout",
         "unschedulable_plugins",
         "urgency",
+        "waiter",
     )
 
     def __init__(self, key: Hashable, profile: str) -> None:
@@ -62,8 +63,8 @@ class Cohort:
         self.scout: QueuedPod | None = None
         self.urgency = Requeue.AFTER_BACKOFF
         """How the last scout went out; the next goes likewise."""
-        self.listeners: tuple[Listener, ...] = ()
-        """Whose events concern the cohort; nobody's while a scout is out."""
+        self.waiter: Waiter | None = None
+        """How it waits for events; not at all while a scout is out."""
 
     @property
     def rejectors(self) -> AbstractSet[str]:
@@ -96,14 +97,14 @@ class Cohort:
 class Cohorts:
     """All parked pods, by cohort. Every operation is O(log n) in pods, and O(1) in their equals."""
 
-    def __init__(self, sort_key: SortKey, recount: Recount) -> None:
+    def __init__(self, sort_key: SortKey, recount: Recount, waiters: Waiters) -> None:
         self._sort_key = sort_key
+        self._waiters = waiters
         self._recount = recount
         self._turns = itertools.count()
         self._cohorts: dict[Hashable, Cohort] = {}
         self._of: dict[str, Cohort] = {}
         self._scouting: dict[str, Cohort] = {}
-        self._listening: dict[Listener, dict[Hashable, Cohort]] = {}
         self._by_age: KeyedHeap[Cohort] = KeyedHeap(lambda cohort: cohort.judged_at)
 
     def __len__(self) -> int:
@@ -119,13 +120,6 @@ class Cohorts:
         """The cohort of a parked pod."""
         return self._of[queued.key]
 
-    def rejected_by(self, listeners: Iterable[Listener]) -> list[Cohort]:
-        """The cohorts that any of these plugins rejected, without those whose scout is out."""
-        found: dict[Hashable, Cohort] = {}
-        for listener in listeners:
-            found.update(self._listening.get(listener, {}))
-        return list(found.values())
-
     def oldest(self) -> Cohort | None:
         """The cohort with the oldest verdict, of those without a scout."""
         return self._by_age.peek()
@@ -137,6 +131,7 @@ class Cohorts:
         attempt that began later has been heard of already. A scout that comes back keeps its rank
         among them: if all had been tried, they would stand as they stood before.
         """
+        queued.cohort = key
         name = queued.info.uid if key is None else (queued.profile, queued.info.priority, key)
         cohort = self._cohorts.get(name)
         if cohort is None:
@@ -198,7 +193,7 @@ class Cohorts:
         """Listen to events and mind the time, or stop it, or be gone, as the cohort now is."""
         if cohort.parked and cohort.scout is None:
             self._by_age.put(cohort.key, cohort)
-            if not cohort.listeners:
+            if cohort.waiter is None:
                 self._listen(cohort)
             return
         self._by_age.remove(cohort.key)
@@ -207,14 +202,13 @@ class Cohorts:
             self._cohorts.pop(cohort.key, None)
 
     def _listen(self, cohort: Cohort) -> None:
-        cohort.listeners = tuple((cohort.profile, plugin) for plugin in cohort.rejectors)
-        for listener in cohort.listeners:
-            self._listening.setdefault(listener, {})[cohort.key] = cohort
+        equal = cohort.parked.peek()
+        assert equal is not None, "a cohort without pods does not wait"
+        cohort.waiter = self._waiters.join(
+            cohort, equal.info, cohort.profile, cohort.rejectors, cohort.pending_plugins
+        )
 
     def _be_deaf(self, cohort: Cohort) -> None:
-        for listener in cohort.listeners:
-            cohorts = self._listening[listener]
-            del cohorts[cohort.key]
-            if not cohorts:
-                del self._listening[listener]
-        cohort.listeners = ()
+        if cohort.waiter is not None:
+            self._waiters.leave(cohort.waiter)
+            cohort.waiter = None

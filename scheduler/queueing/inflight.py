@@ -20,7 +20,8 @@ from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Children, Metrics
 
-MAX_EVENTS = 65_536
+MAX_EVENTS = 512
+"""How many events a pod may miss: each costs a call of a hint when it comes back."""
 
 _POD_POPPED = "PodPopped"
 
@@ -59,7 +60,7 @@ class InFlight:
 
     def begin(self, info: PodInfo) -> None:
         """A pod has been popped: remember events from now on."""
-        self._flights[info.uid] = Flight(info, info, self._first + len(self._events))
+        self._flights[info.uid] = Flight(info, info, self.position)
         self._gauges[_POD_POPPED,].inc()
 
     def end(self, uid: str) -> None:
@@ -83,6 +84,11 @@ class InFlight:
         self._gauges[event.label,].inc()
         if len(self._events) > self._limit:
             self._drop_first()
+
+    @property
+    def position(self) -> int:
+        """The number of the next event."""
+        return self._first + len(self._events)
 
     def activate(self, keys: Collection[str]) -> None:
         """Remember that these pods are to be tried again when they come back."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from scheduler.queueing.own_changes import own_change
 from scheduler.queueing.scheduling_queue import SchedulingQueue
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.tiers import QueuedPod, Tier
+from scheduler.slices import checkpoint
 
 
 class OnceMoreQueue(SchedulingQueue):
@@ -12,7 +13,11 @@ class OnceMoreQueue(SchedulingQueue):
 
     def retry_gated(self) -> None:
         """Ask once more whether pods may enter that were kept out; O(n log n) in their number."""
-        self.activate(self._places.gated())
+        for key in self._places.gated():
+            queued = self._places.get(key)
+            if queued is not None and queued.tier is Tier.GATED:
+                self._force(queued)
+            checkpoint()
 
     def renew_in_flight(self, queued: QueuedPod) -> bool:
         """Have an attempt that is made again judge the newest version of its pod.

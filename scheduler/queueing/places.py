@@ -7,7 +7,8 @@ from collections.abc import Hashable, Iterable, Iterator
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.queueing.cohorts import Cohort, Cohorts
 from scheduler.queueing.heap import KeyedHeap
-from scheduler.queueing.tiers import Listener, QueuedPod, SortKey, Tier
+from scheduler.queueing.tiers import QueuedPod, SortKey, Tier
+from scheduler.queueing.waiting import Waiter, Waiters
 
 
 class Places:
@@ -16,7 +17,7 @@ class Places:
     Keeps ``scheduler_pending_pods`` true, and ``scheduler_unschedulable_pods`` as it is told.
     """
 
-    def __init__(self, sort_key: SortKey, metrics: Metrics) -> None:
+    def __init__(self, sort_key: SortKey, metrics: Metrics, waiters: Waiters) -> None:
         self._heaps: dict[Tier, KeyedHeap[QueuedPod]] = {
             Tier.ACTIVE: KeyedHeap(sort_key),
             Tier.BACKOFF: KeyedHeap(lambda queued: (queued.backoff_until, sort_key(queued))),
@@ -24,13 +25,13 @@ class Places:
             Tier.GATED: KeyedHeap(lambda queued: queued.timestamp),
         }
         self.sort_key = sort_key
-        self.cohorts = Cohorts(sort_key, self.count_rejections)
+        self.cohorts = Cohorts(sort_key, self.count_rejections, waiters)
         """The tier of the unschedulable."""
         self._pending = {tier: metrics.pending_pods.labels(tier.pending_label) for tier in Tier}
         self._rejections = Children(metrics.unschedulable_pods)
         self._pods: dict[str, QueuedPod] = {}
-        self._gated: dict[Listener, dict[str, QueuedPod]] = {}
-        self._gates: dict[str, Listener] = {}
+        self._waiters = waiters
+        self._gated: dict[str, Waiter] = {}
 
     def __len__(self) -> int:
         return len(self._pods)
@@ -58,8 +59,14 @@ class Places:
         self._arrive(queued, tier)
         self._heaps[tier].put(queued.key, queued)
         if tier is Tier.GATED:
-            gate = self._gates[queued.key] = (queued.profile, queued.gating_plugin)
-            self._gated.setdefault(gate, {})[queued.key] = queued
+            self._gated[queued.key] = self._waiters.join(
+                queued,
+                queued.info,
+                queued.profile,
+                queued.rejectors,
+                queued.pending_plugins,
+                queued.gating_plugin,
+            )
 
     def park(self, queued: QueuedPod, key: Hashable | None, judged_from: int = 0) -> Cohort:
         """Move a pod from wherever it is to the unschedulable of this key, or (None) on its own."""
@@ -77,10 +84,7 @@ class Places:
         else:
             self._heaps[tier].remove(queued.key)
         if tier is Tier.GATED:
-            gate = self._gates.pop(queued.key)
-            del self._gated[gate][queued.key]
-            if not self._gated[gate]:
-                del self._gated[gate]
+            self._waiters.leave(self._gated.pop(queued.key))
         self._pending[tier].dec()
         del self._pods[queued.key]
         queued.tier = None
@@ -92,11 +96,7 @@ class Places:
 
     def gated(self) -> list[str]:
         """The names of all pods that are kept behind some gate, in the order they came there."""
-        return list(self._gates)
-
-    def gated_by(self, listeners: Iterable[Listener]) -> list[QueuedPod]:
-        """The pods that any of these plugins keeps behind its gate."""
-        return [pod for listener in listeners for pod in self._gated.get(listener, {}).values()]
+        return list(self._gated)
 
     def count_rejections(self, profile: str, plugins: Iterable[str], change: int) -> None:
         """These plugins now reject so many pods more, or fewer."""

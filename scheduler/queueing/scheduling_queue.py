@@ -19,16 +19,21 @@
 BACKOFF stands for two tiers: pods that failed by a fault have one of their own and never go early.
 A pod that was added and not deleted is in exactly one tier or in flight, until `done`. Pods are
 ranked by the sort plugin, in flight they carry the events they did not see (`inflight`), and an
-event looks only at pods whose rejecting plugins registered for it (`hints`). Equal pods that are
-unschedulable are looked at as one, and one of them is tried before the others (`cohorts`).
+event looks only at pods whose rejecting plugins registered for it (`hints`), all of them at once
+where plugins can (`waiting`). Equal pods that are unschedulable are looked at as one, and one of
+them is tried before the others (`cohorts`). A pod that an event woke is looked at again when its
+turn comes: if others have taken the room meanwhile it goes back without an attempt.
 
 All methods are synchronous, for one thread, without locks; none may be called from a hint or a
-PreEnqueue plugin. The clock counts monotonic seconds.
+PreEnqueue plugin. `pop`, `flush`, `work_off` and `retry_gated` may have much to do and give the
+event loop back meanwhile (`slices`), so they are called only where the state is consistent. The
+clock counts monotonic seconds.
 """
 
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable
 
@@ -46,16 +51,28 @@ from scheduler.queueing.inflight import InFlight
 from scheduler.queueing.own_changes import own_change
 from scheduler.queueing.places import Places
 from scheduler.queueing.tiers import QueuedPod, SortKey, Tier
+from scheduler.queueing.waiting import Waiters, Woken
+from scheduler.slices import checkpoint
 
 log = get_logger(__name__)
+
+WOKEN_AT_ONCE = 128
+"""How many cohorts an event wakes before the rest is left to `work_off`."""
+ASKED_IN_PASSING = 64
+"""How many hints that were put off are called before each attempt."""
+EXPIRED_PER_SECOND = 64
+"""How many cohorts are tried in a second because they have been parked for too long."""
 
 
 class SchedulingQueue(Glances):
     """All pods that wait for a node, and the memory of those that are being scheduled.
 
     ``sort_key`` ranks pods, smallest first; ``pre_enqueue`` is asked before a pod becomes
-    eligible, returns a verdict signed by its plugin and never raises. `add`, `update`, `delete`,
-    `pop` and the requeues are O(log n); `on_event` is O(cohorts rejected by plugins that listen).
+    eligible, returns a verdict signed by its plugin and never raises. ``still_rejected`` looks at a
+    pod that an event woke: whether the plugins that rejected it still reject every node, so that an
+    attempt is of no use; far cheaper than an attempt, and it never raises. `add`, `update`,
+    `delete`, `pop` and the requeues are O(log n); `on_event` is O(cohorts that it may cure), where
+    plugins have columns.
     """
 
     def __init__(
@@ -63,6 +80,7 @@ class SchedulingQueue(Glances):
         *,
         sort_key: SortKey,
         pre_enqueue: Callable[[PodInfo], Status],
+        still_rejected: Callable[[QueuedPod], bool] = lambda queued: False,
         hints: Hints,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
@@ -70,10 +88,16 @@ class SchedulingQueue(Glances):
         max_backoff: float = 10.0,
         max_unschedulable: float = 300.0,
     ) -> None:
-        super().__init__(Places(sort_key, metrics), InFlight(metrics), clock, max_unschedulable)
-        self._pre_enqueue = pre_enqueue
-        self._backoff = Backoff(initial_backoff, max_backoff)
         self._hints = HintTable(hints, metrics, clock)
+        self._waiters = Waiters(self._hints, metrics)
+        places = Places(sort_key, metrics, self._waiters)
+        super().__init__(places, InFlight(metrics), clock, max_unschedulable)
+        self._pre_enqueue = pre_enqueue
+        self._still_rejected = still_rejected
+        self._spared = metrics.attempts_spared
+        self._backoff = Backoff(initial_backoff, max_backoff)
+        self._expired_until = -math.inf
+        self._expired = 0
         self._incoming = Children(metrics.queue_incoming_pods)
         self._changed = asyncio.Event()
 
@@ -113,11 +137,16 @@ class SchedulingQueue(Glances):
         When nobody is active the next of those that back off goes early: the time is free.
         Every pod popped must be given back by `done`, `requeue_rejected` or `requeue_error`.
         """
-        queued = self._places.head(Tier.ACTIVE)
-        if queued is None:
-            queued = self._places.head(Tier.BACKOFF)
-            if queued is None:
-                return None
+        self._waiters.ask(ASKED_IN_PASSING)
+        self.work_off()
+        while (queued := self._next()) is not None:
+            if not (queued.woken and self._still_rejected(queued)):
+                break
+            self._park_again(queued)
+            checkpoint()
+        else:
+            return None
+        if queued.tier is Tier.BACKOFF:
             self._incoming["active", causes.POP_FROM_BACKOFF].inc()
         self._take_off(queued)
         return queued
@@ -168,19 +197,23 @@ class SchedulingQueue(Glances):
 
         ``up_to`` leaves out pods of higher priority, to whom the event means nothing.
         """
-        listeners = self._hints.listeners(event)
-        if not listeners:
+        if not self._hints.listeners(event):
             return
         self._in_flight.record(event, exclude)
-        for cohort in self._places.cohorts.rejected_by(listeners):
-            queued = cohort.first(exclude)
-            if queued is not None and (up_to is None or queued.info.priority <= up_to):
-                verdict = self._hints.verdict(queued, event)
-                self._send_scout(cohort, verdict, event.label, exclude)
-        for queued in self._places.gated_by(listeners):
-            concerned = up_to is None or queued.info.priority <= up_to
-            if concerned and queued.info.uid != exclude:
-                self._wake(queued, event)
+        self._waiters.hear(event, exclude, up_to)
+        for _ in range(WOKEN_AT_ONCE):
+            woken = self._waiters.next_woken()
+            if woken is None:
+                break
+            self._wake(woken)
+        if self._waiters.busy:
+            self._changed.set()
+
+    def work_off(self) -> None:
+        """Wake all whom events may have cured; `on_event` does so only for the first of many."""
+        while (woken := self._waiters.next_woken()) is not None:
+            self._wake(woken)
+            checkpoint()
 
     def activate(self, keys: Collection[str]) -> int:
         """Have pods tried again without back-off; returns how many of them wait.
@@ -189,10 +222,9 @@ class SchedulingQueue(Glances):
         """
         waiting = [queued for key in keys if (queued := self._places.get(key)) is not None]
         for queued in waiting:
-            if queued.tier is Tier.ACTIVE:
-                continue
-            passed = queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF) or self._admits(queued)
-            self._enter(queued, Tier.ACTIVE if passed else Tier.GATED, causes.FORCE_ACTIVATE)
+            queued.woken = False
+            if queued.tier is not Tier.ACTIVE:
+                self._force(queued)
         self._in_flight.activate(keys)
         return len(waiting)
 
@@ -202,24 +234,26 @@ class SchedulingQueue(Glances):
         for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF):
             while (queued := self._places.head(tier)) and queued.backoff_until <= now:
                 self._enter(queued, Tier.ACTIVE, causes.BACKOFF_COMPLETE)
-        while (
-            cohort := self._places.cohorts.oldest()
-        ) and cohort.judged_at + self._max_unschedulable <= now:
-            scout = self._send_scout(cohort, Requeue.AFTER_BACKOFF, causes.UNSCHEDULABLE_TIMEOUT)
-            if scout is not None:
-                scout.was_flushed = True
+                checkpoint()
+        while self._expires_at() <= now:
+            self._expire()
+            checkpoint()
 
     def next_deadline(self) -> float | None:
         """When `flush` next has something to do; None if only an event or a new pod can help."""
         heads = [self._places.head(tier) for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF)]
         deadlines = [queued.backoff_until for queued in heads if queued]
-        if cohort := self._places.cohorts.oldest():
-            deadlines.append(cohort.judged_at + self._max_unschedulable)
-        return min(deadlines, default=None)
+        deadlines.append(self._expires_at())
+        deadline = min(deadlines)
+        return None if deadline == math.inf else deadline
 
     async def wait(self) -> None:
         """Return as soon as `pop` gives a pod or `flush` has something to do. For one waiter."""
-        while not (self._places.count(Tier.ACTIVE) or self._places.count(Tier.BACKOFF)):
+        while not (
+            self._places.count(Tier.ACTIVE)
+            or self._places.count(Tier.BACKOFF)
+            or self._waiters.busy
+        ):
             deadline, now = self.next_deadline(), self._clock()
             if deadline is not None and deadline <= now:
                 return
@@ -231,6 +265,41 @@ class SchedulingQueue(Glances):
                 continue
 
     # How pods move.
+
+    def _next(self) -> QueuedPod | None:
+        """The pod whose turn it is, after all hints have been asked if nobody is active."""
+        queued = self._places.head(Tier.ACTIVE)
+        while queued is None and self._waiters.busy:
+            self._waiters.ask(ASKED_IN_PASSING)
+            self.work_off()
+            checkpoint()
+            queued = self._places.head(Tier.ACTIVE)
+        return self._places.head(Tier.BACKOFF) if queued is None else queued
+
+    def _park_again(self, queued: QueuedPod) -> None:
+        """A pod was woken and would be rejected again: its verdict still holds, as of now."""
+        queued.woken = False
+        self._spared.inc()
+        self._note_move(queued, Tier.UNSCHEDULABLE, causes.STILL_REJECTED)
+        self._places.park(queued, queued.cohort, self._in_flight.position)
+
+    def _expires_at(self) -> float:
+        """When the next cohort has been parked for too long; a second has room for some only."""
+        cohort = self._places.cohorts.oldest()
+        if cohort is None:
+            return math.inf
+        due = cohort.judged_at + self._max_unschedulable
+        return max(due, self._expired_until) if self._expired >= EXPIRED_PER_SECOND else due
+
+    def _expire(self) -> None:
+        cohort, now = self._places.cohorts.oldest(), self._clock()
+        assert cohort is not None, "somebody is due"
+        if self._expired_until <= now:
+            self._expired_until, self._expired = now + 1.0, 0
+        self._expired += 1
+        scout = self._send_scout(cohort, Requeue.AFTER_BACKOFF, causes.UNSCHEDULABLE_TIMEOUT)
+        if scout is not None:
+            scout.was_flushed = True
 
     def _upsert(self, info: PodInfo, label: str) -> None:
         if flight := self._in_flight.get(info.uid):
@@ -253,12 +322,15 @@ class SchedulingQueue(Glances):
         if change is None:
             return
         self._pass_on(info.uid)
+        queued.woken = False
         if queued.tier is Tier.UNSCHEDULABLE:
             self._part(queued, change)
-        elif queued.tier is Tier.GATED:
-            self._wake(queued, change)
-        else:
+        elif queued.tier is not Tier.GATED:
             self._places.reorder(queued)
+        elif (verdict := self._hints.verdict(queued, change)) is not Requeue.SKIP:
+            self._place(queued, verdict, change.label)
+        else:
+            self._places.put(queued, Tier.GATED)  # it waits for events with its new spec
 
     def _part(self, queued: QueuedPod, change: Event) -> None:
         """Judge a parked pod on its own from now on; a scout that is out is out for it too."""
@@ -328,10 +400,15 @@ class SchedulingQueue(Glances):
         if cohort is not None:
             self._send_scout(cohort, cohort.urgency, causes.SCOUT_SETTLED)
 
-    def _wake(self, queued: QueuedPod, event: Event) -> None:
-        verdict = self._hints.verdict(queued, event)
-        if verdict is not Requeue.SKIP:
-            self._place(queued, verdict, event.label)
+    def _wake(self, woken: Woken) -> None:
+        who = woken.waiter.who
+        if isinstance(who, QueuedPod):
+            if who.info.uid != woken.exclude:
+                self._place(who, woken.verdict, woken.label)
+            return
+        scout = self._send_scout(who, woken.verdict, woken.label, woken.exclude)
+        if scout is not None:
+            scout.woken = True
 
     def _place(self, queued: QueuedPod, verdict: Requeue, label: str) -> None:
         if verdict is Requeue.SKIP:
@@ -344,6 +421,10 @@ class SchedulingQueue(Glances):
         else:
             tier = Tier.BACKOFF if queued.rejectors else Tier.ERROR_BACKOFF
             self._enter(queued, tier, label)
+
+    def _force(self, queued: QueuedPod) -> None:
+        passed = queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF) or self._admits(queued)
+        self._enter(queued, Tier.ACTIVE if passed else Tier.GATED, causes.FORCE_ACTIVATE)
 
     def _admits(self, queued: QueuedPod) -> bool:
         if queued.tier is Tier.UNSCHEDULABLE:
@@ -374,6 +455,7 @@ class SchedulingQueue(Glances):
 
     def _take_off(self, queued: QueuedPod) -> None:
         self._leave(queued)
+        queued.woken = False
         queued.attempts += 1
         self._in_flight.begin(queued.info)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +62,10 @@ class QueuedPod:
     backoff_until: float = 0.0
     was_flushed: bool = False
     """Whether a timeout brought it to this attempt; success then means that an event is missing."""
+    woken: bool = False
+    """Whether an event brought it to this attempt, by a hint that may be out of date."""
+    cohort: Hashable | None = None
+    """The key under which it was last parked; None if on its own."""
     message: str = ""
     """Why the pod is not scheduled, for people."""
     tier: Tier | None = None

@@ -115,14 +115,15 @@ async def test_pods_that_were_promised_a_node_do_not_wait_behind_their_equals() 
     assert {pod for pod, _ in arena.outlet.bound} == {"default/vip-0", "default/vip-1"}
 
 
-async def test_without_classes_every_pod_is_tried() -> None:
+async def test_without_classes_every_pod_is_woken_and_tried_while_there_is_room() -> None:
     stage = Stage(config=(equipoise(equivalence={"enabled": False}),))
     stage.see(full_node(), *big_pods(3))
     await stage.run()
     assert set(waiting_behind(stage).values()) == {""}
     stage.see(make_node("large").cpu("4"))
     await stage.later(5.0)
-    assert [entry.attempts for entry in stage.core.queue.snapshot()] == [2, 2]
+    assert [entry.attempts for entry in stage.core.queue.snapshot()] == [1, 1]
+    assert stage.sample("equipoise_attempts_spared_total") == 2
 
 
 def equipoise(**fields: Json) -> Json:

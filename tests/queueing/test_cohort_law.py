@@ -26,11 +26,12 @@ from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
 from scheduler.observe.instruments import Gauge
+from scheduler.queueing.cohorts import Cohort
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.listing import QueueEntry
 from scheduler.queueing.tiers import QueuedPod
 
-from .support import PROFILE, Bench, make_pod, only_itself
+from .support import Bench, make_pod, only_itself
 
 NAMES = tuple("abcdef")
 KINDS = ("red", "blue")
@@ -330,7 +331,8 @@ class CohortMachine(RuleBasedStateMachine):
         cohorts = self.queue._places.cohorts
         assert len(cohorts) == parked
         assert len(cohorts._cohorts) <= parked + len(cohorts._scouting)
-        listening = cohorts.rejected_by((PROFILE, plugin) for plugin in PLUGINS)
+        waiters = self.queue._waiters
+        listening = [each.who for each in waiters._waiters.values() if isinstance(each.who, Cohort)]
         idle = [cohort for cohort in cohorts._cohorts.values() if cohort.scout is None]
         assert set(listening) == set(idle)
         assert len(cohorts._by_age) == len(idle)

@@ -87,8 +87,9 @@ def test_matching(registration: HintRegistration, event: Event, listens: bool) -
 
 
 def test_the_taint_rule_does_not_overrule_a_hint_of_the_plugin() -> None:
-    hints = table(HintRegistration("Node", Action.ADD | Action.NODE_TAINT, never))
-    assert hints.listeners(Event("Node", Action.NODE_TAINT)) == {(PROFILE, "P"): (never,)}
+    registration = HintRegistration("Node", Action.ADD | Action.NODE_TAINT, never)
+    hints = table(registration)
+    assert hints.listeners(Event("Node", Action.NODE_TAINT)) == {(PROFILE, "P"): (registration,)}
 
 
 def rejected_by(*plugins: str, pending: tuple[str, ...] = ()) -> QueuedPod:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from scheduler.config.schema import Webhook
 from scheduler.model.events import Action
-from scheduler.queueing.hints import ANY_KIND, HintRegistration, own_change
+from scheduler.queueing.hints import ANY_KIND, HintRegistration, by_uid, own_change
 
 ANY_EVENT = (HintRegistration(ANY_KIND, ~Action(0)),)
 _ACTIONS = {"Add": Action.ADD, "Delete": Action.DELETE, "Update": Action.UPDATE}
@@ -19,7 +19,7 @@ def hints_of(webhook: Webhook) -> Sequence[HintRegistration]:
 
     One that only stands at the gate is asked again in its own time, and when the pod changes.
     """
-    own = HintRegistration("Pod", Action.UPDATE, own_change)
+    own = HintRegistration("Pod", Action.UPDATE, own_change, by_uid)
     if frozenset(webhook.points) <= _AT_THE_GATE | _LATE:
         return (own,)
     if not webhook.retry_on:

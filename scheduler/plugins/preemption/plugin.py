@@ -24,6 +24,7 @@ from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import Candidate, choose, importance
 from scheduler.plugins.preemption.dry_run import Outcome, lower_pods, outcomes
 from scheduler.plugins.preemption.evictions import Evictions
+from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.columns import Rows
 
@@ -122,7 +123,8 @@ class DefaultPreemption:
 
     def hints(self) -> Sequence[HintRegistration]:
         """Pods that leave are why a held pod is looked at again; whoever rejected it decides."""
-        return (HintRegistration("Pod", Action.DELETE, _not_ours_to_say),)
+        column = alike(_not_ours_to_say)
+        return (HintRegistration("Pod", Action.DELETE, _not_ours_to_say, column),)
 
 
 def _not_ours_to_say(pod: PodInfo, event: Event) -> Hint:

@@ -1,0 +1,178 @@
+"""What plugins keep of the pods that wait for them, so that an event asks for all of them at once.
+
+A plugin that registers a hint may register a *column* beside it: its view of everybody who waits
+because of this plugin. Somebody who waits is a small number there. After an event the column says
+whom it has cured, and whom the hint has to be asked about one by one; it must leave out nobody
+whose hint would say Queue. NodeResourcesFit, for example, compares what all of them request with
+what a node now has. The two columns here suit most others:
+
+- `Alike` asks once for all who have the same key, because the hint reads nothing else of a pod.
+- `Indexed` finds by tokens, such as the labels of a pod that came, the few whom the event concerns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Protocol
+
+from scheduler.model.events import Event, Hint
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.selectors import Requirement
+
+HintFunction = Callable[[PodInfo, Event], Hint]
+
+MOST_TOKENS = 64
+"""Under how many tokens one pod is kept; who needs more is asked about every event."""
+
+
+class Answer(NamedTuple):
+    """What an event means to those who wait."""
+
+    cured: Collection[int] = ()
+    """Whom it may have cured."""
+    unsure: Collection[int] = ()
+    """Who must be asked one by one."""
+
+
+class WaitingColumn(Protocol):
+    """All who wait because of one plugin; each is added once and removed once."""
+
+    def add(self, waiter: int, pod: PodInfo) -> None:
+        """Somebody waits: this pod, or pods that are equal to it. Numbers are small and reused."""
+
+    def remove(self, waiter: int) -> None:
+        """Somebody waits no longer."""
+
+    def answer(self, event: Event) -> Answer:
+        """What an event means; the state knows of it already.
+
+        Changes of those who wait are not among the events: they are asked about one by one.
+        """
+
+
+ColumnFactory = Callable[[], WaitingColumn]
+"""Makes the column of one queue; registrations of a plugin with the same factory share it."""
+
+
+class Alike:
+    """Asks the hint once for all pods with the same key. O(distinct keys) for each event."""
+
+    def __init__(self, hint: HintFunction, key: Callable[[PodInfo], Hashable]) -> None:
+        self._hint = hint
+        self._key = key
+        self._keys: dict[int, Hashable] = {}
+        self._groups: dict[Hashable, tuple[PodInfo, set[int]]] = {}
+
+    def add(self, waiter: int, pod: PodInfo) -> None:
+        """Join those with the same key."""
+        key = self._keys[waiter] = self._key(pod)
+        self._groups.setdefault(key, (pod, set()))[1].add(waiter)
+
+    def remove(self, waiter: int) -> None:
+        """Leave them."""
+        key = self._keys.pop(waiter)
+        waiters = self._groups[key][1]
+        waiters.remove(waiter)
+        if not waiters:
+            del self._groups[key]
+
+    def answer(self, event: Event) -> Answer:
+        """Ask for one pod of each key."""
+        cured: list[int] = []
+        for pod, waiters in self._groups.values():
+            if self._hint(pod, event) is Hint.QUEUE:
+                cured.extend(waiters)
+        return Answer(cured)
+
+
+def alike(
+    hint: HintFunction, key: Callable[[PodInfo], Hashable] = lambda pod: None
+) -> ColumnFactory:
+    """Makes `Alike`; without a key, for hints that look at the event alone."""
+    return lambda: Alike(hint, key)
+
+
+Term = Sequence[Sequence[Hashable]]
+"""Requirements that an event must meet all to concern a pod; one of a requirement's tokens does."""
+
+
+class Indexed:
+    """Finds those whom an event may concern by tokens; the hint is asked about each of them.
+
+    ``terms`` says of a pod what an event must have to concern it: all requirements of some term.
+    A pod is kept under the rarest requirement of each term. A term without requirements, or None
+    for all terms, stands for every event. ``tokens`` says what an event has, None for everything.
+    An event costs O(its tokens + those found).
+    """
+
+    def __init__(
+        self,
+        terms: Callable[[PodInfo], Iterable[Term] | None],
+        tokens: Callable[[Event], Iterable[Hashable] | None],
+    ) -> None:
+        self._terms = terms
+        self._tokens = tokens
+        self._found: dict[Hashable, dict[int, None]] = {}
+        self._of: dict[int, tuple[Hashable, ...]] = {}
+        self._always: dict[int, None] = {}
+
+    def add(self, waiter: int, pod: PodInfo) -> None:
+        """Keep somebody under the tokens that matter."""
+        chosen = self._chosen(self._terms(pod))
+        if chosen is None or len(chosen) > MOST_TOKENS:
+            self._always[waiter] = None
+            return
+        for token in chosen:
+            self._found.setdefault(token, {})[waiter] = None
+        self._of[waiter] = tuple(chosen)
+
+    def remove(self, waiter: int) -> None:
+        """Forget somebody."""
+        self._always.pop(waiter, None)
+        for token in self._of.pop(waiter, ()):
+            found = self._found[token]
+            del found[waiter]
+            if not found:
+                del self._found[token]
+
+    def answer(self, event: Event) -> Answer:
+        """Look up the tokens of an event."""
+        tokens = self._tokens(event)
+        if tokens is None:
+            return Answer(unsure=[*self._always, *self._of])
+        unsure = dict(self._always)
+        for token in tokens:
+            if found := self._found.get(token):
+                unsure.update(found)
+        return Answer(unsure=unsure)
+
+    def _chosen(self, terms: Iterable[Term] | None) -> set[Hashable] | None:
+        chosen: set[Hashable] = set()
+        for term in terms if terms is not None else ((),):
+            if not term:
+                return None
+            rarest: Sequence[Hashable] = min(term, key=self._frequency)
+            chosen.update(rarest)
+        return chosen
+
+    def _frequency(self, tokens: Sequence[Hashable]) -> tuple[int, int]:
+        kept = sum(len(self._found.get(token, ())) for token in tokens)
+        return kept, len(tokens)
+
+
+def required_tokens(requirements: Iterable[Requirement], scope: Hashable = "") -> Term:
+    """What labels must have to meet all requirements, as far as that is something they have."""
+    found: list[Sequence[Hashable]] = []
+    for each in requirements:
+        if each.operator == "In":
+            found.append([(scope, each.key, value) for value in each.values])
+        elif each.operator not in ("NotIn", "DoesNotExist"):
+            found.append([(scope, each.key)])
+    return found
+
+
+def label_tokens(labels: Mapping[str, str], scope: Hashable = "") -> Iterable[Hashable]:
+    """What labels have."""
+    for key, value in labels.items():
+        yield scope, key, value
+        yield scope, key
