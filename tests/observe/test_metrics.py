@@ -90,6 +90,8 @@ OURS = [
     Row("watch_decode_errors", "equipoise_watch_decode_errors_total", Counter, ("kind",)),
     Row("watch_restarts", "equipoise_watch_restarts_total", Counter, ("kind", "reason")),
     Row("events_dropped", "equipoise_events_dropped_total", Counter),
+    Row("attempts_spared", "equipoise_attempts_spared_total", Counter),
+    Row("queueing_hints_skipped", "equipoise_queueing_hints_skipped_total", Counter, ("plugin",)),
     Row("plugin_errors", "equipoise_plugin_errors_total", Counter, ("plugin", "extension_point")),
     Row(
         "plugin_slow_calls",
