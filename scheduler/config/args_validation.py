@@ -206,7 +206,11 @@ def _topology_match(path: str, args: NodeResourceTopologyMatchArgs) -> Iterator[
         yield Problem(f"{path}.cacheResyncPeriodSeconds", message)
     if args.preemption_mode != "Disabled":
         yield Problem(f"{path}.preemptionMode", "must be Disabled: no pods are evicted for cells")
-    yield from _choice(f"{path}.missingTopology", args.missing_topology, ("Pass", "Reject"))
+    choices = ("Pass", "Reject", "RejectWithdrawn")
+    yield from _choice(f"{path}.missingTopology", args.missing_topology, choices)
+    if args.missing_topology_grace_seconds < 0:
+        message = f"must not be negative, not {args.missing_topology_grace_seconds}"
+        yield Problem(f"{path}.missingTopologyGraceSeconds", message)
     if args.compare_after_rejections < 1:
         message = f"must be at least 1, not {args.compare_after_rejections}"
         yield Problem(f"{path}.compareAfterRejections", message)

@@ -142,7 +142,7 @@ class CoschedulingArgs(Section, frozen=True):
 class NodeResourceTopologyMatchArgs(Section, frozen=True):
     """NUMA alignment: how to score, and whether to keep books of what was sent to nodes.
 
-    The names are those of scheduler-plugins; the last two settings are ours.
+    The names are those of scheduler-plugins; the last three settings are ours.
     """
 
     scoring_strategy: TopologyScoringStrategy | None = None
@@ -152,8 +152,11 @@ class NodeResourceTopologyMatchArgs(Section, frozen=True):
     """Leave nodes alone while a pod is being bound there; instead of the reserve cache."""
     cache: TopologyCacheArgs | None = None
     preemption_mode: str = "Disabled"
-    missing_topology: str = "Pass"
-    """What becomes of nodes that have told nothing about their cells: Pass or Reject."""
+    missing_topology: str = "RejectWithdrawn"
+    """Pods that need cells, on nodes that publish none: Pass, Reject, or RejectWithdrawn, which
+    rejects only nodes that have published theirs before."""
+    missing_topology_grace_seconds: int = 300
+    """How long the reserve cache goes on believing an object that was deleted."""
     compare_after_rejections: int = 1
     """How often in a row an unsettled node is filtered out before it is looked at again."""
 

@@ -30,8 +30,10 @@ Where = Rows | slice
 class Kind(enum.IntEnum):
     """How a row's kubelet aligns pods, as far as it matters to filters."""
 
+    WITHDRAWN = -1
+    """It has published its cells once, and no longer does."""
     UNKNOWN = 0
-    """It has told nothing about its cells."""
+    """It has never published its cells."""
     LENIENT = 1
     """It refuses nobody."""
     SINGLE_CONTAINERS = 2
@@ -91,6 +93,7 @@ class CellColumns:
         self._state = state
         self.resources: Interner[str] = Interner(CPU, MEMORY)
         self._views: dict[str, View] = {}
+        self._withdrawn: set[str] = set()
         self._rows = 0
         self._width = 0
         self._distances: Interner[Distances] = Interner(())
@@ -139,6 +142,7 @@ class CellColumns:
         before = self._views.pop(node, None)
         if view is not None:
             self._views[node] = view
+            self._withdrawn.discard(node)
         row = self._state.row(node)
         if row is None:
             # Should the node come back to the row it had, that row is to be filled again.
@@ -150,6 +154,16 @@ class CellColumns:
         else:
             self._fit(view)
             self._fill(row, view)
+
+    def withdraw(self, node: str) -> None:
+        """A node no longer publishes its cells, and nothing is believed of them any more."""
+        self._withdrawn.add(node)
+        self.set(node, None)
+
+    def forget(self, node: str) -> None:
+        """A node is as if it had never published its cells."""
+        self._withdrawn.discard(node)
+        self.set(node, None)
 
     def follow(self, rows: Rows) -> None:
         """Bring rows up to date into which other nodes have been put."""
@@ -187,6 +201,8 @@ class CellColumns:
         self._of[row] = self._state.columns.name_hash[row]
         self._clear(row)
         if view is None:
+            if self._state.columns.names[row] in self._withdrawn:
+                self.kind[row] = Kind.WITHDRAWN
             return
         topology = view.topology
         cells = topology.cells

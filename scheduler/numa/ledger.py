@@ -12,7 +12,8 @@ pods that we know of::
            └────────────► dirty ◄─────────────────┘                   │
                             └─────────────────────────────────────────┘
 
-A pod that comes is charged at once. One that goes takes its charge along if it was not settled;
+An object that is deleted is believed for a while, and then the node is unknown again. A pod that
+comes is charged at once. One that goes takes its charge along if it was not settled;
 what a settled one frees is believed only from an object that no longer has it.
 """
 
@@ -26,7 +27,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.numa.fingerprint import ALL, WITH_EXCLUSIVE_RESOURCES, malformed, pod_hash
 from scheduler.numa.locating import Puzzle, follows
 from scheduler.numa.outlook import Charge, Frame, Outlook, span_of
-from scheduler.numa.tallying import as_if_empty, counts_more, hides, total, used
+from scheduler.numa.tallying import counts_more, hides, total, used, without
 from scheduler.numa.tenants import NEVER, Candidate, Gone, Name, Tenant, candidates
 from scheduler.numa.topology import Policy, Scope, Topology
 
@@ -58,8 +59,8 @@ class Ledger:
         self.offered: Topology | None = None
         """The newest object."""
         self.proven = False
-        """The believed object's fingerprint fitted; otherwise cells are believed to be empty, and
-        all pods are charged."""
+        """The believed object's fingerprint fitted. Otherwise the object may or may not count the
+        pods on the node: all of them are charged, and the object's amounts are a limit."""
         self.rejections = 0
         """How often in a row the node was filtered out."""
         self._method = method
@@ -94,7 +95,7 @@ class Ledger:
     @property
     def empty(self) -> bool:
         """Whether there is nothing to remember."""
-        return not (self.offered or self._tenants or self._finished)
+        return not (self.believed or self._tenants or self._finished)
 
     @property
     def news(self) -> bool:
@@ -141,7 +142,7 @@ class Ledger:
         """A pod is on its way here, or there is news of one that is."""
         tenant = self._tenants.get(info.uid)
         if tenant is None:
-            tenant = self._tenants[info.uid] = Tenant(info, foreign=foreign)
+            tenant = self._tenants[info.uid] = Tenant(info, foreign=foreign, came_at=self._offers)
             tenant.update(info, assumed=assumed)
             self._changes += 1
             if tenant.admitted:
@@ -215,13 +216,23 @@ class Ledger:
         if not topology.aligns:
             self._believe(topology, proven=True)
         elif believed is None or (rebuild and not topology.like(believed)):
-            self._believe(as_if_empty(topology), proven=False)
+            self._believe(topology, proven=False)
             self._gone.clear()
             for tenant in self._tenants.values():
                 tenant.settled = tenant.vacated = False
+        elif not self.proven and topology.like(believed):
+            self._believe(topology, proven=False)
 
     def withdraw(self) -> None:
-        """The node no longer tells anything."""
+        """The node's object was deleted: what was believed holds until `forget_cells`.
+
+        The machine and the pods on it are the same. What settled pods free is not believed, since
+        no later object tells of it.
+        """
+        self.offered = None
+
+    def forget_cells(self) -> None:
+        """Believe nothing of the node's cells any more."""
         self.believed = self.offered = self._frame = self._outlook = None
         self.proven = False
         self._gone.clear()
@@ -347,13 +358,15 @@ class Ledger:
         topology = frame.topology
         if not topology.aligns:
             return Outlook(frame)
-        whole_pod = topology.scope is Scope.POD
+        charged = [tenant for tenant in self._tenants.values() if self._charges(tenant)]
+        limit = None
+        if not self.proven:
+            # The object counts none of the pods that came after it.
+            later = [tenant for tenant in charged if tenant.came_at >= self._offers]
+            limit = Outlook(frame, self._charge(later, topology), unpinned=self._unpinned)
+            frame = Frame(without(topology, (tenant.pinning for tenant in charged)))
         settled = [tenant for tenant in self._tenants.values() if tenant.settled]
-        charges = [
-            Charge(tenant.pinning.needs(whole_pod=whole_pod), tenant.admitted)
-            for tenant in self._tenants.values()
-            if self._charges(tenant)
-        ]
+        charges = self._charge(charged, topology)
         kept = [(t.home, t.hidden()) for t in settled] + [(g.home, g.hidden) for g in self._gone]
         if self._secretive and any(hidden for _, hidden in kept):
             frame = frame.less((home, held) for home, held in kept if home is not None)
@@ -372,7 +385,13 @@ class Ledger:
             [tenant.pinning.shown for tenant in settled],
             unpinned=self._unpinned,
             grouped=topology.policy is Policy.RESTRICTED and self._spread(topology),
+            limit=limit,
         )
+
+    @staticmethod
+    def _charge(tenants: list[Tenant], topology: Topology) -> list[Charge]:
+        whole_pod = topology.scope is Scope.POD
+        return [Charge(each.pinning.needs(whole_pod=whole_pod), each.admitted) for each in tenants]
 
     def _spread(self, topology: Topology) -> bool:
         """Whether some pod's memory may be spread over cells."""

@@ -79,16 +79,19 @@ class Outlook:
         *,
         unpinned: frozenset[str] = _NOTHING,
         grouped: bool = False,
+        limit: Outlook | None = None,
     ) -> None:
         """``freed`` went with pods that were settled; nobody can say in which cell. ``settled`` is
         what each of those that are there would free if it went.
 
         ``unpinned`` resources are not charged, since the kubelet does not pin them. ``grouped``:
-        some pod's memory is spread over cells, which other pods then cannot use.
+        some pod's memory is spread over cells, which other pods then cannot use. ``limit`` is
+        another outlook on the same cells that must accept a pod as well.
         """
         self._frame = frame
         self._unpinned = unpinned
         self._grouped = grouped
+        self._limit = limit
         self._freed = freed or {}
         self._settled = settled
         self._charged: list[Charged] = [
@@ -101,7 +104,8 @@ class Outlook:
     @property
     def unsettled(self) -> bool:
         """Whether there are charges, so that the amounts in columns do not tell it all."""
-        return bool(self._charged) or self._grouped
+        limited = self._limit is not None and self._limit.unsettled
+        return bool(self._charged) or self._grouped or limited
 
     # Will it be taken?
 
@@ -111,7 +115,9 @@ class Outlook:
         if known is None:
             if len(self._accepted) >= REMEMBERED:
                 self._accepted.clear()
-            known = self._accepted[needs] = self._accept(needs)
+            known = self._accepted[needs] = self._accept(needs) and (
+                self._limit is None or self._limit.accepts(needs)
+            )
         return known
 
     def _accept(self, needs: Needs) -> bool:
@@ -194,6 +200,10 @@ class Outlook:
 
     def view(self) -> View:
         """The node in the form in which many are judged at once."""
+        view = self._own_view()
+        return view if self._limit is None else _worse(view, self._limit.view())
+
+    def _own_view(self) -> View:
         columns = self._frame.columns
         if not self.unsettled:
             return self._view(columns, columns, columns, columns)
@@ -228,6 +238,24 @@ class Outlook:
     def _could(self, cell: int, wanted: Sequence[tuple[int, int]]) -> bool:
         most = self._rooms[cell].most
         return all(most[i] >= amount for i, amount in wanted)
+
+
+def _worse(one: View, other: View) -> View:
+    """The smaller of two amounts, cell by cell; both list the same resources."""
+
+    def least(
+        some: Mapping[str, Sequence[int]], others: Mapping[str, Sequence[int]]
+    ) -> dict[str, list[int]]:
+        return {name: list(map(min, amounts, others[name])) for name, amounts in some.items()}
+
+    return View(
+        one.topology,
+        least(one.free, other.free),
+        least(one.sure, other.sure),
+        least(one.expected, other.expected),
+        least(one.together, other.together),
+        one.unsettled or other.unsettled,
+    )
 
 
 def _columns(cells: Sequence[Vector], resources: int) -> Columns:

@@ -44,7 +44,7 @@ NAME = "NodeResourceTopologyMatch"
 _FEWEST = "LeastNUMANodes"
 
 # Plain numbers: looking members of an enumeration up takes longer than all else on one row.
-_UNKNOWN, _LENIENT = int(Kind.UNKNOWN), int(Kind.LENIENT)
+_UNKNOWN, _LENIENT, _WITHDRAWN = int(Kind.UNKNOWN), int(Kind.LENIENT), int(Kind.WITHDRAWN)
 _SINGLE_CONTAINERS, _SINGLE_PODS = int(Kind.SINGLE_CONTAINERS), int(Kind.SINGLE_PODS)
 _RESTRICTED, _RESTRICTED_PODS = int(Kind.RESTRICTED_CONTAINERS), int(Kind.RESTRICTED_PODS)
 _ALL_KINDS = tuple(map(int, Kind))
@@ -60,7 +60,7 @@ class NodeResourceTopologyMatch:
     observes = (KIND,)
     row_by_row = True
     absolute = True
-    filter_reads = Reads(rows=frozenset({Aspect.TOPOLOGY}))
+    filter_reads: Reads | None = Reads(rows=frozenset({Aspect.TOPOLOGY}))
     score_reads = Reads(rows=frozenset({Aspect.TOPOLOGY}))
 
     def __init__(self, args: NodeResourceTopologyMatchArgs | None, handle: Handle) -> None:
@@ -70,10 +70,16 @@ class NodeResourceTopologyMatch:
         self._scorer = None if strategy.type == _FEWEST else CellScorer(strategy.type, weights)
         self._state = handle.state
         self.board = _board(args, handle)
+        if args.compare_after_rejections > 1:
+            # Rejections are counted, so each pod has to be judged, however many equal ones wait.
+            self.filter_reads = None
         self._transit = InTransit(handle) if args.discard_reserved_nodes else None
-        self._missing = (
-            unresolvable(wording.MISSING).by(NAME) if args.missing_topology == "Reject" else None
-        )
+        self._missing: dict[int, Status] = {}
+        """Verdicts on nodes of whose cells nothing is known, by kind."""
+        if args.missing_topology == "Reject":
+            self._missing[_UNKNOWN] = unresolvable(wording.MISSING).by(NAME)
+        if args.missing_topology != "Pass":
+            self._missing[_WITHDRAWN] = unresolvable(wording.WITHDRAWN).by(NAME)
 
     # Filter
 
@@ -93,8 +99,8 @@ class NodeResourceTopologyMatch:
         cells = self.board.cells
         cells.follow(rows)
         for kind, among in _by_kind(cells.kind[where(rows)]):
-            if kind == _UNKNOWN and self._missing is not None:
-                codes[among] = statuses.code(self._missing)
+            if kind in self._missing:
+                codes[among] = statuses.code(self._missing[kind])
             needs = _needs(pinning, kind)
             if needs:
                 codes[among] = self._judge(rows[among], needs)
@@ -248,8 +254,8 @@ class NodeResourceTopologyMatch:
         rows, cells = np.array([row], np.intp), self.board.cells
         cells.follow(rows)
         kind = int(cells.kind[row])
-        if kind == _UNKNOWN:
-            return self._missing is None
+        if kind in (_UNKNOWN, _WITHDRAWN):
+            return kind not in self._missing
         needs = _needs(pinning, kind)
         return not needs or bool(self._fits(rows, needs).all())
 
@@ -268,7 +274,7 @@ def _by_kind(kinds: NDArray[np.int8]) -> Iterator[tuple[int, Mask | slice]]:
 
 def _needs(pinning: Pinning, kind: int) -> tuple[Need, ...]:
     """What a kubelet of this kind aligns."""
-    if kind in (_UNKNOWN, _LENIENT):
+    if kind in (_UNKNOWN, _LENIENT, _WITHDRAWN):
         return ()
     return pinning.needs(whole_pod=kind in (_SINGLE_PODS, _RESTRICTED_PODS))
 
@@ -302,4 +308,5 @@ def _settings(args: NodeResourceTopologyMatchArgs) -> ReserveSettings | None:
         method=methods.get(cache.resync_method),
         charge_foreign=cache.foreign_pods_detect != "None",
         rebuild=cache.resync_scope != "OnlyResources",
+        grace=args.missing_topology_grace_seconds,
     )

@@ -38,6 +38,8 @@ class ReserveSettings(msgspec.Struct, frozen=True):
     charge_foreign: bool = True
     rebuild: bool = True
     """Believe a machine that has changed at once, all pods on it being charged."""
+    grace: float = 300.0
+    """For how many seconds cells are believed whose object was deleted."""
 
 
 class ReserveCache:
@@ -66,6 +68,8 @@ class ReserveCache:
         """Dirty nodes, and since when they are."""
         self._doubtful: dict[str, int] = {}
         """In how many cells of a node unsettled pods might be."""
+        self._withdrawn: dict[str, float] = {}
+        """Nodes whose object was deleted, and when their cells are forgotten; the first is next."""
         self._better: tuple[object, str] | None = None
         self._comparisons = Children(metrics.numa_comparisons)
         for name, known in state.objects.all(NodeResourceTopology).items():
@@ -132,8 +136,11 @@ class ReserveCache:
         self, node: str, old: NodeResourceTopology | None, new: NodeResourceTopology | None
     ) -> None:
         ledger = self._ledger(node)
+        self._withdrawn.pop(node, None)
         if new is None:
             ledger.withdraw()
+            if ledger.believed is not None:
+                self._withdrawn[node] = self._clock() + self._settings.grace
         else:
             if old is not None and node not in self._dirty and same_content(old, new):
                 return
@@ -145,8 +152,27 @@ class ReserveCache:
         if self.cells.view(node) != before:
             self._better = (new, node)
         self._forget_if_empty(ledger)
+        self.forget_withdrawn()
+
+    def forget_withdrawn(self) -> None:
+        """Believe nothing any more of cells whose object was deleted too long ago."""
+        while self._withdrawn:
+            node, deadline = next(iter(self._withdrawn.items()))
+            if self._clock() < deadline:
+                return
+            del self._withdrawn[node]
+            ledger = self._ledger(node)
+            ledger.forget_cells()
+            self._count(ledger, None)
+            if self._state.row(node) is None:
+                self.cells.forget(node)
+            else:
+                self.cells.withdraw(node)
+            self._forget_if_empty(ledger)
+            self._wake(node)
 
     def _pod(self, info: PodInfo, node: str, came: bool, assumed: bool) -> None:
+        self.forget_withdrawn()
         ledger = self._ledger(node)
         if came:
             foreign = info.pod.spec.scheduler_name not in self.profiles
@@ -213,6 +239,7 @@ class ReserveCache:
 
     def _wake(self, node: str) -> None:
         """Tell those whom the node was closed to, by the object that it now is believed to be."""
+        touch(self._state, node)
         newest = self._state.objects.get(NodeResourceTopology, node)
         self._better = (newest, node)
         self._tell(Event(KIND, Action.UPDATE, None, newest))

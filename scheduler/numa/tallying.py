@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.model.pinning import Pinning, is_memory
 from scheduler.model.resources import Amounts
-from scheduler.numa.topology import Topology
+from scheduler.numa.topology import Cell, Topology
 
 
 def total(parts: Iterable[Iterable[tuple[str, int]]]) -> Amounts:
@@ -50,9 +50,21 @@ def counts_more(topology: Topology, pods: Iterable[Pinning], than: Iterable[Pinn
     )
 
 
-def as_if_empty(topology: Topology) -> Topology:
-    """The same machine with nobody on it."""
-    cells = tuple(
-        msgspec.structs.replace(cell, available=cell.allocatable) for cell in topology.cells
+def without(topology: Topology, pods: Iterable[Pinning]) -> Topology:
+    """The same machine without these pods, wherever they are.
+
+    What an object counts in a cell beyond all that they could hold there stays taken: somebody
+    else has it.
+    """
+    held = total(part for pinning in pods for part in (pinning.shown, pinning.hidden))
+    return msgspec.structs.replace(
+        topology, cells=tuple(_without(cell, held) for cell in topology.cells)
     )
-    return msgspec.structs.replace(topology, cells=cells)
+
+
+def _without(cell: Cell, held: Amounts) -> Cell:
+    available = {
+        name: min(amount, cell.available.get(name, 0) + held.get(name, 0))
+        for name, amount in cell.allocatable.items()
+    }
+    return msgspec.structs.replace(cell, available=available)

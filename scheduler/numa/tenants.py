@@ -30,6 +30,7 @@ class Tenant:
         "admitted",
         "admitted_at",
         "assumed",
+        "came_at",
         "deleting",
         "foreign",
         "hash",
@@ -44,7 +45,7 @@ class Tenant:
         "version",
     )
 
-    def __init__(self, info: PodInfo, *, foreign: bool) -> None:
+    def __init__(self, info: PodInfo, *, foreign: bool, came_at: int = 0) -> None:
         metadata = info.pod.metadata
         self.uid = info.uid
         self.name: Name = (metadata.namespace, metadata.name)
@@ -52,6 +53,8 @@ class Tenant:
         self.pinning: Pinning = info.pinning
         self.foreign = foreign
         """Another scheduler has put it here."""
+        self.came_at = came_at
+        """The number of the newest object when we learnt of it."""
         self.assumed = True
         """The API server has not confirmed that it is bound."""
         self.admitted = False

@@ -13,6 +13,7 @@ from scheduler.state.columns import Codes, Mask, Rows
 from scheduler.state.interning import StatusTable
 
 MISSING = "no topology is known of the node"
+WITHDRAWN = "the node no longer publishes its topology"
 RESERVED = "invalid node topology data"
 """scheduler-plugins' words for a node on which a reservation is under way."""
 

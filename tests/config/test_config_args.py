@@ -58,7 +58,8 @@ CASES = {
     ),
     "nodes without cells": (
         args("NodeResourceTopologyMatch", missingTopology="Fail"),
-        f'{ARGS}.missingTopology: unknown value "Fail" (expected one of Pass, Reject)',
+        f'{ARGS}.missingTopology: unknown value "Fail" '
+        "(expected one of Pass, Reject, RejectWithdrawn)",
     ),
     "rejections of a node": (
         args("NodeResourceTopologyMatch", compareAfterRejections=0),

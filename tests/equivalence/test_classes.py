@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from scheduler.equivalence.classes import Classes
@@ -13,7 +15,7 @@ from tests.equivalence.test_planted_faults import look
 from tests.equivalence.world import World
 
 
-def three_nodes(**equivalence: object) -> World:
+def three_nodes(**equivalence: Any) -> World:
     world = World(**equivalence)
     for i in range(3):
         world.change("Node", f"n{i}")

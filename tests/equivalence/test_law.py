@@ -53,11 +53,12 @@ class CacheLaw(RuleBasedStateMachine):
     """Drives a world, and holds all that is kept against fresh answers."""
 
     key = "Content"
+    reserve = False
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.world = World(key=self.key)
+        self.world = World(reserve=self.reserve, key=self.key)
         self.count = 0
         self.looked: dict[str, Pod] = {}
         """The probes for which something may be kept."""
@@ -218,7 +219,15 @@ class CacheLawByController(CacheLaw):
     key = "ControllerRef"
 
 
+class CacheLawWithReserve(CacheLaw):
+    """The same with the reserve cache of NUMA cells."""
+
+    reserve = True
+
+
 TestCacheLaw = CacheLaw.TestCase
 TestCacheLaw.settings = SETTINGS
 TestCacheLawByController = CacheLawByController.TestCase
 TestCacheLawByController.settings = SHORTER
+TestCacheLawWithReserve = CacheLawWithReserve.TestCase
+TestCacheLawWithReserve.settings = SHORTER

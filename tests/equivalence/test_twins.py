@@ -30,8 +30,8 @@ TOLD = tuple(kind for kind in KINDS if kind != "StorageClass")
 class Twin(World):
     """A world that settles by itself."""
 
-    def __init__(self, **equivalence: Any) -> None:
-        super().__init__(**equivalence)
+    def __init__(self, *, reserve: bool = False, **equivalence: Any) -> None:
+        super().__init__(reserve=reserve, **equivalence)
         self.core.queue._backoff = Backoff(maximum=0)
         self.failing: set[str] = set()
         """Pods whose next binding fails."""
@@ -89,11 +89,13 @@ class Twins(RuleBasedStateMachine):
     """Tells two worlds the same."""
 
     key = "Content"
+    reserve = False
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.keeping, self.forgetful = Twin(key=self.key), Twin(enabled=False)
+        self.keeping = Twin(reserve=self.reserve, key=self.key)
+        self.forgetful = Twin(reserve=self.reserve, enabled=False)
         self.count = 0
 
     def teardown(self) -> None:
@@ -173,7 +175,15 @@ class TwinsByController(Twins):
     key = "ControllerRef"
 
 
+class TwinsWithReserve(Twins):
+    """The same with the reserve cache of NUMA cells."""
+
+    reserve = True
+
+
 TestTwins = Twins.TestCase
 TestTwins.settings = SETTINGS
 TestTwinsByController = TwinsByController.TestCase
 TestTwinsByController.settings = SHORTER
+TestTwinsWithReserve = TwinsWithReserve.TestCase
+TestTwinsWithReserve.settings = SHORTER

@@ -56,7 +56,7 @@ def _profile(name: str, args: Mapping[str, Json], *extra: str) -> Json:
     }
 
 
-def configuration(**equivalence: Any) -> list[Json]:
+def configuration(*, reserve: bool = False, **equivalence: Any) -> list[Json]:
     """Two profiles that disagree: all plugins there are, and other arguments for them."""
     amounts = [{"name": "cpu", "weight": 1}, {"name": "memory", "weight": 2}]
     hard = {"topologyKey": HOST, "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule"}
@@ -68,6 +68,7 @@ def configuration(**equivalence: Any) -> list[Json]:
         "NodeAffinity": {
             "addedAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}
         },
+        "NodeResourceTopologyMatch": {"cacheResyncPeriodSeconds": 5 if reserve else 0},
     }
     return [
         {
@@ -136,11 +137,15 @@ class Hands:
 class World:
     """A core and the truth that it is told: objects by kind and name, each with its traits."""
 
-    def __init__(self, **equivalence: Any) -> None:
+    def __init__(self, *, reserve: bool = False, **equivalence: Any) -> None:
+        """With ``reserve``, one profile has the reserve cache of NUMA cells."""
+        self._reserve = reserve
         self.outlet = Hands()
         self.clock = FakeClock()
         self.core: Core = assemble(
-            from_dicts(configuration(**equivalence), available(REGISTRY), environ={}),
+            from_dicts(
+                configuration(reserve=reserve, **equivalence), available(REGISTRY), environ={}
+            ),
             self.outlet,
             Metrics(),
             registry=REGISTRY,
@@ -214,7 +219,13 @@ class World:
             self.core.ingest.handler("Pod")([Change(old, new)])
 
     def rebuilt(self) -> World:
-        """Another world, without any memory, that is told how this one is now."""
+        """Another world, without any memory, that is told how this one is now.
+
+        The reserve cache is memory: what is believed of cells depends on what came before. So with
+        it, this world itself.
+        """
+        if self._reserve:
+            return self
         new = World(enabled=False)
         old, state = self.core.state, new.core.state
         for kind, objects in old.objects._kinds.items():

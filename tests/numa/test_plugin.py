@@ -31,10 +31,44 @@ class TestMissing:
         numa.publish(make_topology().cell(1).cell(1).knows())
         assert not numa.fits(pinned("p", 2))
 
-    def test_an_object_that_is_deleted_no_longer_does(self) -> None:
-        numa = Numa().nodes("n1").publish(make_topology().cell(1).cell(1).knows())
+    def test_an_object_that_is_deleted_is_believed_for_a_while(self) -> None:
+        numa = Numa().nodes("n1").publish(make_topology().cell(2).cell(2).knows())
         numa.unpublish("n1")
-        assert numa.fits(pinned("p", 2))
+        assert not numa.fits(pinned("p", 3))
+        numa.assume(pinned("a", 2), pinned("b", 2))
+        assert not numa.fits(pinned("p", 1))
+
+    @pytest.mark.parametrize(
+        ("policy", "fits"), [("Pass", True), ("Reject", False), ("RejectWithdrawn", False)]
+    )
+    def test_after_that_the_policy_decides(self, policy: str, fits: bool) -> None:
+        numa = Numa(missingTopology=policy).nodes("n1", "n2")
+        numa.publish(make_topology().cell(2).cell(2).knows())
+        numa.unpublish("n1")
+        numa.stage.clock.advance(301)
+        numa.publish(make_topology("n2").cell(2).cell(2).knows())
+        assert numa.fits(pinned("p", 3)) is fits
+        assert numa.fits(make_pod("p").cpu(2)), "no cells are needed"
+
+    def test_pods_that_wait_are_tried_again_when_the_policy_lets_them_pass(self) -> None:
+        numa = Numa(missingTopology="Pass").nodes("n1")
+        numa.publish(make_topology().cell(2).cell(2).knows())
+        numa.see(pinned("p", 3))
+        assert numa.stage.attempt() is not None
+        assert numa.stage.core.queue.counts()["unschedulable"] == 1
+        numa.unpublish("n1")
+        numa.stage.clock.advance(301)
+        numa.see(make_pod("other").on("n1"))
+        assert numa.stage.core.queue.counts()["unschedulable"] == 0
+
+    def test_an_object_that_comes_back_counts_again(self) -> None:
+        numa = Numa().nodes("n1", "n2").publish(make_topology().cell(2).cell(2).knows())
+        numa.unpublish("n1")
+        numa.stage.clock.advance(301)
+        numa.publish(make_topology("n2").cell(2).cell(2).knows())
+        numa.publish(make_topology().cell(4).cell(2).knows())
+        assert numa.fits(pinned("p", 4))
+        assert not numa.fits(pinned("p", 5))
 
     def test_an_object_without_cells_takes_no_exclusive_cpus(self) -> None:
         numa = Numa().nodes("n1").publish(make_topology().knows())

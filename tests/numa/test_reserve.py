@@ -283,3 +283,49 @@ class TestCandidates:
         numa.see(pinned("job", 1).on("n1").phase("Succeeded"))
         numa.see(pinned("going", 1).on("n1").deleting())
         assert len(list(numa.ledger().expected())) == 8
+
+
+class TestUnproven:
+    """An object whose fingerprint is missing or fits no pods that we know of."""
+
+    @pytest.mark.parametrize("signed", [False, True], ids=["no fingerprint", "another fingerprint"])
+    def test_what_it_says_is_taken_is_taken(self, signed: bool) -> None:
+        topology = two_cells(0, 3)
+        if signed:
+            topology.knows("stranger")
+        numa = Numa().nodes("n1").publish(topology)
+        assert not numa.fits(pinned("p", 4))
+        assert numa.fits(pinned("p", 3))
+
+    def test_pods_that_explain_what_is_taken_are_not_counted_twice(self) -> None:
+        numa = Numa().nodes("n1").runs(pinned("a", 6)).publish(two_cells(10, 16))
+        assert numa.fits(pinned("p", 16))
+        assert not numa.fits(pinned("p", 17))
+
+    def test_pods_that_it_cannot_know_of_are_counted_too(self) -> None:
+        numa = Numa().nodes("n1").publish(two_cells(4, 4))
+        numa.assume(pinned("a", 4), pinned("b", 4))
+        assert not numa.fits(pinned("p", 1))
+
+    def test_pods_that_it_may_not_know_of_yet_are_counted_too(self) -> None:
+        numa = Numa().nodes("n1").assume(pinned("a", 16), pinned("b", 16))
+        numa.publish(two_cells(16, 16))
+        assert not numa.fits(pinned("p", 1))
+
+    def test_a_newer_object_replaces_it(self) -> None:
+        numa = Numa().nodes("n1").publish(two_cells(0, 0))
+        numa.publish(two_cells(8, 0).version(2))
+        assert numa.fits(pinned("p", 8))
+        assert not numa.fits(pinned("p", 9))
+
+
+async def test_equal_pods_count_as_often_as_they_are_tried() -> None:
+    """With ``compareAfterRejections`` above 1, kept verdicts delay the comparison for nobody."""
+    numa = Numa(compareAfterRejections=3).nodes("n1").publish(two_cells(8, 8).knows("a", "b"))
+    numa.runs(pinned("a", 8), pinned("b", 8))
+    numa.see(*(pinned(f"p{number}", 8) for number in range(3)))
+    assumed = []
+    for _ in range(3):
+        numa.stage.attempt()
+        assumed.append(numa.state.assumed_count)
+    assert assumed == [0, 0, 1]
