@@ -11,11 +11,11 @@ from typing import Any
 
 import msgspec
 
-from scheduler.framework.outlet import WriteError
+from scheduler.fairness import FairQueue
+from scheduler.framework.outlet import Stale, WriteError, holds
 from scheduler.kube.client import MERGE_PATCH
 from scheduler.kube.errors import Conflict, KubeError, NotFound, WritesStopped
 from scheduler.kube.events import EventRecorder, ObjectReference
-from scheduler.kube.fairness import FairQueue
 from scheduler.kube.writes import ApiWriter, Binding, pod_path
 from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
@@ -66,15 +66,15 @@ class ClusterOutlet:
         """Give events that are still queued a chance to be sent."""
         await asyncio.gather(*(recorder.flush(timeout) for recorder in self._recorders.values()))
 
-    async def bind(self, pod: PodInfo, node: str) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         """Bind, and return only when it is certain what became of the pod."""
         self._reports.pop(pod.uid, None)
         metadata = pod.pod.metadata
-        while True:
-            outcome = await self._writer.bind(metadata.namespace, metadata.name, pod.uid, node)
-            if outcome.result is not Binding.UNKNOWN:
-                break
-            log.warning("Outcome of a binding is unknown, asking again", pod=pod.key, node=node)
+        where = (metadata.namespace, metadata.name, pod.uid, node)
+        outcome = await self._writer.bind(*where, stale)
+        if outcome.result is Binding.UNKNOWN:
+            log.warning("Outcome of a binding is unknown, asking for it", pod=pod.key, node=node)
+            outcome = await self._writer.settle(*where)
         return SUCCESS if outcome.bound else error(f"{outcome.result.value}: {outcome.message}")
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:

@@ -19,6 +19,7 @@ from scheduler.config.loading import Configuration
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.flow.problem import Solution
 from scheduler.framework.answers import Told
+from scheduler.framework.outlet import Stale, holds
 from scheduler.gangs.plugin import NAME as COSCHEDULING
 from scheduler.gangs.status import describe_group
 from scheduler.model.nodes import NodeResourceTopology
@@ -67,7 +68,7 @@ class _Recorder:
         self.messages: dict[str, str] = {}
         self.tried: dict[str, None] = {}
 
-    async def bind(self, pod: PodInfo, node: str) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         self.bound[pod.key] = node
         self.tried[pod.key] = None
         return SUCCESS

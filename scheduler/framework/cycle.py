@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar, cast
 import msgspec
 import numpy as np
 
+from scheduler.framework.outlet import Stale
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
 from scheduler.state.cache import ClusterState
@@ -27,6 +28,10 @@ class Slot(Generic[T]):
     def __init__(self, name: str, *, lasting: bool = False) -> None:
         self.name = name
         self.lasting = lasting
+
+
+STALE: Slot[Stale] = Slot("whether the decision still holds", lasting=True)
+"""For plugins that bind: to be handed to `Outlet.bind`."""
 
 
 class Cycle:

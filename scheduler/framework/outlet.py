@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from scheduler.model.podinfo import PodInfo
@@ -17,6 +17,15 @@ class WriteError(Exception):
         self.conflict = conflict
 
 
+Stale = Callable[[], str]
+"""Why a decision no longer holds; empty if it does. Never raises, takes no time."""
+
+
+def holds() -> str:
+    """A decision that always holds."""
+    return ""
+
+
 class Outlet(Protocol):
     """Where decisions go: the API server in a cluster, a record in a simulation.
 
@@ -24,8 +33,8 @@ class Outlet(Protocol):
     what they say is sent in the background, and the newest word on a pod wins.
     """
 
-    async def bind(self, pod: PodInfo, node: str) -> Status:
-        """Bind the pod."""
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+        """Bind the pod, unless that is ``stale`` when its turn comes."""
         ...
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:

@@ -29,7 +29,7 @@ from scheduler.framework.interface import (
     QuickFilter,
     WhatIfPlugin,
 )
-from scheduler.framework.remote import RemotePoints
+from scheduler.framework.remote import RemotePlugin, RemotePoints
 from scheduler.framework.sorting import sort_key_of
 from scheduler.framework.waiting import WaitingPod
 from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD
@@ -107,6 +107,11 @@ class Framework(RemotePoints):
             if isinstance(plugin := plugins[entry.name], QuickFilter)
         ]
         self._find_remote()
+        reserving = frozenset(entry.name for entry in self._entries["reserve"])
+        self.bookkeepers = reserving | {
+            name for name, plugin in plugins.items() if isinstance(plugin, RemotePlugin)
+        }
+        """The plugins that keep books of reservations, or are outside: not to be asked twice."""
         permitting = (plugins[entry.name] for entry in self._entries["permit"])
         self.groups: GroupPlugin | None = next(
             (plugin for plugin in permitting if isinstance(plugin, GroupPlugin)), None

@@ -18,9 +18,9 @@ from typing import Never
 
 import msgspec
 
+from scheduler.fairness import FairQueue
 from scheduler.kube.client import JSON, MERGE_PATCH
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound
-from scheduler.kube.fairness import FairQueue
 from scheduler.kube.pacing import Backoff
 from scheduler.kube.timestamps import micro_time, utc_now
 from scheduler.kube.writes import PATIENT_MOST, ApiWriter

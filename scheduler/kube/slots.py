@@ -2,7 +2,7 @@
 
 import asyncio
 
-from scheduler.kube.fairness import Shares, Turns
+from scheduler.fairness import Shares, Turns
 
 Turn = asyncio.Future[None]
 

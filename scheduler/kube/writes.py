@@ -29,8 +29,13 @@ from scheduler.kube.errors import (
 from scheduler.kube.pacing import Backoff
 from scheduler.kube.scopes import Scope
 from scheduler.kube.slots import Slots
+from scheduler.observe.logs import get_logger
+
+log = get_logger(__name__)
 
 WRITE_TIMEOUT_SECONDS = 10.0
+# How often a pod is read whose binding may or may not have happened.
+SETTLE_SECONDS = 10.0
 # How many patient writes go on beside any number of bindings, and when there are none.
 PATIENT_LEAST = 4
 PATIENT_MOST = 16
@@ -152,17 +157,23 @@ class ApiWriter:
                     result = Binding.UNKNOWN if request.in_doubt else Binding.FAILED
                     return BindOutcome(result, str(outcome))
 
-    async def read_back(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome | None:
-        """How the pod itself says its binding ended, None if it is there and unbound.
+    async def settle(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome:
+        """Read the pod until it says how its binding ended; raises nothing but WritesStopped.
 
-        One request, when it is the turn of the namespace; raises KubeError.
+        At most every few seconds, and when it is the turn of the namespace.
         """
+        backoff = Backoff(SETTLE_SECONDS / 4, SETTLE_SECONDS, rng=self._rng)
         with self._permitted():
-            await self._slots.take(namespace)
-            try:
-                return await self._read_back(pod_path(namespace, name), uid, node)
-            finally:
-                self._slots.release(namespace)
+            while True:
+                await self._sleep(backoff.next())
+                await self._slots.take(namespace)
+                try:
+                    outcome = await self._read_back(pod_path(namespace, name), uid, node)
+                    return outcome or BindOutcome(Binding.FAILED, "the pod has no node")
+                except KubeError as error:
+                    log.debug("Outcome of a binding is still unknown", pod=name, error=str(error))
+                finally:
+                    self._slots.release(namespace)
 
     async def patch_pod_status(
         self,

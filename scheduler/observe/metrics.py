@@ -185,6 +185,17 @@ class Metrics:
         self.cache_size = self._gauge(
             "scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type",)
         )
+        self.decisions_outdated = self._counter(
+            "equipoise_decisions_outdated_total",
+            "Decisions that no longer held when they were to be written, and were made again: "
+            "'node' when the node was gone, 'fit' when others had changed it or taken its room, "
+            "'pod' when the pod was gone, being deleted or bound by others.",
+            ("cause",),
+        )
+        self.bindings_postponed = self._counter(
+            "equipoise_bindings_postponed_total",
+            "Pods put back into the queue because bindings of their namespace hang.",
+        )
         self.cache_mismatches = self._counter(
             "equipoise_cache_mismatches_total",
             "Differences found between the cache and the API server.",

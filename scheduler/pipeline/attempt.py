@@ -28,6 +28,8 @@ class Attempt(msgspec.Struct):
     """What was answered from outside so far."""
     muster: Muster | None = None
     """Set for members of a gang about which somebody outside has the last word."""
+    node_version: int = 0
+    """The version of the chosen node that was judged (`ClusterState.node_version`)."""
     companions: tuple[str, ...] = ()
     """Pods (``namespace/name``) that wait in the queue for what this one is answered."""
 

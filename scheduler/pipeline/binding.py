@@ -2,7 +2,10 @@
 
 Up to ``limit`` pods are bound at once, and the cycle waits for room before it takes the next pod.
 Those that still wait for permission or for their volumes may do so for minutes, so they do not
-stand in the way of others, as long as there are no more than ``total`` tasks.
+stand in the way of others, as long as there are no more than ``total`` tasks. Nor do those of a
+namespace whose requests hang: further pods of such a namespace wait in the queue.
+
+When its turn to be written comes, each decision is checked again (``freshness``).
 """
 
 from __future__ import annotations
@@ -10,17 +13,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from scheduler.framework.complaints import PluginFault
-from scheduler.framework.outlet import Outlet
+from scheduler.framework.cycle import STALE
+from scheduler.framework.outlet import Outlet, Stale
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics, attempts_label
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.failure import Failures
+from scheduler.pipeline.freshness import Turn
+from scheduler.pipeline.open_bindings import OpenBindings
 from scheduler.pipeline.reserve import give_back
 from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.queueing.tiers import QueuedPod
 
 log = get_logger(__name__)
 
@@ -28,6 +37,7 @@ DEFAULT_LIMIT = 1024
 DEFAULT_TOTAL = 16_384
 PAUSE_SECONDS = 0.05
 STARTED_AT_ONCE = 64
+CROWDED = "bindings of namespace {} hang: others of its pods have to end first"
 
 
 class Bindings:
@@ -51,10 +61,12 @@ class Bindings:
         self._metrics = metrics
         self._decisions = decisions
         self._limit = limit
-        self._total = total
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
-        self._waiting = 0
+        self.open = OpenBindings(total, clock)
+        self._postponed: dict[str, dict[str, None]] = {}
+        """Pods that wait in the queue because their namespace has enough under way."""
+        self._outdated = Children(metrics.decisions_outdated)
         self._running = metrics.goroutines.labels("binding")
         self._awaited: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
         self._attempts = Children(metrics.schedule_attempts)
@@ -68,13 +80,14 @@ class Bindings:
     @property
     def writing(self) -> int:
         """How many of them may have sent their binding: those that wait for no permission."""
-        return len(self._tasks) - self._waiting
+        return self.open.binding
 
     @property
     def full(self) -> bool:
         """Whether no more tasks may be started now."""
-        binding = len(self._tasks) - self._waiting
-        return binding >= self._limit or len(self._tasks) >= self._total
+        if self.open.shares.full:
+            return True
+        return self.open.binding >= self._limit and self.open.counted() >= self._limit
 
     async def room(self) -> None:
         """Return when others may be started; after a stop, when there is room for many.
@@ -86,8 +99,21 @@ class Bindings:
             await self._until(self._roomy, at_most=PAUSE_SECONDS)
 
     def _roomy(self) -> bool:
-        binding = len(self._tasks) - self._waiting
-        return binding <= self._limit - self._limit // 8 and len(self._tasks) < self._total
+        few = self._limit - self._limit // 8
+        return not self.open.shares.full and self.open.counted() <= few
+
+    def postpone(self, queued: QueuedPod) -> bool:
+        """Put a pod that was popped back, if its namespace has enough under way; whether it has.
+
+        It backs off, and goes on early when another of its namespace has ended.
+        """
+        namespace = queued.info.pod.metadata.namespace
+        if not self.open.crowded(namespace):
+            return False
+        self._metrics.bindings_postponed.inc()
+        self._postponed.setdefault(namespace, {})[queued.key] = None
+        self._queue.requeue_error(queued, CROWDED.format(namespace))
+        return True
 
     async def idle(self) -> None:
         """Return when no binding is under way."""
@@ -111,16 +137,23 @@ class Bindings:
 
     def start(self, attempt: Attempt) -> None:
         """Bind in the background."""
-        self._queue.placed(attempt.cycle.pod.uid)
-        self._keep(asyncio.create_task(self._run(attempt), name=f"bind {attempt.cycle.pod.key}"))
+        pod = attempt.cycle.pod
+        self._queue.placed(pod.uid)
+        self.open.begin(pod.pod.metadata.namespace)
+        task = asyncio.create_task(self._run(attempt), name=f"bind {pod.key}")
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._ended, pod))
+        self._running.inc()
 
     def start_together(self, attempts: Sequence[Attempt]) -> None:
         """Bind several pods, of which all are to be started or none; many take some slices."""
         if len(attempts) <= STARTED_AT_ONCE:
             for attempt in attempts:
                 self.start(attempt)
-        else:
-            self._keep(asyncio.create_task(self._start_all(attempts), name="start bindings"))
+            return
+        task = asyncio.create_task(self._start_all(attempts), name="start bindings")
+        self._tasks.add(task)
+        task.add_done_callback(self._forget)
 
     async def _start_all(self, attempts: Sequence[Attempt]) -> None:
         for number, attempt in enumerate(attempts, 1):
@@ -128,15 +161,31 @@ class Bindings:
             if number % STARTED_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    def _keep(self, task: asyncio.Task[None]) -> None:
-        self._tasks.add(task)
-        task.add_done_callback(self._ended)
-        self._running.inc()
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
+    def _forget(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._running.dec()
         self._changed()
+
+    def _ended(self, pod: PodInfo, task: asyncio.Task[None]) -> None:
+        namespace = pod.pod.metadata.namespace
+        self.open.end(pod.uid, namespace)
+        self._running.dec()
+        self._forget(task)
+        if self._postponed:
+            self._go_on(namespace)
+
+    def _go_on(self, namespace: str) -> None:
+        """One for one: have the next pod of a namespace tried that was put back."""
+        waiting = self._postponed.get(namespace)
+        if not waiting:
+            return
+        while waiting and not self.open.crowded(namespace):
+            key = next(iter(waiting))
+            del waiting[key]
+            if self._queue.activate((key,)):
+                break
+        # The last one has ended: those that are left come back by their back-off.
+        if not waiting or not self.open.shares.of(namespace):
+            del self._postponed[namespace]
 
     async def _until(self, condition: Callable[[], bool], at_most: float | None = None) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -153,8 +202,9 @@ class Bindings:
                 turn.set_result(None)
 
     async def _run(self, attempt: Attempt) -> None:
+        turn = Turn(attempt, self._queue, self.open)
         try:
-            status = await self._bind(attempt)
+            status = await self._bind(attempt, turn)
         except PluginFault as fault:
             status = error(str(fault))
         except Exception as fault:
@@ -164,17 +214,26 @@ class Bindings:
             self._finish(attempt)
         else:
             give_back(attempt, self._queue)
-            self._failures.refused(attempt, status)
+            if turn.reason:
+                self._outdated[turn.cause,].inc()
+                self._failures.outdated(attempt, turn.reason)
+            else:
+                self._failures.refused(attempt, status)
 
-    async def _bind(self, attempt: Attempt) -> Status:
+    async def _bind(self, attempt: Attempt, turn: Turn) -> Status:
         status = await self._ready(attempt)
         if not status.ok:
             return status
+        if reason := turn.check():
+            return error(reason)
+        stale: Stale = turn
+        attempt.cycle.put(STALE, stale)
         return await attempt.framework.run_bind(attempt.cycle, attempt.node)
 
     async def _ready(self, attempt: Attempt) -> Status:
         """Wait for permission, and have the node prepared."""
-        self._waiting += 1
+        namespace = attempt.cycle.pod.pod.metadata.namespace
+        self.open.prepare(namespace)
         self._changed()
         try:
             status = await self._permitted(attempt)
@@ -182,7 +241,7 @@ class Bindings:
                 return status
             return await attempt.framework.run_pre_bind(attempt.cycle, attempt.node)
         finally:
-            self._waiting -= 1
+            self.open.prepared(namespace)
 
     @staticmethod
     async def _permitted(attempt: Attempt) -> Status:

@@ -91,9 +91,12 @@ class SchedulingCycle:
 
     def schedule_next(self) -> QueuedPod | None:
         """Attempt the next pod, and return it; None if nobody waits."""
-        attempt = self._suspension.next_ready() or self._popped()
+        attempt = self._suspension.next_ready()
         if attempt is None:
-            return None
+            queued = self._queue.pop()
+            if queued is None or self._bindings.postpone(queued):
+                return queued
+            attempt = self._new(queued)
         self._try(attempt)
         return attempt.queued
 
@@ -132,10 +135,6 @@ class SchedulingCycle:
         for each in (queued, *along) if along else ():  # whom their gang needs no longer
             checkpoint()
             self._try(self._new(each))
-
-    def _popped(self) -> Attempt | None:
-        queued = self._queue.pop()
-        return None if queued is None else self._new(queued)
 
     def _new(self, queued: QueuedPod) -> Attempt:
         cycle = Cycle(queued.info, self._state)

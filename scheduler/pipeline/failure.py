@@ -68,6 +68,11 @@ class Failures:
         self._promise(attempt, "")
         self._report(attempt, UNSCHEDULABLE, status.message, (status.plugin,))
 
+    def outdated(self, attempt: Attempt, reason: str) -> None:
+        """The decision no longer held when it was to be written: another one, at once."""
+        log.debug("Decision no longer held", pod=attempt.cycle.pod.key, reason=reason)
+        self._queue.requeue_outdated(attempt.queued, reason)
+
     def together(self, attempts: Iterable[Attempt], message: str, plugins: Collection[str]) -> None:
         """Pods were rejected as one, and are back in the queue: tell each of their owners."""
         for attempt in attempts:

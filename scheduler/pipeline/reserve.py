@@ -15,6 +15,7 @@ log = get_logger(__name__)
 def reserve(attempt: Attempt) -> Status:
     """Assume the pod on its node and let plugins book it; the caller undoes a refusal."""
     state, pod = attempt.cycle.state, attempt.cycle.pod
+    attempt.node_version = state.node_version(attempt.node)
     state.assume(pod, attempt.node)
     state.nominations.remove(pod.uid)
     return attempt.framework.run_reserve(attempt.cycle, attempt.node)

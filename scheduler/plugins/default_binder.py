@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.framework.cycle import Cycle
+from scheduler.framework.cycle import STALE, Cycle
 from scheduler.framework.interface import Handle
+from scheduler.framework.outlet import holds
 from scheduler.model.status import Status
 from scheduler.plugins.names import DEFAULT_BINDER
 
@@ -20,4 +21,4 @@ class DefaultBinder:
 
     async def bind(self, cycle: Cycle, node: str) -> Status:
         """Success once the API server has the pod on the node."""
-        return await self._outlet.bind(cycle.pod, node)
+        return await self._outlet.bind(cycle.pod, node, cycle.find(STALE) or holds)

@@ -43,6 +43,11 @@ class Glances:
         flight = self._in_flight.get(uid)
         return flight is not None and not flight.deleted
 
+    def wants(self, uid: str) -> bool:
+        """Whether a pod is in flight, and neither deleted nor being deleted."""
+        flight = self._in_flight.get(uid)
+        return flight is not None and not flight.deleted and not flight.newest.pod.deleting
+
     def counts(self) -> dict[str, int]:
         """The number of pods in each tier, and of those ``in-flight``."""
         counts = {tier.value: self._places.count(tier) for tier in Tier}

@@ -62,6 +62,8 @@ ASKED_IN_PASSING = 64
 """How many hints that were put off are called before each attempt."""
 EXPIRED_PER_SECOND = 64
 """How many cohorts are tried in a second because they have been parked for too long."""
+OUTDATED_WITHOUT_BACKOFF = 3
+"""How often a pod is tried again at once because a decision on it no longer held."""
 
 
 class SchedulingQueue(Glances):
@@ -189,6 +191,21 @@ class SchedulingQueue(Glances):
         queued.pending_plugins = frozenset()
         queued.consecutive_errors += 1
         self._requeue(queued, message)
+
+    def requeue_outdated(self, queued: QueuedPod, message: str) -> None:
+        """The decision no longer held when it was to be written: try the pod again at once.
+
+        That is nobody's fault, so there is no back-off; but a pod to which it happens again and
+        again backs off as after a fault.
+        """
+        queued.unschedulable_plugins = frozenset()
+        queued.pending_plugins = frozenset()
+        queued.outdated += 1
+        if queued.outdated > OUTDATED_WITHOUT_BACKOFF:
+            queued.consecutive_errors += 1
+        self._requeue(queued, message)
+        if queued.tier is Tier.ERROR_BACKOFF and queued.outdated <= OUTDATED_WITHOUT_BACKOFF:
+            self._enter(queued, Tier.ACTIVE, causes.DECISION_OUTDATED)
 
     # What wakes pods.
 

@@ -56,6 +56,8 @@ class QueuedPod:
     unschedulable_count: int = 0
     consecutive_errors: int = 0
     unschedulable_plugins: AbstractSet[str] = frozenset()
+    outdated: int = 0
+    """How often a decision on it no longer held when it was to be written."""
     pending_plugins: AbstractSet[str] = frozenset()
     """Rejectors that only wait for something: their cure spares the pod its back-off."""
     gating_plugin: str = ""

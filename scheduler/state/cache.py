@@ -76,6 +76,8 @@ class ClusterState:
         self._pods: dict[str, PodInfo] = {}
         self._assumed: dict[str, PodInfo] = {}
         self._by_node: dict[str, dict[str, PodInfo]] = {}
+        self._node_versions: dict[str, int] = {}
+        self._last_version = 0
         self.attachments = Attachments(
             self.objects,
             self.changes,
@@ -115,6 +117,13 @@ class ClusterState:
     def name(self, row: int) -> str:
         """The node in a row."""
         return self.columns.names[row]
+
+    def node_version(self, name: str) -> int:
+        """A number that changes when others change a node or put a pod on it; 0: no such node.
+
+        What is assumed there, confirmed and forgotten does not change it.
+        """
+        return self._node_versions.get(name, 0)
 
     def names(self) -> list[str]:
         """The names of all nodes."""
@@ -158,6 +167,12 @@ class ClusterState:
         aspects = (Aspect.NODE,) if known is None else tuple(node_aspects(known, node))
         self._fill(row, node)
         self.changes.touch(row, aspects)
+        if aspects and aspects != (Aspect.IMAGES,):  # which no filter reads
+            self._new_version(node.name)
+
+    def _new_version(self, name: str) -> None:
+        self._last_version += 1
+        self._node_versions[name] = self._last_version
 
     def remove_node(self, name: str) -> None:
         """Remove a node; its row is free for another, its pods are kept by name."""
@@ -171,6 +186,7 @@ class ClusterState:
         self.attachments.touch(row)
         self._free.append(row)
         self._live_rows = None
+        self._node_versions.pop(name, None)
         self.changes.touch(row, (Aspect.NODE,))
 
     def _take_row(self, name: str) -> int:
@@ -285,6 +301,8 @@ class ClusterState:
             if known is not None and known.node_name != info.node_name:
                 self.residents.went(known)
             self.book(info, PodState.ADDED)
+            if info.node_name in self._rows:
+                self._new_version(info.node_name)
         self.residents.came(info, assumed=False)
 
     def remove_pod(self, uid: str) -> bool:

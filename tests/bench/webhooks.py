@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
+from scheduler.framework.outlet import Stale, holds
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from tests.bench.micro import calibrate
@@ -42,7 +43,7 @@ class TimingOutlet(CountingOutlet):
         super().__init__()
         self.times: dict[str, Bound] = {}
 
-    async def bind(self, pod: PodInfo, node: str) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         self.times[pod.pod.metadata.name] = Bound(time.perf_counter(), time.thread_time())
         return SUCCESS
 

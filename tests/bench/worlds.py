@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
+from scheduler.framework.outlet import Stale, holds
 from scheduler.framework.registry import Registry
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.podinfo import PodInfo
@@ -32,7 +33,7 @@ class CountingOutlet:
         self.conditions = 0
         self.evicted = 0
 
-    async def bind(self, pod: PodInfo, node: str) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         self.bound += 1
         return SUCCESS
 

@@ -15,6 +15,7 @@ import yaml
 from scheduler import inspection
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
+from scheduler.framework.outlet import Stale, holds
 from scheduler.model.nodes import Node
 from scheduler.model.objects import from_dict
 from scheduler.model.podinfo import PodInfo
@@ -37,7 +38,7 @@ class _Added(NamedTuple):
 class ObligingOutlet:
     """Binds every pod at once and tells nobody."""
 
-    async def bind(self, pod: PodInfo, node: str) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         return SUCCESS
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:

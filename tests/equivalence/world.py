@@ -12,7 +12,7 @@ from scheduler.assembly import Core, assemble, available
 from scheduler.config.defaults import SCHEDULER_NAME
 from scheduler.config.loading import from_dicts
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
-from scheduler.framework.outlet import WriteError
+from scheduler.framework.outlet import Stale, WriteError, holds
 from scheduler.framework.registry import Registry
 from scheduler.model.objects import KINDS as STRUCTS
 from scheduler.model.objects import from_dict
@@ -109,7 +109,7 @@ class Hands:
         self.messages: dict[str, str] = {}
         self.refuses_patches = False
 
-    async def bind(self, pod: PodInfo, node: str) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
         self.binding[pod.key] = answer
         status = await answer

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.outlet import Stale, holds
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error, unschedulable
 from scheduler.model.workloads import POD_GROUP_LABEL, pod_group_of
@@ -28,7 +29,7 @@ class SlowOutlet(RecordingOutlet):
         self.open: dict[str, asyncio.Future[Status]] = {}
         self._asked = asked
 
-    async def bind(self, pod: PodInfo, node: str) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         self._asked(pod)
         future: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
         self.open[pod.key] = future

@@ -324,3 +324,24 @@ async def test_a_decision_that_no_longer_holds_is_not_sent(
     assert outcome.result is result
     made = "".join("B" if call.path.endswith("/binding") else "R" for call in client.calls)
     assert made == requests
+
+
+@pytest.mark.parametrize(
+    ("answers", "result"),
+    [
+        pytest.param([found("n")], Binding.BOUND, id="bound"),
+        pytest.param([found()], Binding.FAILED, id="not bound"),
+        pytest.param([found("m")], Binding.ELSEWHERE, id="bound by others"),
+        pytest.param([NotFound(404)], Binding.GONE, id="gone"),
+        pytest.param([DOWN, LOST, ServerError(500), found("n")], Binding.BOUND, id="told at last"),
+    ],
+)
+async def test_an_unknown_outcome_is_read_until_it_is_known(
+    answers: list[object], result: Binding
+) -> None:
+    clock = ManualClock()
+    client = ScriptedClient(*answers)
+    outcome = await writer(client, clock).settle("a", "x", "u", "n")
+    assert outcome.result is result
+    assert [call.method for call in client.calls] == ["GET"] * len(answers)
+    assert clock.slept == [2.5, 5.0, 10.0, 10.0][: len(answers)]

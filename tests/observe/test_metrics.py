@@ -99,6 +99,8 @@ OURS = [
         Counter,
         ("plugin", "extension_point"),
     ),
+    Row("decisions_outdated", "equipoise_decisions_outdated_total", Counter, ("cause",)),
+    Row("bindings_postponed", "equipoise_bindings_postponed_total", Counter),
     Row("cache_mismatches", "equipoise_cache_mismatches_total", Counter),
     Row("numa_dirty_nodes", "equipoise_numa_dirty_nodes", Gauge),
     Row("numa_doubtful_cells", "equipoise_numa_doubtful_cells", Gauge),

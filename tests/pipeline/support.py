@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, Protocol
 
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
+from scheduler.framework.outlet import Stale, holds
 from scheduler.framework.registry import Registry
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.status import SUCCESS, Status
+from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.tiers import QueuedPod
@@ -37,7 +38,7 @@ class Word(NamedTuple):
 
 
 class RecordingOutlet:
-    """Binds at once, or as ``answer`` says, and remembers everything."""
+    """Binds at once, or when and as ``answer`` says, if that is not stale, and remembers all."""
 
     def __init__(self) -> None:
         self.bound: list[tuple[str, str]] = []
@@ -45,8 +46,10 @@ class RecordingOutlet:
         self.conditions: list[Word] = []
         self.answer: Callable[[PodInfo, str], Awaitable[Status]] | None = None
 
-    async def bind(self, pod: PodInfo, node: str) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         status = SUCCESS if self.answer is None else await self.answer(pod, node)
+        if status.ok and (reason := stale()):
+            status = error(reason)
         if status.ok:
             self.bound.append((pod.key, node))
         return status

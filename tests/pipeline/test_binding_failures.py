@@ -6,14 +6,17 @@ import asyncio
 
 import pytest
 
+from scheduler.fairness import Shares
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
+from scheduler.framework.outlet import Stale, holds
 from scheduler.framework.registry import merge
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
+from scheduler.pipeline.open_bindings import SLOW_LIMIT, SLOW_SECONDS
 from scheduler.plugins.table import IN_TREE
 from tests.builders import make_node, make_pod, make_worker
-from tests.pipeline.support import Stage, Word, turns
+from tests.pipeline.support import RecordingOutlet, Stage, Word, turns
 
 
 class HeldBinding:
@@ -225,7 +228,7 @@ async def test_pods_that_wait_for_their_volumes_keep_nobody_from_being_bound() -
     }
     stage = Stage(merge(IN_TREE, {"Slow": Slow}), (config,))
     stage.core.bindings._limit = 2
-    stage.core.bindings._total = 4
+    stage.core.bindings.open.shares = Shares(4)
     stage.see(make_worker("n1"))
     loop = asyncio.create_task(stage.core.loop.run())
     stage.see(*(make_pod(f"slow-{number}").label(volume="slow") for number in range(3)))
@@ -240,3 +243,59 @@ async def test_pods_that_wait_for_their_volumes_keep_nobody_from_being_bound() -
     await turns(40)
     assert len(stage.outlet.bound) == 7
     loop.cancel()
+
+
+class HangingOutlet(RecordingOutlet):
+    """Sends the bindings of one namespace, and has no answer until told."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers = asyncio.Event()
+
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+        if pod.pod.metadata.namespace == "bad" and not stale():
+            await self.answers.wait()
+        return await super().bind(pod, node, stale)
+
+
+async def test_a_namespace_whose_bindings_hang_is_kept_to_a_few_and_others_go_on() -> None:
+    outlet = HangingOutlet()
+    stage = Stage(outlet=outlet)
+    stage.core.bindings._limit = limit = 2 * SLOW_LIMIT
+    stage.see(make_node("n1").cpu("1000").pods("5000"))
+    stage.see(*(make_pod(f"bad-{number}", "bad") for number in range(3 * limit)))
+    while not stage.core.bindings.full:
+        stage.attempt()
+        await turns(1)
+    assert stage.core.bindings.full
+    stage.clock.advance(SLOW_SECONDS)
+    assert not stage.core.bindings.full
+    stage.see(*(make_pod(f"good-{number}") for number in range(50)))
+    while stage.core.queue.counts()["active"]:
+        stage.attempt()
+    await turns()
+    assert len(outlet.bound) == 50
+    assert len(stage.core.bindings) == limit
+    assert stage.core.queue.counts()["error-backoff"] == 2 * limit
+    assert stage.sample("equipoise_bindings_postponed_total") == 2 * limit
+    outlet.answers.set()
+    for _ in range(100):  # each that ends brings one of those that were put back
+        await turns()
+        while stage.core.queue.counts()["active"]:
+            stage.attempt()
+    await stage.later(20)
+    assert len(outlet.bound) == 50 + 3 * limit
+    assert not stage.core.bindings._postponed
+
+
+async def test_preparations_of_one_namespace_leave_room_for_others(stage: Stage) -> None:
+    """Pods that wait for permission or volumes may do so for long: others still get their share."""
+    bindings = stage.core.bindings
+    bindings.open.shares = Shares(8)
+    for _ in range(8):
+        bindings.open.begin("waits")
+    assert not bindings.full
+    assert bindings.open.crowded("waits")
+    stage.see(make_pod("other").cpu("1"))
+    await stage.run()
+    assert stage.outlet.bound == [("default/other", "n1")]

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.framework.outlet import WriteError
+from scheduler.framework.outlet import Stale, WriteError, holds
 from scheduler.kube.errors import KubeError, NotFound
 from scheduler.kube.writes import ApiWriter, Binding, BindOutcome
 from scheduler.model.status import SUCCESS, error
@@ -30,7 +30,12 @@ class RememberingWriter:
         self.hold = asyncio.Event()
         self.hold.set()
 
-    async def bind(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome:
+    async def bind(
+        self, namespace: str, name: str, uid: str, node: str, stale: Stale = holds
+    ) -> BindOutcome:
+        return next(self.outcomes)
+
+    async def settle(self, namespace: str, name: str, uid: str, node: str) -> BindOutcome:
         return next(self.outcomes)
 
     async def patch_pod_status(

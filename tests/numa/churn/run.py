@@ -11,6 +11,7 @@ from typing import Any
 
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
+from scheduler.framework.outlet import Stale, holds
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
@@ -81,7 +82,7 @@ class _Outlet:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def bind(self, pod: PodInfo, node: str) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         return SUCCESS if self._world.bind(pod.key, node) else error("the pod is gone")
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:

@@ -25,6 +25,11 @@ class Shares:
         self.held = 0
         self._by_owner: dict[str, int] = {}
 
+    @property
+    def full(self) -> bool:
+        """Whether nothing is left for anybody."""
+        return self.held >= self.size
+
     def of(self, owner: str) -> int:
         """How much an owner holds."""
         return self._by_owner.get(owner, 0)

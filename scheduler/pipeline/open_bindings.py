@@ -1,0 +1,119 @@
+"""Bindings under way, by namespace, and which namespaces are slow.
+
+A namespace is slow while a request for one of its bindings is older than `SLOW_SECONDS`. Its
+bindings do not count towards what may be under way, so that others go on; in return it may have no
+more than `SLOW_LIMIT` before its pods wait in the queue. Waiting for a turn to write is not slow.
+
+All of this is O(1) for each binding.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from scheduler.fairness import Shares
+
+SLOW_SECONDS = 1.0
+SLOW_LIMIT = 128
+
+
+class _Tenant(msgspec.Struct):
+    """The bindings of one namespace."""
+
+    binding: int = 0
+    """Those of them that wait neither for permission nor for volumes."""
+    late: int = 0
+
+
+class OpenBindings:
+    """Counts of bindings. One namespace alone may have ``total``, whatever they wait for."""
+
+    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.shares = Shares(total)
+        """What each namespace has."""
+        self._clock = clock
+        self.binding = 0
+        """Those that wait neither for permission nor for volumes."""
+        self._excused = 0
+        """Those of them in slow namespaces."""
+        self._tenants: dict[str, _Tenant] = {}
+        self._sent: dict[str, tuple[float, str]] = {}
+        """Since when a request is under way, and the namespace: by uid, the oldest first."""
+        self._late: dict[str, tuple[float, str]] = {}
+        """The same of those that are late."""
+
+    def begin(self, namespace: str) -> None:
+        """One more."""
+        tenant = self._tenants.get(namespace)
+        if tenant is None:
+            tenant = self._tenants[namespace] = _Tenant()
+        self.shares.take(namespace)
+        self._count(tenant, 1)
+
+    def prepare(self, namespace: str) -> None:
+        """One of them waits for permission, or for volumes."""
+        self._count(self._tenants[namespace], -1)
+
+    def prepared(self, namespace: str) -> None:
+        """One of them waits no longer."""
+        self._count(self._tenants[namespace], 1)
+
+    def sent(self, uid: str, namespace: str) -> None:
+        """A request goes out; the first of each pod counts."""
+        if uid not in self._sent and uid not in self._late:
+            self._sent[uid] = (self._clock(), namespace)
+
+    def end(self, uid: str, namespace: str) -> None:
+        """One has ended."""
+        tenant = self._tenants[namespace]
+        if self._sent.pop(uid, None) is None and self._late.pop(uid, None) is not None:
+            tenant.late -= 1
+            if not tenant.late:
+                self._excused -= tenant.binding
+        self.shares.give_back(namespace)
+        self._count(tenant, -1)
+        if not self.shares.of(namespace):
+            del self._tenants[namespace]
+
+    def counted(self) -> int:
+        """How many count towards what may be under way."""
+        self._find_late()
+        return self.binding - self._excused
+
+    def crowded(self, namespace: str) -> bool:
+        """Whether a namespace has as many as it may have now."""
+        tenant = self._tenants.get(namespace)
+        if tenant is None:
+            return False
+        self._find_late()
+        if tenant.late and tenant.binding >= SLOW_LIMIT:
+            return True
+        return not self.shares.may_take(namespace)
+
+    def oldest(self) -> float:
+        """For how long the oldest request has been under way, in seconds."""
+        first = next(iter(self._late.values()), None) or next(iter(self._sent.values()), None)
+        return 0.0 if first is None else self._clock() - first[0]
+
+    def _count(self, tenant: _Tenant, change: int) -> None:
+        tenant.binding += change
+        self.binding += change
+        if tenant.late:
+            self._excused += change
+
+    def _find_late(self) -> None:
+        """Each request is moved once."""
+        before = self._clock() - SLOW_SECONDS
+        while self._sent:
+            uid = next(iter(self._sent))
+            if self._sent[uid][0] > before:
+                return
+            self._late[uid] = self._sent.pop(uid)
+            namespace = self._late[uid][1]
+            tenant = self._tenants[namespace]
+            tenant.late += 1
+            if tenant.late == 1:
+                self._excused += tenant.binding
