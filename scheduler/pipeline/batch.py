@@ -101,6 +101,10 @@ class Attempts(Protocol):
         """Whether there is nothing to do for a pod any more."""
         ...
 
+    def postpone(self, queued: QueuedPod) -> bool:
+        """Put a pod back whose namespace has enough bindings under way; whether it has."""
+        ...
+
     async def in_turn(self, work: Callable[[], None]) -> None:
         """Attempt pods in slices, while nobody else does."""
         ...
@@ -192,11 +196,15 @@ class Batches:
     async def _popped(self) -> list[QueuedPod]:
         """The pods that are ready, as many as may be, by priority, then in queue order."""
         popped: list[QueuedPod] = []
+        looked_at = 0
         while len(popped) < self._settings.max_pods and self._queue.active:
             queued = self._queue.pop()
-            assert queued is not None, "somebody is ready"
-            popped.append(queued)
-            if len(popped) % POPPED_TOGETHER == 0:
+            if queued is None:  # nobody was ready after all
+                break
+            if not self._attempts.postpone(queued):
+                popped.append(queued)
+            looked_at += 1
+            if looked_at % POPPED_TOGETHER == 0:
                 await asyncio.sleep(0)
         # Others have run in between, and pods of higher priority may have come.
         popped.sort(key=lambda queued: -queued.info.priority)

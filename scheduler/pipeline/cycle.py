@@ -94,7 +94,7 @@ class SchedulingCycle:
         attempt = self._suspension.next_ready()
         if attempt is None:
             queued = self._queue.pop()
-            if queued is None or self._bindings.postpone(queued):
+            if queued is None or self.postpone(queued):
                 return queued
             attempt = self._new(queued)
         self._try(attempt)
@@ -238,6 +238,10 @@ class SchedulingCycle:
         self._suspension.forget_codes()
         self._gangs.forget_codes()
         self._state.statuses.restart()
+
+    def postpone(self, queued: QueuedPod) -> bool:
+        """Put a pod back whose namespace has enough bindings under way; whether it has."""
+        return self._bindings.postpone(queued)
 
     def obsolete(self, queued: QueuedPod) -> bool:
         """Whether there is nothing to do: the pod is going away, or holds a node already."""
