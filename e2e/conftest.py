@@ -15,6 +15,17 @@ from e2e.harness.workspace import Workspace, workspace
 
 Launch = Callable[..., SchedulerProcess]
 
+HANG_SECONDS = 3600
+"""Several waits of `PATIENCE`, so that the one that hangs says itself what it waits for."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Give tests the time of a control plane on a machine that has much else to do."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(HANG_SECONDS))
+
 
 @pytest.fixture(scope="session")
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:

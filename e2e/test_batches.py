@@ -15,7 +15,7 @@ from e2e.harness.workspace import Workspace
 
 NODES, HOT = 40, 10
 BOUND, FOND = 600, 1_400
-SECONDS = 600.0
+SECONDS = 1200.0
 TOGETHER = 50
 
 

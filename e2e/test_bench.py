@@ -26,7 +26,7 @@ from e2e.bench.running import Held, Runner
 from e2e.bench.templates import INIT, MEASURED, NODE_MILLI_CPU
 from e2e.bench.workloads import ALIASES, LARGE, SMALL, WORKLOADS, Size, Workload
 
-BENCH_SECONDS = 300.0
+BENCH_SECONDS = 1500.0
 
 BASIC, FLOOD = WORKLOADS["SchedulingBasic"], WORKLOADS["Unschedulable"]
 SIZE = Size(nodes=20, init=10, measured=40, rounds=2)

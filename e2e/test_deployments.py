@@ -14,6 +14,6 @@ async def test_deployment_of_300_pods_fills_50_nodes(space: Workspace, launch: L
     # Six pods of 500m are all that a node of 3 CPUs can take, so every node must get exactly six.
     await space.api.create(space.deployments, deployment("web", replicas=300, cpu="500m"))
 
-    pods = await space.wait_for_pods(300, is_running, timeout=120)
+    pods = await space.wait_for_pods(300, is_running)
 
     assert Counter(pod["spec"]["nodeName"] for pod in pods) == dict.fromkeys(nodes, 6)

@@ -19,7 +19,6 @@ from e2e.harness.processes import Process, answers_ok, start_on_free_ports
 from e2e.harness.workspace import Workspace
 
 RACK, RANK, BOUND_BY = "example.com/rack", "example.com/rank", "example.com/bound-by"
-READY_SECONDS = 60.0
 
 
 @pytest.fixture
@@ -35,7 +34,7 @@ def extender(control_plane: ControlPlane, tmp_path: Path) -> Iterator[str]:
             f"--kubeconfig={control_plane.admin_kubeconfig}",
         ]
         process = Process(command, log)
-        process.wait_ready(lambda: answers_ok(f"{url}/healthz"), READY_SECONDS)
+        process.wait_ready(lambda: answers_ok(f"{url}/healthz"))
         return process, url
 
     process, url = start_on_free_ports(1, start)

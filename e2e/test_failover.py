@@ -28,7 +28,7 @@ async def test_standby_takes_over_when_the_leader_is_killed(
     await wait_for_leader(space.api, other_than=first_leader)
     # Ten pods of 200m fill a node of 2 CPUs: a placement that one replica made and the other did
     # not know of would leave a node with more than ten, or a pod without a place.
-    pods = await space.wait_for_pods(300, timeout=120)
+    pods = await space.wait_for_pods(300)
     assert Counter(each["spec"]["nodeName"] for each in pods) == dict.fromkeys(nodes, 10)
     await assert_no_pod_was_bound_twice(space, pods)
 

@@ -33,7 +33,6 @@ async def wait_for_phase(space: Workspace, name: str, phase: str) -> Json:
     return await space.api.wait_until(
         f"{groups_path(space)}/{name}",
         lambda seen: seen.get("status", {}).get("phase") == phase,
-        timeout=60.0,
     )
 
 
@@ -121,7 +120,7 @@ async def some_whole_gangs(space: Workspace, sizes: dict[str, int]) -> list[str]
         bound = bound_by_group(pods["items"])
         return bool(bound) and all(bound[name] == sizes.get(name) for name in bound)
 
-    answer = await space.api.wait_until(space.pods, settled, timeout=90.0)
+    answer = await space.api.wait_until(space.pods, settled)
     return list(bound_by_group(answer["items"]))[:5]
 
 

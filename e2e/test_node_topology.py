@@ -10,8 +10,8 @@ import yaml
 
 from e2e.conftest import Launch
 from e2e.harness.client import ApiClient
+from e2e.harness.definitions import define
 from e2e.harness.election import NO_ELECTION
-from e2e.harness.manifests import read_manifest
 from e2e.harness.objects import Json, is_bound, is_rejected, node_of, pod
 from e2e.harness.workspace import Workspace
 from scheduler.model.objects import from_dict
@@ -22,27 +22,18 @@ from scheduler.sandbox.numa.publishing import topology
 from scheduler.sandbox.numa.settings import PublisherSettings
 
 DEFINITION = Path(__file__).parents[1] / "deploy" / "crds" / "noderesourcetopologies.yaml"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"
 PUBLISH_SECONDS = 1.0
 GIB = 1 << 30
 
 
-def is_established(definition: Json) -> bool:
-    conditions = (definition.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "Established" and each["status"] == "True" for each in conditions)
-
-
 @pytest.fixture
 async def defined(api: ApiClient) -> AsyncIterator[None]:
-    """The API server knows NodeResourceTopology objects, for as long as the test."""
-    (definition,) = await read_manifest(DEFINITION)
-    await api.create(DEFINITIONS, definition)
-    path = f"{DEFINITIONS}/{definition['metadata']['name']}"
-    await api.wait_until(path, is_established)
-    await api.wait_until(TOPOLOGIES, lambda _: True)
+    """The API server knows NodeResourceTopology objects; there are none before and after."""
+    await define(api, DEFINITION)
+    await api.delete(TOPOLOGIES)
     yield
-    await api.delete(path)
+    await api.delete(TOPOLOGIES)
 
 
 class Agents:
@@ -137,7 +128,7 @@ async def test_no_pod_is_sent_where_no_cell_can_hold_it(
         def full(pods: Json) -> bool:
             return sum(is_bound(each) for each in pods["items"]) == 8
 
-        bound = await api.wait_until(space.pods, full, timeout=60.0)
+        bound = await api.wait_until(space.pods, full)
         waiting = [each for each in bound["items"] if not is_bound(each)]
         for name in (each["metadata"]["name"] for each in waiting):
             await space.wait_for_pod(name, is_rejected)
@@ -145,11 +136,7 @@ async def test_no_pod_is_sent_where_no_cell_can_hold_it(
         # One goes, and one that waits may take its place in the same cell.
         gone = next(each for each in bound["items"] if is_bound(each))
         await api.delete(f"{space.pods}/{gone['metadata']['name']}", gracePeriodSeconds="0")
-        await api.wait_until(
-            space.pods,
-            lambda pods: len(pods["items"]) == 9 and full(pods),
-            timeout=60.0,
-        )
+        await api.wait_until(space.pods, lambda pods: len(pods["items"]) == 9 and full(pods))
         assert agents.refused == []
 
 

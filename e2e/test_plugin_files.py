@@ -85,8 +85,10 @@ async def test_a_score_that_fails_is_named_on_the_pod_and_stops_nobody(
     launch(*NO_ELECTION, config(directory, "Faulty"))
     await space.create_pods([pod("p")])
     await space.wait_for_pod("p", is_running)
-    notes = [event["note"] for event in await space.events_with_reason("PluginFault")]
-    assert notes == [
+    told = await space.api.wait_until(
+        space.events, lambda found: found["items"], fieldSelector="reason=PluginFault"
+    )
+    assert [event["note"] for event in told["items"]] == [
         "plugin 'Faulty' failed at Score: RuntimeError: boom; nodes concerned get no score from it"
     ]
 

@@ -16,9 +16,8 @@ from e2e.harness.objects import (
     pod,
     priority_class,
 )
+from e2e.harness.patience import PATIENCE
 from e2e.harness.workspace import Workspace
-
-SECONDS = 60
 
 
 def budget(app: str, min_available: int) -> Json:
@@ -35,7 +34,7 @@ async def history(
 ) -> dict[str, list[Json]]:
     """All that is seen of each pod, oldest first, until something holds of one of them."""
     seen: dict[str, list[Json]] = {}
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         async for event in events:
             current = event["object"]
             seen.setdefault(current["metadata"]["name"], []).append(current)

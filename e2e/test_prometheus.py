@@ -9,13 +9,13 @@ from e2e.conftest import Launch
 from e2e.harness.client import ApiClient
 from e2e.harness.election import QUICK_ELECTION
 from e2e.harness.objects import pod
+from e2e.harness.patience import PATIENCE
 from e2e.harness.prometheus import JOB, Prometheus
 from e2e.harness.workspace import Workspace
 from e2e.test_serving import grant_metrics, protected_config, token_of
 from shipping.helm import CHART
 from shipping.panels import ROWS
 
-SECONDS = 90.0
 CHOICES = {
     "$job": JOB,
     "$instance": ".*",
@@ -68,12 +68,12 @@ async def test_dashboard_and_alerts_have_data(
     with Prometheus(tmp_path, target, token, rules) as prometheus:
         busy = asyncio.create_task(keep_busy(space))
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(PATIENCE):
                 while missing := await asyncio.to_thread(unanswered, prometheus):
                     await asyncio.wait([busy], timeout=1.0)
                     assert not busy.done(), busy.exception()
         except TimeoutError:
-            raise AssertionError(f"no data after {SECONDS:g} s: {sorted(missing)}") from None
+            raise AssertionError(f"no data after {PATIENCE:g} s: {sorted(missing)}") from None
         finally:
             busy.cancel()
         assert prometheus.query(f'up{{job="{JOB}"}}')[0]["value"][1] == "1"

@@ -27,4 +27,4 @@ async def test_gated_pod_waits_until_the_last_gate_is_gone(
 
     await space.api.patch(f"{space.pods}/gated", {"spec": {"schedulingGates": []}})
 
-    await space.wait_for_pod("gated", is_bound, timeout=30)
+    await space.wait_for_pod("gated", is_bound)

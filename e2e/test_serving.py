@@ -9,6 +9,7 @@ from e2e.conftest import Launch
 from e2e.harness.client import ApiClient
 from e2e.harness.election import NO_ELECTION
 from e2e.harness.objects import Json
+from e2e.harness.patience import PATIENCE
 from e2e.harness.scheduler import SchedulerProcess
 from e2e.harness.workspace import Workspace
 
@@ -88,7 +89,7 @@ async def test_roles_decide_who_reads(
     assert await status(scheduler, "/configz", scraper) == 403
 
     await api.delete(f"/api/v1/namespaces/{space.name}/serviceaccounts/scraper")
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while await status(scheduler, "/metrics", scraper) == 200:  # noqa: ASYNC110  nobody tells
             await asyncio.sleep(0.5)
     assert await status(scheduler, "/metrics", scraper) == 401

@@ -11,6 +11,7 @@ from e2e.conftest import Launch
 from e2e.controlplane.binaries import locate
 from e2e.harness.election import NO_ELECTION
 from e2e.harness.objects import is_bound, pod
+from e2e.harness.patience import PATIENCE
 from e2e.harness.workspace import Workspace
 from scheduler.assembly import available
 from scheduler.config.loading import Configuration, load
@@ -18,12 +19,11 @@ from scheduler.config.plugins import resolve_plugins
 
 PROJECT = Path(__file__).parents[1]
 STOCK = PROJECT / "tests" / "data" / "config" / "several-profiles.yaml"
-SECONDS = 60
 
 
 def run(*command: str | Path) -> str:
     """Run a program to its end and return its standard output; it must succeed."""
-    done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

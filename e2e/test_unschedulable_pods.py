@@ -27,7 +27,7 @@ async def test_impossible_pod_is_explained_then_bound_when_a_node_fits(
     assert event["regarding"]["name"] == "huge"
 
     (large_node,) = await space.add_nodes(1, cpu="96")
-    bound = await space.wait_for_pod("huge", is_bound, timeout=30)
+    bound = await space.wait_for_pod("huge", is_bound)
     assert bound["spec"]["nodeName"] == large_node
     assert condition(bound, "PodScheduled")["status"] == "True"
 
@@ -62,7 +62,7 @@ async def test_pod_waiting_for_room_is_bound_when_another_leaves(
 
     await space.api.delete(f"{space.pods}/first")
 
-    await space.wait_for_pod("second", is_bound, timeout=30)
+    await space.wait_for_pod("second", is_bound)
 
 
 async def test_of_many_equal_pods_as_many_are_bound_as_fit_and_the_rest_is_told_once(
@@ -80,7 +80,7 @@ async def test_of_many_equal_pods_as_many_are_bound_as_fit_and_the_rest_is_told_
     def four_are_bound(pods: Json) -> bool:
         return sum(map(is_bound, pods["items"])) == 4
 
-    pods = await space.api.wait_until(space.pods, four_are_bound, timeout=30)
+    pods = await space.api.wait_until(space.pods, four_are_bound)
     assert {each["spec"].get("nodeName") for each in pods["items"]} == {None, large_node}
 
     def all_were_told(events: Json) -> bool:

@@ -15,12 +15,17 @@ from e2e.conftest import Launch
 from e2e.harness.election import NO_ELECTION
 from e2e.harness.manifests import read_manifest
 from e2e.harness.objects import Json, condition, is_bound, node_of, pod
-from e2e.harness.processes import Process, answers_ok, start_on_free_ports
+from e2e.harness.patience import PATIENCE
+from e2e.harness.processes import (
+    REQUEST_SECONDS,
+    Process,
+    answers_ok,
+    start_on_free_ports,
+)
 from e2e.harness.workspace import Workspace
 
 EXAMPLE = Path(__file__).parents[1] / "deploy" / "examples" / "webhook"
 HOLDING = Path(__file__).parent / "harness" / "holding_webhook.py"
-READY_SECONDS = 60.0
 
 
 class Webhooks:
@@ -53,12 +58,12 @@ class Webhooks:
         process = Process([sys.executable, program, *arguments], log)
         self._stack.callback(process.stop)
         url = f"http://127.0.0.1:{port}/"
-        process.wait_ready(lambda: answers_ok(url) or _refuses(url), READY_SECONDS)
+        process.wait_ready(lambda: answers_ok(url) or _refuses(url))
         return process
 
     async def until_received(self, count: int) -> None:
         """Wait until so many requests have come."""
-        async with asyncio.timeout(READY_SECONDS):
+        async with asyncio.timeout(PATIENCE):
             while len(self.received.read_text().splitlines()) < count:  # noqa: ASYNC110  a file has no event
                 await asyncio.sleep(0.05)
 
@@ -69,7 +74,7 @@ def _refuses(url: str) -> bool:
     import urllib.request
 
     try:
-        urllib.request.urlopen(url, timeout=2)
+        urllib.request.urlopen(url, timeout=REQUEST_SECONDS)
     except urllib.error.HTTPError:
         return True
     except OSError:
@@ -169,7 +174,7 @@ async def test_killed_while_it_owes_answers(
         assert "webhook Killed: " in said["message"]
         assert not is_bound(failed)
         webhooks.holding(hold=0, port=port)
-    placed = await space.wait_for_pods(40, timeout=120)
+    placed = await space.wait_for_pods(40)
     await assert_bound_once(space, placed)
 
 

@@ -91,7 +91,8 @@ class Daemon:
         self._config = config
         self._client = client
         self._metrics = metrics
-        self._identity = f"{socket.gethostname()}_{uuid.uuid4()}"
+        # As kube-scheduler's; a pod may have the name of its node for a host name.
+        self._identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
         self._writer = ApiWriter(
             client,
             concurrency=config.equipoise.binding.concurrency,

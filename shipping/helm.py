@@ -16,7 +16,7 @@ PROJECT = Path(__file__).parents[1]
 CHART = PROJECT / "charts" / "equipoise"
 RELEASE = "equipoise"
 NAMESPACE = "equipoise-system"
-SECONDS = 120
+SECONDS = 600
 
 Json = dict[str, Any]
 

@@ -9,10 +9,12 @@ from typing import Any
 
 import aiohttp
 
+from e2e.harness.patience import PATIENCE
+
 Json = dict[str, Any]
 
 CONCURRENCY = 32
-REQUEST_SECONDS = 30.0
+REQUEST_SECONDS = 120.0
 POLL_SECONDS = 0.2
 
 
@@ -84,7 +86,11 @@ class ApiClient:
             yield (json.loads(line) async for line in response.content)
 
     async def wait_until(
-        self, path: str, condition: Callable[[Json], object], timeout: float = 60.0, **query: str
+        self,
+        path: str,
+        condition: Callable[[Json], object],
+        timeout: float = PATIENCE,
+        **query: str,
     ) -> Json:
         """Read ``path`` until ``condition`` holds of it, and return it.
 
@@ -102,10 +108,28 @@ class ApiClient:
         except TimeoutError:
             raise TimeoutError(f"{path} after {timeout:g} s: {str(seen)[:2000]}") from None
 
+    async def wait_until_gone(
+        self, path: str, unless: Callable[[Json], bool] = lambda _: False
+    ) -> None:
+        """Wait until there is no such object, or one of which ``unless`` holds."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                while not await self._is_gone(path, unless):  # noqa: ASYNC110  the event is elsewhere
+                    await asyncio.sleep(POLL_SECONDS)
+        except TimeoutError:
+            seen = await self._look(path, {})
+            raise TimeoutError(f"{path} is there after {PATIENCE:g} s: {seen}"[:2000]) from None
+
+    async def _is_gone(self, path: str, unless: Callable[[Json], bool]) -> bool:
+        seen = await self._look(path, {})
+        if isinstance(seen, ApiError):
+            return seen.status == 404
+        return isinstance(seen, dict) and unless(seen)
+
     async def _look(self, path: str, query: dict[str, str]) -> Json | Exception:
         try:
             return await self.get(path, **query)
-        except (ApiError, aiohttp.ClientError) as error:
+        except (ApiError, aiohttp.ClientError, TimeoutError) as error:
             return error
 
     async def _request(

@@ -11,8 +11,6 @@ from e2e.harness.certificates import Certificates, KeyPair
 from e2e.harness.kubeconfig import certificate_user, write_kubeconfig
 from e2e.harness.processes import Process, answers_ok, start_on_free_ports
 
-READY_SECONDS = 120.0
-
 
 class ControlPlane:
     """The running processes; a context manager that leaves nothing behind but its log files.
@@ -107,7 +105,7 @@ class ControlPlane:
             f"--initial-advertise-peer-urls={peer_url}",
             f"--initial-cluster=default={peer_url}",
         )
-        process.wait_ready(lambda: answers_ok(f"{self._etcd_url}/health"), READY_SECONDS)
+        process.wait_ready(lambda: answers_ok(f"{self._etcd_url}/health"))
         return process
 
     def _start_apiserver(self, port: int) -> Process:
@@ -131,7 +129,7 @@ class ControlPlane:
             *self._apiserver_flags,
         )
         trust = self.admin_context
-        process.wait_ready(lambda: answers_ok(f"{self.url}/readyz", trust), READY_SECONDS)
+        process.wait_ready(lambda: answers_ok(f"{self.url}/readyz", trust))
         return process
 
     def _start_controller_manager(self) -> Process:
@@ -150,7 +148,7 @@ class ControlPlane:
         )
         trust = self.admin_context
         account = f"{self.url}/api/v1/namespaces/default/serviceaccounts/default"
-        process.wait_ready(lambda: answers_ok(account, trust), READY_SECONDS)
+        process.wait_ready(lambda: answers_ok(account, trust))
         return process
 
     def _start_kwok(self) -> Process:

@@ -6,20 +6,16 @@ from typing import Any
 import yaml
 
 from e2e.harness.client import ApiClient
-from e2e.harness.manifests import read_manifest
+from e2e.harness.definitions import define
 from e2e.harness.objects import Json, pod
 
 DEFINITION = Path(__file__).parents[2] / "deploy" / "crds" / "podgroups.yaml"
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-ALL_GROUPS = "/apis/scheduling.x-k8s.io/v1alpha1/podgroups"
 LABEL = "scheduling.x-k8s.io/pod-group"
 
 
 async def define_podgroups(api: ApiClient) -> None:
     """Have the API server know PodGroups from now on; it may know them already."""
-    (definition,) = await read_manifest(DEFINITION)
-    await api.apply(f"{DEFINITIONS}/{definition['metadata']['name']}", definition)
-    await api.wait_until(ALL_GROUPS, lambda _: True)
+    await define(api, DEFINITION)
 
 
 def with_coscheduling(directory: Path, batch: Json | None = None, **args: Any) -> str:

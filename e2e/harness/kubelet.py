@@ -8,22 +8,25 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import aiohttp
+
 from e2e.harness.certificates import KeyPair
-from e2e.harness.client import ApiClient, api_client
+from e2e.harness.client import ApiClient, ApiError, api_client
 from e2e.harness.cluster import ControlPlane
 from e2e.harness.objects import Json
+from e2e.harness.patience import PATIENCE
 from e2e.harness.processes import Process, answers_ok, free_ports
 from e2e.harness.volumes import mount
 
 SYNC_SECONDS = 0.2
-READY_SECONDS = 60.0
-STOP_SECONDS = 60.0
+_PASSING = (ApiError, aiohttp.ClientError, TimeoutError)
+"""What may be otherwise at the next look."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,13 @@ class LocalKubelet:
     @property
     def replicas(self) -> list[Replica]:
         """Those that run now."""
+        if self._fault is not None:
+            raise RuntimeError("the kubelet has ended") from self._fault
         return list(self._running.values())
+
+    def is_idle(self) -> bool:
+        """Whether nothing runs, and nothing that was asked to stop has yet to end."""
+        return not self.replicas and not self._stopping
 
     def ready(self) -> list[Replica]:
         """Those that run now and say that they are ready."""
@@ -103,8 +112,8 @@ class LocalKubelet:
         self._idle.clear()
         self._suspended.set()
         try:
-            if not self._idle.wait(STOP_SECONDS):
-                raise TimeoutError(f"replicas still run after {STOP_SECONDS:g} s")
+            if not self._idle.wait(PATIENCE):
+                raise TimeoutError(f"replicas still run after {PATIENCE:g} s")
             yield
         finally:
             self._suspended.clear()
@@ -118,7 +127,8 @@ class LocalKubelet:
     async def _follow(self) -> None:
         async with api_client(self._plane.url, self._plane.admin_context) as api:
             while not self._done.is_set():
-                await self._sync(api)
+                with suppress(*_PASSING):
+                    await self._sync(api)
                 await asyncio.sleep(SYNC_SECONDS)
 
     async def _sync(self, api: ApiClient) -> None:
@@ -137,7 +147,9 @@ class LocalKubelet:
                 self.exits[replica.name] = code
                 del self._stopping[uid]
         for uid in wanted.keys() - self._running.keys() - self._stopping.keys():
-            self._running[uid] = await self._start(api, wanted[uid])
+            # What a pod mounts may have gone with its release.
+            with suppress(*_PASSING):
+                self._running[uid] = await self._start(api, wanted[uid])
         if self._suspended.is_set() and not self._stopping:
             self._idle.set()
 
@@ -145,8 +157,8 @@ class LocalKubelet:
         name = pod["metadata"]["name"]
         root = self._plane.directory / "pods" / name
         shutil.rmtree(root, ignore_errors=True)
-        await mount(api, pod, root)
         (container,) = pod["spec"]["containers"]
+        await mount(api, pod, root, lambda text: _relocated(text, container, root))
         (port,) = free_ports(1)
         command = [
             *(sys.executable, "-m", "e2e.harness.in_pod", root),
@@ -157,7 +169,13 @@ class LocalKubelet:
         ]
         log = self._plane.directory / f"{name}.log"
         process = Process(command, log, {**_environment(pod, container), **self._node(root)})
-        return Replica(pod, process, f"https://127.0.0.1:{port}")
+        url = f"https://127.0.0.1:{port}"
+        self.url_file(name).write_text(url)
+        return Replica(pod, process, url)
+
+    def url_file(self, pod: str) -> Path:
+        """Where the address of a pod's process stands, for programs that know its name."""
+        return self._plane.directory / "pods" / pod / "url"
 
     def _node(self, root: Path) -> dict[str, str]:
         """What every container finds in its environment, and no kubeconfig of the user's."""
@@ -189,7 +207,8 @@ def _environment(pod: Json, container: Json) -> dict[str, str]:
     return result
 
 
-def _relocated(argument: str, container: Json, root: Path) -> str:
-    """The argument with mounted paths as they are on this machine."""
+def _relocated(text: str, container: Json, root: Path) -> str:
+    """An argument, or a configuration, with mounted paths as they are on this machine."""
     mounts = "|".join(re.escape(each["mountPath"]) for each in container["volumeMounts"])
-    return re.sub(f"(^|=)(?=(?:{mounts})(?:/|$))", lambda found: f"{found[1]}{root}", argument)
+    path = rf"(^|[=\s\"'])(?=(?:{mounts})(?:[/\s\"']|$))"
+    return re.sub(path, lambda found: f"{found[1]}{root}", text)

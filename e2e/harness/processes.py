@@ -13,9 +13,12 @@ from pathlib import Path
 from ssl import CERT_NONE, SSLContext, create_default_context
 from typing import TypeVar
 
+from e2e.harness.patience import PATIENCE
+
 START_ATTEMPTS = 3
-STOP_GRACE_SECONDS = 10.0
+STOP_GRACE_SECONDS = 120.0
 POLL_SECONDS = 0.1
+REQUEST_SECONDS = 30.0
 TAIL_LINES = 40
 
 T = TypeVar("T")
@@ -108,7 +111,10 @@ class Process:
         self.wait()
 
     def wait_ready(
-        self, ready: Callable[[], bool], timeout: float, clock: Callable[[], float] = time.monotonic
+        self,
+        ready: Callable[[], bool],
+        timeout: float = PATIENCE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Poll ``ready``; on an early exit, a timeout or Ctrl-C, stop the process and raise.
 
@@ -141,7 +147,7 @@ def unverified() -> SSLContext:
 def answers_ok(url: str, context: SSLContext | None = None) -> bool:
     """Whether a GET of ``url`` is answered with 200 right now."""
     try:
-        with urllib.request.urlopen(url, timeout=2, context=context) as response:
+        with urllib.request.urlopen(url, timeout=REQUEST_SECONDS, context=context) as response:
             return bool(response.status == 200)
     except (urllib.error.URLError, OSError):
         return False

@@ -10,9 +10,8 @@ from urllib.parse import urlencode
 import yaml
 
 from e2e.controlplane.debian import PROMETHEUS
-from e2e.harness.processes import Process, answers_ok, start_on_free_ports
+from e2e.harness.processes import REQUEST_SECONDS, Process, answers_ok, start_on_free_ports
 
-READY_SECONDS = 60.0
 JOB = "equipoise"
 
 
@@ -52,7 +51,7 @@ class Prometheus:
 
     def _ask(self, what: str, **query: str) -> dict[str, Any]:
         url = f"{self._url}/api/v1/{what}?{urlencode(query)}"
-        with urllib.request.urlopen(url, timeout=30) as response:
+        with urllib.request.urlopen(url, timeout=REQUEST_SECONDS) as response:
             data: dict[str, Any] = json.load(response)["data"]
             return data
 
@@ -67,7 +66,7 @@ class Prometheus:
             f"--web.listen-address=127.0.0.1:{port}",
         ]
         process = Process(command, self._directory / "prometheus.log")
-        process.wait_ready(lambda: answers_ok(f"{self._url}/-/ready"), READY_SECONDS)
+        process.wait_ready(lambda: answers_ok(f"{self._url}/-/ready"))
         return process
 
     def _config(self) -> dict[str, Any]:

@@ -17,7 +17,6 @@ NAMESPACE = "equipoise-system"
 SERVICE_ACCOUNT = "equipoise"
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/equipoise"
 TOKEN_SECONDS = 4 * 3600
-READY_SECONDS = 60.0
 
 
 async def service_account_kubeconfig(
@@ -73,7 +72,7 @@ class SchedulerProcess:
         self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{port}"
         process = Process(self._command(port), self._log)
         anybody = unverified() if self._tls else None
-        process.wait_ready(lambda: answers_ok(f"{self.url}/readyz", anybody), READY_SECONDS)
+        process.wait_ready(lambda: answers_ok(f"{self.url}/readyz", anybody))
         return process
 
     def _command(self, port: int) -> list[str | Path]:

@@ -1,5 +1,6 @@
 """A pod's volumes as directories of this machine, filled as a kubelet fills them."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from e2e.harness.client import ApiClient
@@ -8,8 +9,8 @@ from e2e.harness.objects import Json
 TOKEN_SECONDS = 3600
 
 
-async def mount(api: ApiClient, pod: Json, root: Path) -> None:
-    """Make what the one container of the pod mounts, below ``root``."""
+async def mount(api: ApiClient, pod: Json, root: Path, relocated: Callable[[str], str]) -> None:
+    """Make what the one container of the pod mounts, below ``root``; files name each other."""
     (container,) = pod["spec"]["containers"]
     volumes = {each["name"]: each for each in pod["spec"]["volumes"]}
     for each in container["volumeMounts"]:
@@ -17,7 +18,7 @@ async def mount(api: ApiClient, pod: Json, root: Path) -> None:
         directory.mkdir(parents=True)
         files = await _content(api, pod, volumes[each["name"]])
         for name, text in files.items():
-            (directory / name).write_text(text)
+            (directory / name).write_text(relocated(text))
 
 
 async def _content(api: ApiClient, pod: Json, volume: Json) -> dict[str, str]:

@@ -8,8 +8,7 @@ from itertools import cycle, islice
 from e2e.harness.client import ApiClient
 from e2e.harness.manifests import CLUSTER_WIDE, path_of
 from e2e.harness.objects import Json, is_bound, is_ready_node, node
-
-CLEANUP_SECONDS = 120.0
+from e2e.harness.patience import PATIENCE
 
 
 class Workspace:
@@ -66,7 +65,7 @@ class Workspace:
         await self.api.create_all(self.pods, pods)
 
     async def wait_for_pods(
-        self, count: int, condition: Callable[[Json], object] = is_bound, timeout: float = 60.0
+        self, count: int, condition: Callable[[Json], object] = is_bound, timeout: float = PATIENCE
     ) -> list[Json]:
         """Wait until exactly ``count`` pods exist and ``condition`` holds of each; return them."""
 
@@ -79,7 +78,7 @@ class Workspace:
         return items
 
     async def wait_for_pod(
-        self, name: str, condition: Callable[[Json], object] = is_bound, timeout: float = 60.0
+        self, name: str, condition: Callable[[Json], object] = is_bound, timeout: float = PATIENCE
     ) -> Json:
         """Wait until ``condition`` holds of one pod; return it."""
         return await self.api.wait_until(f"{self.pods}/{name}", condition, timeout=timeout)
@@ -101,9 +100,7 @@ class Workspace:
         """
         await self.api.delete(f"/api/v1/namespaces/{self.name}")
         await self.api.delete(self.pods, gracePeriodSeconds="0")
-        await self.api.wait_until(
-            self.pods, lambda pods: not pods["items"], timeout=CLEANUP_SECONDS
-        )
+        await self.api.wait_until(self.pods, lambda pods: not pods["items"])
         nodes = [f"/api/v1/nodes/{name}" for name in self._nodes]
         await asyncio.gather(*(self.api.delete(path) for path in nodes + self._cluster_wide))
 

@@ -22,8 +22,6 @@ from e2e.harness.workspace import Workspace, workspace
 from e2e.installed.release import CONTROL_LABEL, CONTROL_TAINT, SELECTOR, Release
 from shipping.helm import NAMESPACE, RELEASE
 
-READY_SECONDS = 60.0
-
 
 @dataclass(frozen=True)
 class Installed:
@@ -119,7 +117,7 @@ def kube_scheduler(plane: ControlPlane) -> Iterator[None]:
         )
         trust = plane.certificates.trust()
         url = f"https://127.0.0.1:{port}/readyz"
-        process.wait_ready(lambda: answers_ok(url, trust), READY_SECONDS)
+        process.wait_ready(lambda: answers_ok(url, trust))
         return process
 
     process = start_on_free_ports(1, start)

@@ -56,7 +56,7 @@ async def test_both_at_once_settle_without_over_commit(
         return places == dict.fromkeys(nodes, PER_NODE)
 
     try:
-        await space.api.wait_until(space.pods, settled, timeout=120)
+        await space.api.wait_until(space.pods, settled)
     finally:
         kubelets.cancel()
 

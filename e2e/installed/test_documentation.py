@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -14,17 +13,18 @@ from e2e.controlplane.binaries import locate
 from e2e.harness import typed
 from e2e.harness.client import ApiClient, api_client
 from e2e.harness.cluster import ControlPlane
+from e2e.harness.definitions import undefine
 from e2e.harness.kubelet import LocalKubelet
+from e2e.harness.manifests import CLUSTER_WIDE, path_of
 from e2e.harness.objects import is_bound, node, pod
+from e2e.harness.shell import Shell
 from e2e.installed.conftest import cluster
-from e2e.installed.release import DEPLOYMENT, wait_until_leading
+from e2e.installed.release import wait_until_leading
 from scheduler.config.loading import from_dicts
 from shipping.documents import Page, pages
-from shipping.helm import CHART, NAMESPACE, PROJECT, RELEASE, HelmError, helm
+from shipping.helm import CHART, NAMESPACE, PROJECT, RELEASE, HelmError, helm, objects
 
-SECONDS = 120
 NODES = 3
-DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 
 NOT_TYPED = {
     "docker": "there is no engine here; the image's steps are run by the tests of the image",
@@ -32,16 +32,15 @@ NOT_TYPED = {
     "promtool": "the tests of the alerts run it",
     "python": "generators, which have tests of their own",
 }
-INSTALLS = ("helm install", "kubectl apply -k deploy")
-TYPED = sorted(
-    (
-        page
-        for page in pages()
-        if any(command.split()[0] not in NOT_TYPED for command in page.commands())
-    ),
-    # What helm has installed it can remove, so the page without helm comes last.
-    key=lambda page: page.name == "deploy/README.md",
-)
+STARTS = ("helm install", "helm upgrade --install", "kubectl apply -k deploy", "equipoise run")
+"""A page with one of these brings a scheduler of its own; others take a release for granted."""
+KEPT = ("noderesourcetopologies.topology.node.k8s.io", "podgroups.scheduling.x-k8s.io")
+"""Definitions that outlive the release that brings them."""
+TYPED = [
+    page
+    for page in pages()
+    if any(command.split()[0] not in NOT_TYPED for command in page.commands())
+]
 
 
 @pytest.fixture(scope="module")
@@ -61,15 +60,16 @@ async def add_nodes(plane: ControlPlane) -> None:
 
 @pytest.fixture
 async def api(documented: tuple[ControlPlane, LocalKubelet]) -> AsyncIterator[ApiClient]:
-    """A client of the API server with all rights; afterwards the cluster is empty again."""
+    """A client of the API server with all rights; afterwards the cluster is as it was before."""
     plane, kubelet = documented
     async with api_client(plane.url, plane.admin_context) as client:
         yield client
-        print(kubelet.tails())
-        await remove_everything(plane, client)
+        print(f"logs: {plane.directory}\n{kubelet.tails()}")
+        await remove_everything(plane, kubelet, client)
 
 
-async def remove_everything(plane: ControlPlane, api: ApiClient) -> None:
+async def remove_everything(plane: ControlPlane, kubelet: LocalKubelet, api: ApiClient) -> None:
+    """Remove whatever a page may have left; returns when it is gone, for any page may be next."""
     kubeconfig = {"KUBECONFIG": str(plane.admin_kubeconfig)}
     try:
         await asyncio.to_thread(
@@ -78,13 +78,18 @@ async def remove_everything(plane: ControlPlane, api: ApiClient) -> None:
     except HelmError as error:
         if "not found" not in str(error):
             raise
-    for path in (
-        f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/viewer",
-        "/apis/apps/v1/namespaces/default/deployments/web",
-        f"{DEFINITIONS}/noderesourcetopologies.topology.node.k8s.io",
-    ):
-        await api.delete(path)
-    await api.delete("/api/v1/namespaces/default/pods", gracePeriodSeconds="0")
+    await api.delete(f"/api/v1/namespaces/{NAMESPACE}")
+    # What has come without helm has the same names.
+    for obj in await asyncio.to_thread(objects):
+        if obj["kind"] in CLUSTER_WIDE:
+            await api.delete(path_of(obj))
+    await api.delete("/apis/apps/v1/namespaces/default/deployments/web")
+    await api.wait_until_gone(f"/api/v1/namespaces/{NAMESPACE}")
+    for name in KEPT:
+        await undefine(api, name)
+    pods = "/api/v1/namespaces/default/pods"
+    await api.delete(pods, gracePeriodSeconds="0")
+    await api.wait_until(pods, lambda found: not found["items"] and kubelet.is_idle())
 
 
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.name)
@@ -95,50 +100,33 @@ async def test_every_command_succeeds(
     tmp_path: Path,
 ) -> None:
     plane, kubelet = documented
-    environment = surroundings(page, plane, tmp_path)
+    environment = surroundings(page, plane, kubelet, tmp_path)
     commands = page.commands()
-    if not any(command.startswith(INSTALLS) for command in commands):
-        await install(plane, kubelet, api, environment)
+    if not any(command.startswith(STARTS) for command in commands):
+        await install(plane, kubelet, api)
     await api.create("/api/v1/namespaces/default/pods", pod("web-1"))
-
-    script = "\n".join(["set -eu", *(line for each in commands for line in traced(each))])
+    daemon = Path(environment["TYPED"])
     try:
-        done = await asyncio.to_thread(run, script, environment, tmp_path)
+        await asyncio.to_thread(type_all, commands, environment, tmp_path)
         # Whoever a page has started schedules.
         await api.wait_until("/api/v1/namespaces/default/pods/web-1", is_bound)
     finally:
-        typed.stop(tmp_path / "typed.json")
-    assert done.returncode == 0, f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}"
+        if typed.log_file(daemon).exists():
+            print(f"--- equipoise run\n{typed.log_file(daemon).read_text()[-8000:]}")
+        await asyncio.to_thread(typed.stop, daemon)
 
 
-def traced(command: str) -> list[str]:
-    """The command, after itself, so that one that fails can be found in the output."""
-    if command.split(maxsplit=1)[0] in NOT_TYPED:
-        return []
-    return [f"printf '$ %s\\n' {quoted(command)}", command]
+def type_all(commands: list[str], environment: dict[str, str], directory: Path) -> None:
+    """Type it all into one shell; a command that fails or hangs raises what there is to know."""
+    with Shell(directory, environment) as shell:
+        for command in commands:
+            if command.split(maxsplit=1)[0] not in NOT_TYPED:
+                print(f"$ {command}\n{shell.type(command)}")
 
 
-def quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-def run(
-    script: str, environment: dict[str, str], directory: Path
-) -> subprocess.CompletedProcess[str]:
-    """Type it all into one shell."""
-    return subprocess.run(
-        ["sh"],
-        input=script,
-        env=environment,
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        timeout=SECONDS,
-        check=False,
-    )
-
-
-def surroundings(page: Page, plane: ControlPlane, directory: Path) -> dict[str, str]:
+def surroundings(
+    page: Page, plane: ControlPlane, kubelet: LocalKubelet, directory: Path
+) -> dict[str, str]:
     """A directory like the checkout, with the files that the page speaks of, and the programs."""
     for each in PROJECT.iterdir():
         (directory / each.name).symlink_to(each)
@@ -154,8 +142,13 @@ def surroundings(page: Page, plane: ControlPlane, directory: Path) -> dict[str, 
     programs = directory / "bin"
     programs.mkdir()
     write_program(programs / "helm", f'exec {locate("helm")} "$@"')
-    # Replicas are processes of this machine: their ports need no forwarding.
-    forwarding = 'case " $* " in *" port-forward "*) exit 0 ;; esac'
+    # Replicas are processes of this machine: of a port that is forwarded, the address is enough.
+    forwarded, replica = directory / "forwarded", kubelet.url_file("$pod")
+    forwarding = f'''all="$*"
+case "$all" in *" port-forward pod/"*)
+  pod=${{all#* port-forward pod/}} pod=${{pod%% *}}
+  cp "{replica}" "{forwarded}.new" && exec mv "{forwarded}.new" "{forwarded}" ;;
+esac'''
     write_program(programs / "kubectl", f'{forwarding}\nexec {locate("kubectl")} "$@"')
     write_program(programs / "equipoise", f'exec {sys.executable} -m e2e.harness.typed "$@"')
     inherited = {key: value for key, value in os.environ.items() if "EQUIPOISE" not in key}
@@ -165,7 +158,7 @@ def surroundings(page: Page, plane: ControlPlane, directory: Path) -> dict[str, 
         "PATH": f"{programs}:{os.environ['PATH']}",
         "PYTHONPATH": str(PROJECT),
         "TYPED": str(directory / "typed.json"),
-        "REPLICA": "",
+        "FORWARDED": str(forwarded),
     }
 
 
@@ -174,9 +167,7 @@ def write_program(path: Path, script: str) -> None:
     path.chmod(0o755)
 
 
-async def install(
-    plane: ControlPlane, kubelet: LocalKubelet, api: ApiClient, environment: dict[str, str]
-) -> None:
+async def install(plane: ControlPlane, kubelet: LocalKubelet, api: ApiClient) -> None:
     """What a page takes for granted: a release that works, and somebody who may look."""
     viewer = {"kind": "ServiceAccount", "name": "viewer", "namespace": NAMESPACE}
     settings = ",".join(f"rbac.viewers[0].{key}={value}" for key, value in viewer.items())
@@ -189,6 +180,4 @@ async def install(
     await api.create(
         f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts", {"metadata": {"name": "viewer"}}
     )
-    await api.wait_until(DEPLOYMENT, lambda _: True)
     await wait_until_leading(api, kubelet)
-    environment["REPLICA"] = kubelet.ready()[0].url.removeprefix("https://")

@@ -6,9 +6,11 @@ import time
 from pathlib import Path
 
 from e2e.harness.client import ApiClient
+from e2e.harness.definitions import undefine
 from e2e.harness.election import holder
 from e2e.harness.kubelet import LocalKubelet
-from e2e.harness.workspace import CLEANUP_SECONDS, Workspace
+from e2e.harness.patience import PATIENCE
+from e2e.harness.workspace import Workspace
 from e2e.installed.conftest import Installed
 from shipping.helm import CHART
 
@@ -75,11 +77,11 @@ async def test_nothing_but_definitions_is_left(
         await wait_until_left(space, before, left)
 
     for name in DEFINITIONS:
-        await space.api.delete(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{name}")
+        await undefine(space.api, name)
 
 
 async def wait_until_left(space: Workspace, before: set[Found], wanted: set[Found]) -> None:
     """Wait until what came since ``before`` is what is wanted: the rest is removed in a while."""
-    deadline = time.monotonic() + CLEANUP_SECONDS
+    deadline = time.monotonic() + PATIENCE
     while (left := await everything(space.api, space.name) - before) != wanted:
         assert time.monotonic() < deadline, f"left behind: {sorted(left - wanted)}"

@@ -67,7 +67,7 @@ async def test_an_upgrade_under_load_loses_and_doubles_nothing(
 
     # One that was placed twice, or by two replicas that did not know of each other, would leave a
     # node with too many pods or a pod without a place.
-    pods = await space.wait_for_pods(capacity, timeout=120)
+    pods = await space.wait_for_pods(capacity)
     assert Counter(each["spec"]["nodeName"] for each in pods) == dict.fromkeys(nodes, PER_NODE)
     bindings = bindings_in(installed, space)
     assert bindings == dict.fromkeys((each["metadata"]["name"] for each in pods), 1)

@@ -1,0 +1,10 @@
+"""What all tests share, wherever they are run from."""
+
+from __future__ import annotations
+
+import signal
+
+# A shell that starts something in the background has it ignore Ctrl-C, and so would the programs
+# that tests start and interrupt.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
