@@ -2,6 +2,9 @@
 
 import asyncio
 from collections import Counter
+from pathlib import Path
+
+import yaml
 
 from e2e.conftest import Launch
 from e2e.harness.cluster import ControlPlane
@@ -10,11 +13,23 @@ from e2e.harness.objects import deployment, is_bound
 from e2e.harness.workspace import Workspace
 
 
+def paced(directory: Path) -> str:
+    """A configuration with which 500 pods take a while, as an argument of the program."""
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"qps": 50, "burst": 50},
+    }
+    file = directory / "paced.yaml"
+    file.write_text(yaml.safe_dump(document))
+    return f"--config={file}"
+
+
 async def test_all_500_pods_are_bound_after_the_api_server_crashed(
-    control_plane: ControlPlane, space: Workspace, launch: Launch
+    control_plane: ControlPlane, space: Workspace, launch: Launch, tmp_path: Path
 ) -> None:
     nodes = await space.add_nodes(50, cpu="4")
-    scheduler = launch(*NO_ELECTION)
+    scheduler = launch(*NO_ELECTION, paced(tmp_path))
     await space.api.create(space.deployments, deployment("web", replicas=500, cpu="400m"))
     before = await space.api.wait_until(
         space.pods, lambda pods: sum(map(is_bound, pods["items"])) >= 50, resourceVersion="0"

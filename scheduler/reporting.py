@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.logs import get_logger
+from scheduler.observe.repeats import SharedFaults
 
 log = get_logger(__name__)
 
@@ -50,6 +52,7 @@ class ClusterOutlet:
         """By uid: each is in the queue, or follows the one that is being written."""
         self._queue: FairQueue[str] = FairQueue(MAX_REPORTS, STATUS_WORKERS)
         """Uids by namespace: one whose status cannot be written leaves room for others."""
+        self._faults = SharedFaults(time.monotonic)
         self._overfull = False
         self._writing: set[str] = set()
         self._said: OrderedDict[str, tuple[str, str]] = OrderedDict()
@@ -200,7 +203,9 @@ class ClusterOutlet:
         except WritesStopped:
             raise
         except KubeError as fault:
-            log.warning("Status could not be written", pod=report.pod.key, error=str(fault))
+            others = self._faults.news(str(fault), report.pod.key, report.pod.uid)
+            tell = log.debug if others is None else log.warning
+            tell("Status could not be written", pod=report.pod.key, error=str(fault), others=others)
         except Exception as fault:
             # A word to a pod's owner is never worth the process.
             log.error("Status could not be written", exc=fault, pod=report.pod.key)

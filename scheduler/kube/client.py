@@ -114,7 +114,9 @@ class KubeClient:
             await client.request("GET", "/version", timeout=CONNECT_TIMEOUT_SECONDS)
         except (Unauthorized, Unreachable, Ambiguous) as error:
             await client.close()
-            raise ClusterUnreachable([source.name, str(error)]) from error
+            said = str(error)
+            named = said if said.startswith(source.name) else f"{source.name}: {said}"
+            raise ClusterUnreachable([named]) from error
         except ApiError:
             pass  # not its version, but an answer: the cluster is there
         except BaseException:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 SECONDS = 60.0
 CAPACITY = 65_536
+MAX_FAULTS = 1024
 
 
 class Repeats:
@@ -47,3 +48,36 @@ class Repeats:
             if now - said_at < self._seconds:
                 return
             del self._said[subject]
+
+
+class SharedFaults:
+    """Tells a fault that many pods run into once a minute, and counts them meanwhile.
+
+    Faults are the same if their words are, apart from the names of the pod: an API server that
+    refuses everything names in each refusal what it refuses.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._repeats = Repeats(clock, capacity=MAX_FAULTS)
+        self._held_back: OrderedDict[str, int] = OrderedDict()
+
+    def news(self, words: str, key: str, uid: str) -> int | None:
+        """How many others had the fault since it was last told; None if it is not to be told now.
+
+        ``key`` is the pod's ``namespace/name``. Costs a few passes over the words.
+        """
+        fault = _anonymous(words, key, uid)
+        if self._repeats.news(fault):
+            return self._held_back.pop(fault, 0)
+        self._held_back[fault] = self._held_back.get(fault, 0) + 1
+        if len(self._held_back) > MAX_FAULTS:
+            self._held_back.popitem(last=False)
+        return None
+
+
+def _anonymous(words: str, key: str, uid: str) -> str:
+    namespace, _, name = key.partition("/")
+    for called in (key, uid, name, namespace):
+        if called:
+            words = words.replace(called, "*")
+    return words

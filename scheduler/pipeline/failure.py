@@ -11,7 +11,7 @@ from scheduler.model.status import Code, Status
 from scheduler.observe.decisions import Decisions, Result
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
-from scheduler.observe.repeats import Repeats
+from scheduler.observe.repeats import Repeats, SharedFaults
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.nomination import withdraw
 from scheduler.pipeline.placement import fit_error
@@ -44,7 +44,7 @@ class Failures:
         self._decisions = decisions
         self._clock = clock
         self._told = Repeats(clock)
-        self._logged = Repeats(clock)
+        self._faults = SharedFaults(clock)
         self._attempts = Children(metrics.schedule_attempts)
         self._durations = Children(metrics.scheduling_attempt_duration)
 
@@ -82,8 +82,10 @@ class Failures:
 
     def failed(self, attempt: Attempt, message: str) -> None:
         """A fault, not a verdict: try again after a back-off."""
-        tell = log.error if self._logged.news(message) else log.debug
-        tell("Scheduling a pod failed", pod=attempt.cycle.pod.key, error=message)
+        pod = attempt.cycle.pod
+        others = self._faults.news(message, pod.key, pod.uid)
+        tell = log.debug if others is None else log.error
+        tell("Scheduling a pod failed", pod=pod.key, error=message, others=others)
         self._queue.requeue_error(attempt.queued, message)
         self._promise(attempt, "")
         self._report(attempt, SCHEDULER_ERROR, message, ())

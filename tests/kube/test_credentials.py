@@ -100,8 +100,10 @@ async def test_a_bad_kubeconfig_is_named_with_its_fault(
         path.write_text(text)
     with pytest.raises(ClusterUnreachable) as caught:
         await KubeClient.connect(metrics=Metrics(), kubeconfig=str(path), context=context)
-    assert str(path) in caught.value.tried[0]
-    assert complaint in caught.value.tried[1]
+    (tried,) = caught.value.tried
+    assert tried.startswith(f"kubeconfig {path}")
+    assert complaint in tried
+    assert tried.count(f"kubeconfig {path}") == 1
 
 
 def test_without_any_configuration_all_places_are_listed(tmp_path: Path) -> None:

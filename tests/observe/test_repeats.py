@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.observe.repeats import Repeats
+from scheduler.observe.repeats import MAX_FAULTS, Repeats, SharedFaults
 from tests.pipeline.support import FakeClock
 
 
@@ -56,3 +56,36 @@ def test_it_agrees_with_looking_back(steps: list[tuple[str, str, float]]) -> Non
         if expected:
             told.append((clock.now, subject, word))
         assert len(repeats) == len({each[1] for each in told if clock.now - each[0] < 60})
+
+
+def refusal(number: int) -> tuple[str, str, str]:
+    words = (
+        f'403 Forbidden: pods "web-{number}" is forbidden: User "equipoise" cannot create resource '
+        f'"pods/binding" in API group "" in the namespace "shop-{number % 7}"'
+    )
+    return words, f"shop-{number % 7}/web-{number}", f"uid-{number}"
+
+
+def test_a_refusal_of_every_pod_is_told_once_and_then_with_their_number() -> None:
+    clock = FakeClock()
+    faults = SharedFaults(clock)
+    assert [faults.news(*refusal(number)) for number in range(100)] == [0, *[None] * 99]
+    clock.advance(61)
+    assert faults.news(*refusal(100)) == 99
+    assert faults.news(*refusal(101)) is None
+
+
+def test_other_faults_are_told_at_once() -> None:
+    faults = SharedFaults(FakeClock())
+    assert faults.news("timeout", "ns/a", "1") == 0
+    assert faults.news("no route", "ns/b", "2") == 0
+    assert faults.news("timeout", "ns/c", "3") is None
+
+
+def test_faults_that_all_differ_are_not_remembered_without_bound() -> None:
+    faults = SharedFaults(FakeClock())
+    for number in range(3 * MAX_FAULTS):
+        faults.news(f"fault {number}", "ns/p", "u")
+        faults.news(f"fault {number}", "ns/q", "v")
+    assert len(faults._held_back) <= MAX_FAULTS
+    assert len(faults._repeats) <= MAX_FAULTS

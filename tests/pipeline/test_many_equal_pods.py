@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, error
 from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod
 from tests.pipeline.evicting import Arena, make_box
@@ -166,8 +167,8 @@ async def test_another_failure_is_told_at_once() -> None:
 async def test_a_fault_of_many_pods_is_logged_once_a_minute(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def refuse(_pod: object, _node: str) -> Status:
-        return error("the API server is on fire")
+    async def refuse(pod: PodInfo, _node: str) -> Status:
+        return error(f"the API server is on fire and forbids {pod.key}")
 
     stage = Stage()
     stage.outlet.answer = refuse
