@@ -41,6 +41,7 @@ from scheduler.kube.watch import IDLE_SECONDS, Reflector, Resource
 from scheduler.kube.writes import ApiWriter
 from scheduler.model.objects import KINDS
 from scheduler.model.pods import Pod
+from scheduler.observe.allocator import IdleMemory
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import EventLoopLag, GcPauses, freeze_after_sync
@@ -118,6 +119,7 @@ class Daemon:
             last_resort=owns_process,
         )
         self._home = asyncio.get_running_loop()
+        self._idle_memory = IdleMemory()
         self._stopping = asyncio.Event()
         self._leading = asyncio.Event()
         self._lost = asyncio.Event()
@@ -167,6 +169,7 @@ class Daemon:
             async with asyncio.TaskGroup() as tasks:
                 background = [
                     tasks.create_task(lag.run(), name="event loop lag"),
+                    tasks.create_task(self._idle_memory.run(), name="idle memory"),
                     *(
                         tasks.create_task(reflector.run(), name=f"watch {kind}")
                         for kind, reflector in self._reflectors.items()

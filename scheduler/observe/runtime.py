@@ -5,13 +5,13 @@ tell the two usual culprits apart.
 """
 
 import asyncio
-import ctypes
 import gc
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from scheduler.observe.allocator import keep_freed_memory
 from scheduler.observe.instruments import Histogram
 
 GENERATIONS = 3
@@ -20,12 +20,6 @@ MAX_UNFLUSHED_PAUSES = 4096
 YOUNG_THRESHOLD = 10_000
 MIDDLE_THRESHOLD = 10
 OLD_THRESHOLD = 100
-
-# Parameters of glibc's mallopt, from malloc.h.
-M_TRIM_THRESHOLD = -1
-M_MMAP_THRESHOLD = -3
-LARGEST_COLUMN_BYTES = 16 << 20
-KEPT_BYTES = 64 << 20
 
 
 def freeze_after_sync() -> None:
@@ -38,19 +32,6 @@ def freeze_after_sync() -> None:
     gc.freeze()
     gc.set_threshold(YOUNG_THRESHOLD, MIDDLE_THRESHOLD, OLD_THRESHOLD)
     keep_freed_memory()
-
-
-def keep_freed_memory() -> bool:
-    """Have the allocator keep what arrays over all nodes give back; tells whether it can.
-
-    Every attempt makes and drops dozens of them. With its usual settings glibc returns their pages
-    to the kernel each time and gets them back one page fault at a time, a third of all the work.
-    """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    if mallopt is None:  # another C library, with habits of its own
-        return False
-    kept = mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
-    return bool(kept and mallopt(M_MMAP_THRESHOLD, LARGEST_COLUMN_BYTES))
 
 
 class EventLoopLag:

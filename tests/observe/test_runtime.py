@@ -1,9 +1,7 @@
 """Loop lag and collector pauses, on clocks that the tests own."""
 
 import asyncio
-import ctypes
 import gc
-import platform
 from collections.abc import Iterator
 
 import pytest
@@ -14,7 +12,6 @@ from scheduler.observe.runtime import (
     EventLoopLag,
     GcPauses,
     freeze_after_sync,
-    keep_freed_memory,
 )
 
 
@@ -92,13 +89,3 @@ def test_freezing_hides_what_is_alive_and_raises_the_threshold() -> None:
     freeze_after_sync()
     assert gc.get_freeze_count() > before
     assert gc.get_threshold()[2] == OLD_THRESHOLD
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has this setting")
-def test_the_allocator_takes_its_settings() -> None:
-    assert keep_freed_memory()
-
-
-def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
-    assert not keep_freed_memory()

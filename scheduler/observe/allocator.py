@@ -1,0 +1,137 @@
+"""Memory that the allocator holds and nobody uses: kept for speed, given back when it lies idle.
+
+Every attempt makes and drops dozens of arrays over all nodes. With its usual settings glibc returns
+their pages to the kernel each time and gets them back one page fault at a time, a third of all the
+work. So the allocator keeps what is freed, and what a flood of large objects left behind is
+returned later, when it has been free for a while.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import resource
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Never, Protocol
+
+# Parameters of glibc's mallopt, from malloc.h.
+M_TRIM_THRESHOLD = -1
+M_MMAP_THRESHOLD = -3
+LARGEST_COLUMN_BYTES = 16 << 20
+KEPT_BYTES = 64 << 20
+
+_STATM = Path("/proc/self/statm")
+
+IDLE_BYTES = 8 << 20
+"""As much may lie idle."""
+LOOK_SECONDS = 2.0
+
+
+class Allocator(Protocol):
+    """What the C library can tell and do about its heap. Each call is one call of C."""
+
+    def keep(self, freed: int, largest: int) -> bool:
+        """Keep so many freed bytes, of pieces up to the largest; tells whether it can."""
+
+    def free_bytes(self) -> int:
+        """Bytes that the C library holds and nobody uses, resident or not."""
+
+    def resident_bytes(self) -> int:
+        """Bytes of the whole process that are in memory."""
+
+    def trim(self, keep: int) -> None:
+        """Return free memory to the kernel, but for some bytes. Lets other threads run."""
+
+
+class _Mallinfo2(ctypes.Structure):
+    _fields_ = [
+        (name, ctypes.c_size_t)
+        for name in (
+            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
+            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
+        )
+    ]
+
+
+class Glibc:
+    """The allocator of glibc; another C library has habits of its own, and is left alone."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(None)
+        self._mallopt = getattr(library, "mallopt", None)
+        self._trim = getattr(library, "malloc_trim", None)
+        self._info = getattr(library, "mallinfo2", None)  # since 2.33
+        if self._info is not None:
+            self._info.restype = _Mallinfo2
+        if self._trim is not None:
+            self._trim.argtypes = [ctypes.c_size_t]
+
+    def keep(self, freed: int, largest: int) -> bool:
+        if self._mallopt is None:
+            return False
+        kept = self._mallopt(M_TRIM_THRESHOLD, freed)
+        return bool(kept and self._mallopt(M_MMAP_THRESHOLD, largest))
+
+    def free_bytes(self) -> int:
+        return int(self._info().fordblks) if self._info is not None else 0
+
+    def resident_bytes(self) -> int:
+        try:
+            return int(_STATM.read_text().split()[1]) * resource.getpagesize()
+        except OSError:  # no /proc here
+            return 0
+
+    def trim(self, keep: int) -> None:
+        if self._trim is not None:
+            self._trim(keep)
+
+
+def keep_freed_memory(allocator: Allocator | None = None) -> bool:
+    """Have the allocator keep what arrays over all nodes give back; tells whether it can."""
+    return (allocator or Glibc()).keep(KEPT_BYTES, LARGEST_COLUMN_BYTES)
+
+
+class IdleMemory:
+    """Returns memory to the kernel that was free at every look for a while.
+
+    Memory that was returned still counts as free, and arrays come and go all the time; so it looks
+    for what is free and has become resident since the last time. `run` it as a task for the
+    process's life.
+    """
+
+    LOOKS = 3
+
+    def __init__(
+        self,
+        allocator: Allocator | None = None,
+        *,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._allocator: Allocator = allocator or Glibc()
+        self._sleep = sleep
+        self._settled = 0
+        """What was resident after the last trim, or less since."""
+        self._idle: list[int] = []
+        self.returned_bytes = 0
+        """What was given back, since the start."""
+
+    async def run(self) -> Never:
+        """Look from time to time, until cancelled."""
+        while True:
+            await self._sleep(LOOK_SECONDS)
+            await self.look()
+
+    async def look(self) -> None:
+        """Look once. The trim runs in another thread; one of a gigabyte takes 0.3 s."""
+        resident = self._allocator.resident_bytes()
+        self._settled = min(self._settled, resident)
+        self._idle.append(min(self._allocator.free_bytes(), resident - self._settled))
+        if len(self._idle) < self.LOOKS:
+            return
+        idle = min(self._idle)
+        self._idle.clear()
+        if idle > IDLE_BYTES:
+            await asyncio.to_thread(self._allocator.trim, IDLE_BYTES)
+            self._settled = self._allocator.resident_bytes()
+            self.returned_bytes += max(0, resident - self._settled)

@@ -1,0 +1,92 @@
+"""The allocator keeps what is freed for a while, and returns what lies idle."""
+
+from __future__ import annotations
+
+import ctypes
+import platform
+
+import pytest
+
+from scheduler.observe.allocator import IDLE_BYTES, Glibc, IdleMemory, keep_freed_memory
+
+MIB = 2**20
+only_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has this")
+
+
+class Heap:
+    """An allocator that says what it is told to say."""
+
+    def __init__(self, free: int, resident: int) -> None:
+        self.free = free
+        self.resident = resident
+        self.trims = 0
+
+    def keep(self, freed: int, largest: int) -> bool:
+        return True
+
+    def free_bytes(self) -> int:
+        return self.free
+
+    def resident_bytes(self) -> int:
+        return self.resident
+
+    def trim(self, keep: int) -> None:
+        """What is returned still counts as free."""
+        self.trims += 1
+        self.resident -= max(0, self.free - keep)
+
+
+async def looks(memory: IdleMemory, times: int = IdleMemory.LOOKS) -> None:
+    for _ in range(times):
+        await memory.look()
+
+
+@only_glibc
+def test_the_allocator_takes_its_settings() -> None:
+    assert keep_freed_memory()
+
+
+@only_glibc
+def test_the_allocator_tells_what_is_free_and_resident() -> None:
+    glibc = Glibc()
+    glibc.trim(IDLE_BYTES)
+    assert glibc.free_bytes() > 0
+    assert glibc.resident_bytes() > MIB
+
+
+async def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    assert not keep_freed_memory()
+    memory = IdleMemory()
+    await looks(memory)
+    assert memory.returned_bytes == 0
+
+
+async def test_what_was_free_at_every_look_is_returned_once() -> None:
+    heap = Heap(free=100 * MIB, resident=200 * MIB)
+    memory = IdleMemory(heap)
+    await looks(memory, IdleMemory.LOOKS - 1)
+    assert heap.trims == 0
+    await looks(memory, 1)
+    assert heap.trims == 1
+    assert memory.returned_bytes == 100 * MIB - IDLE_BYTES
+    await looks(memory, 10 * IdleMemory.LOOKS)
+    assert heap.trims == 1, "nothing has become resident since"
+    heap.resident += 100 * MIB
+    await looks(memory)
+    assert heap.trims == 2
+
+
+async def test_what_is_used_from_time_to_time_is_kept() -> None:
+    heap = Heap(free=100 * MIB, resident=200 * MIB)
+    memory = IdleMemory(heap)
+    for free in (100, 0, 100) * 3:
+        heap.free = free * MIB
+        await memory.look()
+    assert heap.trims == 0
+
+
+async def test_little_is_not_worth_a_trim() -> None:
+    heap = Heap(free=IDLE_BYTES, resident=200 * MIB)
+    await looks(IdleMemory(heap))
+    assert heap.trims == 0
