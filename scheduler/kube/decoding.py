@@ -8,8 +8,10 @@ from typing import Generic, Protocol, TypeVar
 
 import msgspec
 
+from scheduler.bounded import MEBIBYTE
 from scheduler.kube.errors import KubeError
 from scheduler.model.objects import ObjectMeta, from_dict
+from scheduler.model.packed import pack_labels
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 
@@ -122,9 +124,11 @@ class ObjectDecoder(Generic[T]):
     def decode(self, raw: msgspec.Raw) -> T | Identity:
         """The object; or, counted and logged, who it is when it does not decode."""
         try:
-            return self._decoder.decode(raw)
+            decoded = self._decoder.decode(raw)
         except UNREADABLE:
             return self._decode_slowly(raw)
+        pack_labels(decoded.metadata)
+        return decoded
 
     def identify(self, raw: msgspec.Raw) -> Identity:
         """Who the object is, from its metadata alone."""
@@ -154,8 +158,37 @@ class ObjectDecoder(Generic[T]):
         # Explicit nulls, legal for what may be absent, come only from unusual writers: they are
         # worth a second pass over few objects, not optional types all over the structs.
         try:
-            return from_dict(msgspec.json.decode(raw), self._type)
+            decoded = from_dict(msgspec.json.decode(raw), self._type)
         except UNREADABLE as error:
             identity = self.identify(raw)
             self.skip(identity, str(error))
             return identity
+        pack_labels(decoded.metadata)
+        return decoded
+
+
+def share_labels(old: ObjectMeta, new: ObjectMeta) -> None:
+    """Keep the labels of two versions of an object once, if they are equal, as they mostly are."""
+    if old.labels == new.labels:
+        msgspec.structs.force_setattr(new, "labels", old.labels)
+
+
+class PageSize:
+    """How many objects to ask for at once, so that a page is of some bytes and not much more.
+
+    The first page is a small one; each may have four times the objects of the one before, if these
+    were small.
+    """
+
+    FIRST = 25
+    MOST = 500
+    BYTES = 8 * MEBIBYTE
+
+    def __init__(self) -> None:
+        self.limit = self.FIRST
+
+    def learn(self, body: int, items: int) -> None:
+        """A page of some bytes had so many items."""
+        if items:
+            fitting = self.BYTES * items // max(body, 1)
+            self.limit = max(1, min(fitting, 4 * self.limit, self.MOST))

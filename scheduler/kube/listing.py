@@ -7,9 +7,10 @@ from typing import TypeVar
 import msgspec
 
 from scheduler.kube.client import KubeClient
-from scheduler.kube.decoding import UNREADABLE, KubeObject, Page
-from scheduler.kube.watch import PAGE_SIZE, Resource
+from scheduler.kube.decoding import UNREADABLE, KubeObject, Page, PageSize
+from scheduler.kube.watch import Resource
 from scheduler.model.objects import from_dict
+from scheduler.model.packed import pack_labels
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -17,13 +18,14 @@ T = TypeVar("T", bound=KubeObject)
 async def list_all(client: KubeClient, resource: Resource[T]) -> list[T]:
     """Read a resource page by page; an object that does not decode is left out."""
     objects: list[T] = []
-    token = ""
+    token, size = "", PageSize()
     while True:
-        params = {**resource.params, "limit": str(PAGE_SIZE)}
+        params = {**resource.params, "limit": str(size.limit)}
         if token:
             params["continue"] = token
         body = await client.request("GET", resource.path, params=params)
         page = msgspec.json.decode(body, type=Page)
+        size.learn(len(body), len(page.items or ()))
         for raw in page.items or ():
             try:
                 objects.append(_decoded(raw, resource.type))
@@ -37,6 +39,8 @@ async def list_all(client: KubeClient, resource: Resource[T]) -> list[T]:
 def _decoded(raw: msgspec.Raw, type_: type[T]) -> T:
     """The object, with explicit nulls taken as absent fields, as the watch takes them."""
     try:
-        return msgspec.json.decode(raw, type=type_)
+        decoded = msgspec.json.decode(raw, type=type_)
     except UNREADABLE:
-        return from_dict(msgspec.json.decode(raw), type_)
+        decoded = from_dict(msgspec.json.decode(raw), type_)
+    pack_labels(decoded.metadata)
+    return decoded

@@ -27,8 +27,10 @@ from scheduler.kube.decoding import (
     LineTooLong,
     ObjectDecoder,
     Page,
+    PageSize,
     T,
     WatchEvent,
+    share_labels,
 )
 from scheduler.kube.errors import (
     Ambiguous,
@@ -50,7 +52,6 @@ from scheduler.slices import in_slices
 
 log = get_logger(__name__)
 
-PAGE_SIZE = 500
 LIST_TIMEOUT_SECONDS = 60.0
 # The server ends a watch after this, times one to two: spreads reconnects of many clients.
 WATCH_SECONDS = 300
@@ -160,7 +161,8 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         """Bring `store` to one consistent state of the server, page by page."""
         seen: set[str] = set()
-        token, size = "", PAGE_SIZE
+        token = ""
+        size: PageSize | None = PageSize()
         while True:
             try:
                 page = await self._fetch(token, size)
@@ -168,7 +170,7 @@ class Reflector(Generic[T]):
                 if not token:
                     raise
                 # We are slower than the server forgets: take all in one piece, as of now.
-                token, size = "", 0
+                token, size = "", None
                 seen.clear()
                 continue
             await self._take_page(page, seen)
@@ -180,16 +182,19 @@ class Reflector(Generic[T]):
         self._after_absence.reset()
         self.synced.set()
 
-    async def _fetch(self, token: str, size: int) -> Page:
+    async def _fetch(self, token: str, size: PageSize | None) -> Page:
         params = dict(self.resource.params)
-        if size:
-            params["limit"] = str(size)
+        if size is not None:
+            params["limit"] = str(size.limit)
         if token:
             params["continue"] = token
         body = await self._client.request(
             "GET", self.resource.path, params=params, timeout=LIST_TIMEOUT_SECONDS
         )
-        return self._pages.decode(body)
+        page = self._pages.decode(body)
+        if size is not None:
+            size.learn(len(body), len(page.items or ()))
+        return page
 
     async def _take_page(self, page: Page, seen: set[str]) -> None:
         changes: list[Change[T]] = []
@@ -265,6 +270,8 @@ class Reflector(Generic[T]):
         # Of an object that does not decode, an earlier good version stays: it still occupies
         # what it occupies, and forgetting it would hand its room to others.
         if not isinstance(decoded, Identity):
+            if old is not None:
+                share_labels(old.metadata, decoded.metadata)
             self.store[key] = decoded
             if self._keep is not None:
                 self._keep(key, decoded, raw)

@@ -18,7 +18,6 @@ selectors ask about, or for each label if these are fewer.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 from weakref import ref
@@ -28,6 +27,7 @@ import numpy as np
 
 from scheduler.bounded import ENTRY_BYTES, MEBIBYTE, Memo, Usage
 from scheduler.model.affinity import AffinityTerm, PodSet
+from scheduler.model.packed import PackedLabels, digest, encode_labels
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Selector
 from scheduler.state.aspects import Aspect, ChangeLog
@@ -54,8 +54,6 @@ T = TypeVar("T")
 GroupKey = tuple[str, bytes, bool]
 """Namespace, labels as bytes, and whether the pods are not being deleted."""
 
-_encode = msgspec.msgpack.Encoder(order="deterministic").encode
-
 
 class Group:
     """Pods on rows that no question can tell apart."""
@@ -72,11 +70,14 @@ class Group:
 
 def _key_of(pod: PodInfo) -> GroupKey:
     """The group of a pod. O(labels)."""
-    metadata = pod.pod.metadata
-    labels = _encode(metadata.labels)
-    if len(labels) > _LONG_LABELS:  # the first byte tells a digest from encoded labels
-        labels = b"\0" + hashlib.blake2b(labels, digest_size=32).digest()
-    return metadata.namespace, labels, not pod.pod.deleting
+    metadata, labels = pod.pod.metadata, pod.pod.metadata.labels
+    if isinstance(labels, PackedLabels):
+        text = b"#" + labels.digest
+    else:
+        text = encode_labels(labels)
+        if len(text) > _LONG_LABELS:
+            text = b"#" + digest(text)
+    return metadata.namespace, text, not pod.pod.deleting
 
 
 class PodCounter:

@@ -12,8 +12,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.kube.decoding import ObjectDecoder, Page
-from scheduler.kube.watch import PAGE_SIZE
+from scheduler.kube.decoding import ObjectDecoder, Page, PageSize
 from scheduler.model.objects import KINDS
 from tests.bench.guests import ForOneNode, InColumns, guests
 from tests.bench.worlds import (
@@ -298,8 +297,8 @@ def start_up(scale: Scale) -> Figures:
 def _pages(objects: Iterable[Json]) -> list[bytes]:
     everything = list(objects)
     return [
-        msgspec.json.encode({"items": everything[first : first + PAGE_SIZE]})
-        for first in range(0, len(everything), PAGE_SIZE)
+        msgspec.json.encode({"items": everything[first : first + PageSize.MOST]})
+        for first in range(0, len(everything), PageSize.MOST)
     ]
 
 

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.kube.decoding import Identity, LineSplitter, LineTooLong, ObjectDecoder
-from scheduler.model.objects import Pod
+from scheduler.kube.decoding import (
+    Identity,
+    LineSplitter,
+    LineTooLong,
+    ObjectDecoder,
+    PageSize,
+    share_labels,
+)
+from scheduler.model.objects import ObjectMeta, Pod
+from scheduler.model.packed import PackedLabels
 from scheduler.observe.metrics import Metrics
 
 from .support import sample
@@ -102,3 +110,50 @@ def test_what_was_logged_is_not_remembered_without_bound() -> None:
         meta = {**META, "resourceVersion": str(version)}
         objects.decode(msgspec.Raw(json.dumps({"metadata": meta, "spec": 1}).encode()))
     assert len(objects._logged) <= 1024
+
+
+def test_many_labels_are_packed_and_shared_by_versions_that_have_the_same() -> None:
+    decoder = ObjectDecoder("Pod", Pod, Metrics())
+    many = {f"k{i}": "v" for i in range(1000)}
+    raw = json.dumps({"metadata": {"name": "p", "labels": many}}).encode()
+    one, other = decoder.decode(msgspec.Raw(raw)), decoder.decode(msgspec.Raw(raw))
+    assert isinstance(one, Pod)
+    assert isinstance(other, Pod)
+    assert isinstance(one.metadata.labels, PackedLabels)
+    assert one.metadata.labels is not other.metadata.labels
+    share_labels(one.metadata, other.metadata)
+    assert one.metadata.labels is other.metadata.labels
+    relabelled = ObjectMeta(labels={"a": "b"})
+    share_labels(one.metadata, relabelled)
+    assert relabelled.labels == {"a": "b"}
+
+
+def test_explicit_nulls_do_not_keep_labels_from_being_packed() -> None:
+    many = {f"k{i}": "v" for i in range(1000)}
+    raw = json.dumps({"metadata": {"name": "p", "labels": many}, "status": None}).encode()
+    decoded = ObjectDecoder("Pod", Pod, Metrics()).decode(msgspec.Raw(raw))
+    assert isinstance(decoded, Pod)
+    assert isinstance(decoded.metadata.labels, PackedLabels)
+
+
+@pytest.mark.parametrize(
+    ("object_bytes", "limits"),
+    [
+        pytest.param(4_000, [25, 100, 400, 500], id="ordinary objects come in large pages"),
+        pytest.param(650_000, [25, 12, 12, 12], id="large objects come few at a time"),
+        pytest.param(100_000_000, [25, 1, 1, 1], id="at least one at a time"),
+    ],
+)
+def test_pages_are_as_long_as_their_bytes_allow(object_bytes: int, limits: list[int]) -> None:
+    size = PageSize()
+    asked = []
+    for _ in limits:
+        asked.append(size.limit)
+        size.learn(size.limit * object_bytes, size.limit)
+    assert asked == limits
+
+
+def test_a_page_without_items_teaches_nothing() -> None:
+    size = PageSize()
+    size.learn(100, 0)
+    assert size.limit == PageSize.FIRST

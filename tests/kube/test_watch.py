@@ -42,7 +42,7 @@ async def test_pages_are_listed_one_after_the_other_and_then_watched() -> None:
     )
     assert watched.batches == [["+x@1", "+y@2"], ["+z@3"]]
     assert watched.reflector.synced.is_set()
-    assert server.list_params == [{"limit": "500"}, {"limit": "500", "continue": "t"}]
+    assert server.list_params == [{"limit": "25"}, {"limit": "100", "continue": "t"}]
     assert server.watch_params[0] == {
         "watch": "true",
         "allowWatchBookmarks": "true",
@@ -172,7 +172,7 @@ async def test_an_expired_continue_token_leads_to_one_whole_list() -> None:
         ],
         [],
     )
-    assert server.list_params[1:] == [{"limit": "500", "continue": "t"}, {}]
+    assert server.list_params[1:] == [{"limit": "100", "continue": "t"}, {}]
     assert watched.reported == ["+x@1", "+y@1", "+z@7", "-y@1"]
     assert server.watch_params[0]["resourceVersion"] == "9"
 

@@ -7,7 +7,6 @@ It is asked once for each version of a pod that differs in its spec or its label
 from __future__ import annotations
 
 import asyncio
-import hashlib
 from collections import OrderedDict
 from collections.abc import Hashable
 from typing import Any
@@ -20,6 +19,7 @@ from scheduler.framework.answers import Failed
 from scheduler.framework.handle import Handle
 from scheduler.framework.webhooks.asking import Asking
 from scheduler.framework.webhooks.protocol import status_of
+from scheduler.model.packed import labels_digest
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status
 
@@ -125,5 +125,4 @@ class Gate:
 def _subject(pod: PodInfo) -> Hashable:
     # Authors write labels as long as they like, and what is known outlives their pods.
     metadata = pod.pod.metadata
-    labels = msgspec.msgpack.encode(metadata.labels, order="deterministic")
-    return pod.uid, metadata.generation, hashlib.blake2b(labels, digest_size=16).digest()
+    return pod.uid, metadata.generation, labels_digest(metadata.labels)

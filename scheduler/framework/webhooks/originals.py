@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from scheduler.model.nodes import Node
+from scheduler.model.packed import plain
 from scheduler.model.pods import Pod
 from scheduler.state.cache import ClusterState
 
@@ -74,5 +75,5 @@ def _put(
 
 def encoded(kind: str, value: Any) -> msgspec.Raw:
     """What we know of an object, as JSON of its kind."""
-    body = msgspec.to_builtins(value) if value is not None else {}
+    body = msgspec.to_builtins(value, enc_hook=plain) if value is not None else {}
     return msgspec.Raw(msgspec.json.encode({"apiVersion": "v1", "kind": kind, **body}))

@@ -16,6 +16,7 @@ from scheduler.config.webhooks import LABEL_PREFIX
 from scheduler.equivalence.reads import Reads
 from scheduler.framework.webhooks.originals import Originals, encoded
 from scheduler.model.nodes import Node
+from scheduler.model.packed import plain
 from scheduler.model.podinfo import PodInfo
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
@@ -109,7 +110,7 @@ def _shown(pod: PodInfo, fields: tuple[str, ...]) -> dict[str, Any]:
                 labels[label] = pod.pod.metadata.labels[label]
             continue
         part, _, member = field.partition(".")
-        whole = msgspec.to_builtins(getattr(pod.pod, part))
+        whole = msgspec.to_builtins(getattr(pod.pod, part), enc_hook=plain)
         if member in whole:
             body.setdefault(part, {})[member] = whole[member]
     return body

@@ -1,0 +1,52 @@
+"""The daemon's memory stays in proportion to what it watches, and goes when that goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.builders import make_pod
+from tests.daemon.flood import DaemonProcess, FloodServer
+
+PODS, LABELS = 40, 20_000
+PEAK_FACTOR = 12
+LEFT_FACTOR = 1.3
+IN_CACHE = 'scheduler_cache_size{type="pods"}'
+NODES = 'scheduler_cache_size{type="nodes"}'
+
+
+def pod(number: int) -> dict[str, Any]:
+    """A pod of another scheduler with very many labels, none of them like another pod's."""
+    labels = {f"k{i:05}": f"v{number}-{i}" for i in range(LABELS)}
+    return make_pod(f"p{number}").scheduler("another").on("n").label(**labels).obj()
+
+
+@pytest.mark.slow
+async def test_a_flood_on_the_watch_takes_little_memory_and_leaves_none(tmp_path: Path) -> None:
+    async with FloodServer() as server, DaemonProcess.running(server, tmp_path) as daemon:
+        await daemon.reaches(NODES, 1)
+        start, sent = daemon.resident, 0
+        for number in range(PODS):
+            sent += await server.send("ADDED", pod(number))
+        await daemon.reaches(IN_CACHE, PODS)
+        for number in range(PODS):
+            running = pod(number) | {"status": {"startTime": "2026-01-01T00:00:00Z"}}
+            await server.send("MODIFIED", running)
+        for number in range(PODS):
+            await server.send("DELETED", pod(number))
+        await daemon.reaches(IN_CACHE, 0)
+        assert daemon.peak - start <= PEAK_FACTOR * sent
+        await daemon.shrinks_to(LEFT_FACTOR * start)
+
+
+@pytest.mark.slow
+async def test_a_long_list_is_read_in_pieces(tmp_path: Path) -> None:
+    listed = [msgspec.json.encode(pod(number)) for number in range(PODS)]
+    whole = sum(map(len, listed))
+    async with FloodServer(listed) as server, DaemonProcess.running(server, tmp_path) as daemon:
+        await daemon.reaches(IN_CACHE, PODS)
+        assert max(server.page_bytes) < whole
+        assert daemon.peak <= PEAK_FACTOR * whole
