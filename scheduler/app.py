@@ -47,6 +47,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import EventLoopLag, GcPauses, freeze_after_sync
 from scheduler.observe.watchdog import Watchdog
 from scheduler.operators.podgroups import PodGroupOperator, write_status
+from scheduler.pipeline.confirmation import OVERDUE, Rereading
 from scheduler.reporting import ClusterOutlet
 from scheduler.serve.endpoints import Replica, Sources
 from scheduler.serve.guards import NotFound
@@ -101,6 +102,16 @@ class Daemon:
         )
         self._outlet = ClusterOutlet(self._writer, self._recorders())
         self.core: Core = assemble(config, self._outlet, metrics, registry=registry)
+        self._rereading = Rereading(
+            self.core.state,
+            self.core.queue,
+            self.core.ingest,
+            self.core.unconfirmed,
+            self.core.bindings.open,
+            self._outlet,
+            self._outlet,
+            metrics,
+        )
         self._watch_idle_seconds = watch_idle_seconds
         self._reflectors: dict[str, Reflector[Any]] = {
             kind: self._reflector(kind) for kind in self.core.kinds()
@@ -199,6 +210,7 @@ class Daemon:
             self._leading.set()
             log.info("Scheduling", identity=self._identity, profiles=list(self.core.frameworks))
             tasks.create_task(self._outlet.run(), name="reports")
+            tasks.create_task(self._rereading.run(), name="unconfirmed bindings")
             if operator := self._operator():
                 tasks.create_task(operator.run(), name="pod groups' status")
             tasks.create_task(self.core.loop.run(), name="scheduling loop")
@@ -317,7 +329,12 @@ class Daemon:
 
     def _sources(self) -> Sources:
         live = (PING, Check("event-loop", self._stuck), Check("leaderElection", self._late))
-        ready = (PING, Check("informer-sync", self._unsynced), Check("shutdown", self._shutdown))
+        ready = (
+            PING,
+            Check("informer-sync", self._unsynced),
+            Check("assumed-pods", self._unconfirmed),
+            Check("shutdown", self._shutdown),
+        )
         return Sources(
             registry=self._metrics.registry,
             version={"version": __version__},
@@ -350,6 +367,12 @@ class Daemon:
     def _unsynced(self) -> str | None:
         missing = [kind for kind, r in self._reflectors.items() if not r.synced.is_set()]
         return f"not yet listed: {', '.join(missing)}" if missing else None
+
+    def _unconfirmed(self) -> str | None:
+        oldest = self._rereading.oldest
+        if oldest <= OVERDUE * self._config.equipoise.binding.confirm_seconds:
+            return None
+        return f"a pod has been assumed for {oldest:.0f} s after its binding"
 
     def _shutdown(self) -> str | None:
         return "stopping" if self._stopping.is_set() else None

@@ -48,6 +48,7 @@ from scheduler.pipeline import gangs, own_verdicts
 from scheduler.pipeline.background import Background
 from scheduler.pipeline.batch import Backlog
 from scheduler.pipeline.binding import Bindings
+from scheduler.pipeline.expectations import Unconfirmed
 from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.ingest import Ingest
 from scheduler.pipeline.loop import SchedulingLoop
@@ -77,6 +78,7 @@ class Core:
     queue: GroupQueue
     ingest: Ingest
     bindings: Bindings
+    unconfirmed: Unconfirmed
     loop: SchedulingLoop
     suspension: Suspension
     background: Background
@@ -193,7 +195,8 @@ def assemble(
         metrics.readings.follow(partial(window.readings, equivalence))
     backlog = _backlog(config, clock)
     failures = Failures(queue, outlet, metrics, decisions, clock)
-    bindings = Bindings(queue, outlet, failures, metrics, decisions, clock=clock)
+    unconfirmed = Unconfirmed(config.equipoise.binding.confirm_seconds, clock)
+    bindings = Bindings(queue, outlet, failures, metrics, decisions, unconfirmed, clock=clock)
     limit = config.equipoise.max_suspended_pods
     suspension = Suspension(queue, bindings, metrics, limit)
     loop = SchedulingLoop(
@@ -209,7 +212,7 @@ def assemble(
         tie_break_seed=config.equipoise.tie_break_seed,
         clock=clock,
     )
-    ingest = Ingest(state, queue, frameworks, metrics, suspension, memories)
+    ingest = Ingest(state, queue, frameworks, metrics, suspension, memories, unconfirmed)
     return Core(
         config=config,
         metrics=metrics,
@@ -219,6 +222,7 @@ def assemble(
         queue=queue,
         ingest=ingest,
         bindings=bindings,
+        unconfirmed=unconfirmed,
         loop=loop,
         suspension=suspension,
         background=background,

@@ -15,11 +15,14 @@ import msgspec
 from scheduler.fairness import FairQueue
 from scheduler.framework.outlet import Stale, WriteError, holds
 from scheduler.kube.client import MERGE_PATCH
+from scheduler.kube.decoding import UNREADABLE
 from scheduler.kube.errors import Conflict, KubeError, NotFound, WritesStopped
 from scheduler.kube.events import EventRecorder, ObjectReference
+from scheduler.kube.listing import decoded
 from scheduler.kube.writes import ApiWriter, Binding, pod_path
 from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.repeats import SharedFaults
@@ -79,6 +82,19 @@ class ClusterOutlet:
             log.warning("Outcome of a binding is unknown, asking for it", pod=pod.key, node=node)
             outcome = await self._writer.settle(*where)
         return SUCCESS if outcome.bound else error(f"{outcome.result.value}: {outcome.message}")
+
+    async def read_pod(self, pod: PodInfo) -> Pod | None:
+        """The pod as it is now; None if it is gone, or another has its name."""
+        metadata = pod.pod.metadata
+        with _as_write_error():
+            try:
+                path = pod_path(metadata.namespace, metadata.name)
+                found = decoded(await self._writer.get(path, metadata.namespace), Pod)
+            except NotFound:
+                return None
+            except UNREADABLE as fault:
+                raise WriteError(f"the pod cannot be read: {fault}") from fault
+        return found if found.metadata.uid == pod.uid else None
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
         """Merge a patch into an object."""

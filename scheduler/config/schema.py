@@ -200,6 +200,8 @@ class Binding(Section, frozen=True):
     timeout_seconds: float = 30.0
     stop_seconds: float = 20.0
     """How long a stop waits for bindings whose outcome is not known; less than a pod's grace."""
+    confirm_seconds: float = 15.0
+    """A pod that the watch does not show on its node so long after its binding is read."""
 
 
 class Watchdog(Section, frozen=True):

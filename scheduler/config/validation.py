@@ -230,6 +230,7 @@ def _own(config: EquipoiseConfiguration) -> Iterator[Problem]:
     positive = {
         "binding.concurrency": config.binding.concurrency,
         "binding.timeoutSeconds": config.binding.timeout_seconds,
+        "binding.confirmSeconds": config.binding.confirm_seconds,
         "watchdog.stallSeconds": config.watchdog.stall_seconds,
         "events.queueSize": config.events.queue_size,
         "equivalence.budgetMebibytes": config.equivalence.budget_mebibytes,

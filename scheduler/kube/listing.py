@@ -28,7 +28,7 @@ async def list_all(client: KubeClient, resource: Resource[T]) -> list[T]:
         size.learn(len(body), len(page.items or ()))
         for raw in page.items or ():
             try:
-                objects.append(_decoded(raw, resource.type))
+                objects.append(decoded(raw, resource.type))
             except UNREADABLE:
                 continue
         token = page.metadata.next_token
@@ -36,7 +36,7 @@ async def list_all(client: KubeClient, resource: Resource[T]) -> list[T]:
             return objects
 
 
-def _decoded(raw: msgspec.Raw, type_: type[T]) -> T:
+def decoded(raw: bytes | msgspec.Raw, type_: type[T]) -> T:
     """The object, with explicit nulls taken as absent fields, as the watch takes them."""
     try:
         decoded = msgspec.json.decode(raw, type=type_)

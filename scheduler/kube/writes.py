@@ -175,6 +175,15 @@ class ApiWriter:
                 finally:
                     self._slots.release(namespace)
 
+    async def get(self, path: str, namespace: str) -> bytes:
+        """Read an object, when it is the turn of the namespace; raises KubeError."""
+        with self._permitted():
+            await self._slots.take(namespace)
+            try:
+                return await self._request("GET", path)
+            finally:
+                self._slots.release(namespace)
+
     async def patch_pod_status(
         self,
         namespace: str,

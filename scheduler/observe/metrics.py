@@ -196,6 +196,19 @@ class Metrics:
             "equipoise_bindings_postponed_total",
             "Pods put back into the queue because bindings of their namespace hang.",
         )
+        self.assumed_pod_oldest = self._gauge(
+            "equipoise_assumed_pod_oldest_seconds",
+            "For how long the oldest assumed pod has waited: 'sent' for the answer to its binding, "
+            "'answered' for the watch to show it on its node.",
+            ("state",),
+        )
+        self.assumed_pods_settled = self._counter(
+            "equipoise_assumed_pods_settled_total",
+            "Pods whose binding the watch did not confirm in time, and that were read: 'bound' "
+            "when they have a node, 'unbound' when the binding had no effect, 'gone' when there "
+            "is no such pod.",
+            ("outcome",),
+        )
         self.cache_mismatches = self._counter(
             "equipoise_cache_mismatches_total",
             "Differences found between the cache and the API server.",

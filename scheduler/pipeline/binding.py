@@ -24,6 +24,7 @@ from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics, attempts_label
 from scheduler.pipeline.attempt import Attempt
+from scheduler.pipeline.expectations import Unconfirmed
 from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.freshness import Turn
 from scheduler.pipeline.open_bindings import OpenBindings
@@ -50,6 +51,7 @@ class Bindings:
         failures: Failures,
         metrics: Metrics,
         decisions: Decisions,
+        unconfirmed: Unconfirmed,
         *,
         limit: int = DEFAULT_LIMIT,
         total: int = DEFAULT_TOTAL,
@@ -60,6 +62,7 @@ class Bindings:
         self._failures = failures
         self._metrics = metrics
         self._decisions = decisions
+        self._unconfirmed = unconfirmed
         self._limit = limit
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
@@ -269,6 +272,8 @@ class Bindings:
     def _finish(self, attempt: Attempt) -> None:
         pod, queued, node = attempt.cycle.pod, attempt.queued, attempt.node
         self._queue.done(pod.uid)
+        if attempt.cycle.state.assumed(pod.uid):
+            self._unconfirmed.expect(attempt)
         self._observe(attempt)
         log.debug("Pod bound", pod=pod.key, node=node)
         note = f"Successfully assigned {pod.key} to {node}"

@@ -27,6 +27,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
+from scheduler.pipeline.expectations import Unconfirmed
 from scheduler.pipeline.nomination import follow, withdraw
 from scheduler.pipeline.suspension import Suspension
 from scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -52,9 +53,11 @@ class Ingest:
         metrics: Metrics,
         suspension: Suspension,
         memories: Memories,
+        unconfirmed: Unconfirmed,
     ) -> None:
         self._state = state
         self._memories = memories
+        self._unconfirmed = unconfirmed
         self._queue = queue
         self._frameworks = frameworks
         self._suspension = suspension
@@ -119,6 +122,7 @@ class Ingest:
     def _placed(self, was: PodInfo | None, now: PodInfo) -> Event:
         """The pod is on a node: confirm what we assumed, or learn what others did."""
         self._state.set_pod(now)
+        self._unconfirmed.settled(now.uid)
         self._state.nominations.remove(now.uid)
         if was is not None and _placed(was):
             return self._tell(Event(ASSIGNED_POD, pod_update(was, now), was, now))
@@ -158,6 +162,7 @@ class Ingest:
         if waiting := framework.waiting.get(was.uid):
             waiting.reject("", EVICTED)
         elif (assumed := self._state.pod(was.uid)) and self._state.forget(was.uid):
+            self._unconfirmed.settled(was.uid)
             self._tell(Event(ASSIGNED_POD, Action.DELETE, assumed))
         return Event(UNSCHEDULED_POD, Action.DELETE, was)
 

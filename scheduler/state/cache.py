@@ -10,8 +10,9 @@ A pod that holds resources is in one of two states::
                         (waiting, gone)  <----------------------------- remove
 
 - A pod is assumed when the cycle has chosen its node, before the API server has heard of it, so
-  that the next pod sees what is left. There is no time limit: the binding either succeeds, and the
-  watch says so, or it fails, and the pod is forgotten.
+  that the next pod sees what is left. The binding either succeeds, and the watch says so, or it
+  fails, and the pod is forgotten. A pod that the watch does not confirm is read after a while
+  (``pipeline/confirmation``).
 - The watch is always right: a pod that turns up on another node than assumed is moved there.
 - Pods of nodes that are not there (yet, or any more) are kept by node name and count as soon as the
   node is.

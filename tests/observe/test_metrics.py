@@ -101,6 +101,8 @@ OURS = [
     ),
     Row("decisions_outdated", "equipoise_decisions_outdated_total", Counter, ("cause",)),
     Row("bindings_postponed", "equipoise_bindings_postponed_total", Counter),
+    Row("assumed_pod_oldest", "equipoise_assumed_pod_oldest_seconds", Gauge, ("state",)),
+    Row("assumed_pods_settled", "equipoise_assumed_pods_settled_total", Counter, ("outcome",)),
     Row("cache_mismatches", "equipoise_cache_mismatches_total", Counter),
     Row("numa_dirty_nodes", "equipoise_numa_dirty_nodes", Gauge),
     Row("numa_doubtful_cells", "equipoise_numa_doubtful_cells", Gauge),
