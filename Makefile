@@ -57,6 +57,10 @@ e2e: controlplane ## Run the program against a real control plane (ARGS= for pyt
 adversity: controlplane ## Attack two replicas on a real API server, and show what came of it (ARGS=--help)
 	@$(BIN)/python -m e2e.adversity $(ARGS)
 
+.PHONY: flakes
+flakes: controlplane ## Repeat all tests in random order with all cores busy (ARGS="--rounds 10")
+	@$(BIN)/python -m tests.flakes $(ARGS)
+
 .PHONY: manifests
 manifests: controlplane ## Write what comes from the chart: deploy/, its schema, the table in its README
 	$(BIN)/python -m shipping.manifests

@@ -17,7 +17,7 @@ MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
 
-PATIENCE = 60.0
+PATIENCE = 300.0
 """Seconds after which something that should have happened counts as not happening."""
 
 

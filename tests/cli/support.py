@@ -26,6 +26,7 @@ from scheduler.serve.endpoints import Replica, Sources, build_app
 from scheduler.serve.guards import NotFound
 from scheduler.serve.server import Server
 from scheduler.slices import in_slices
+from tests.patience import PATIENCE
 
 Json = dict[str, Any]
 
@@ -113,7 +114,7 @@ class ServedScheduler:
             self.core.decisions.record(pod, "scheduled", node=node)
 
         assert self._loop is not None
-        asyncio.run_coroutine_threadsafe(record(), self._loop).result(timeout=10)
+        asyncio.run_coroutine_threadsafe(record(), self._loop).result(timeout=PATIENCE)
 
 
 class Served(NamedTuple):
@@ -140,10 +141,10 @@ def serving(objects: Sequence[Json]) -> Iterator[Served]:
     thread = threading.Thread(target=work, name="served scheduler")
     thread.start()
     try:
-        yield Served(started.result(timeout=30), scheduler)
+        yield Served(started.result(timeout=PATIENCE), scheduler)
         scheduler.stop()
     finally:
-        thread.join(timeout=30)
+        thread.join(timeout=PATIENCE)
 
 
 def write(path: Path, *objects: Json) -> str:

@@ -14,6 +14,7 @@ from scheduler.cli.main import cli
 from scheduler.serve.endpoints import Replica
 from tests.builders import make_node, make_pod
 from tests.cli.support import Served, serving
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_following_outlives_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> No
 
         def stop() -> None:
             served.scheduler.stop()
-            served.scheduler.stopped.wait(timeout=30)
+            served.scheduler.stopped.wait(timeout=PATIENCE)
 
         monkeypatch.setattr(live, "_pause", Pauses(stop, lambda: None))
         result = run("decisions", served, "--follow")

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 
 from scheduler.cli.main import cli
 from scheduler.cli.remote import Refused, Remote, Unreachable, fetch
+from tests.patience import PATIENCE
 
 
 @contextmanager
@@ -33,7 +34,7 @@ def answering(answer: bytes) -> Iterator[str]:
         thread = threading.Thread(target=serve)
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-        thread.join(timeout=30)
+        thread.join(timeout=PATIENCE)
 
 
 def test_a_page_is_not_an_answer() -> None:
@@ -128,7 +129,7 @@ def protected(authority: trustme.CA) -> Iterator[tuple[str, list[str]]]:
         yield f"https://127.0.0.1:{server.server_address[1]}", shown
     finally:
         server.shutdown()
-        thread.join(timeout=30)
+        thread.join(timeout=PATIENCE)
         server.server_close()
 
 

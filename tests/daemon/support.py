@@ -21,8 +21,9 @@ from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.listing import QueueEntry
 from scheduler.sandbox.apiserver import ApiServer
 from tests.builders import Json, NodeBuilder, PodBuilder
+from tests.patience import PATIENCE
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = PATIENCE
 POLL_SECONDS = 0.005
 BINDING = r"/binding$"
 STATUS = r"/status$"

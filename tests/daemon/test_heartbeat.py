@@ -33,6 +33,7 @@ from tests.daemon.support import (
     starting_daemon,
 )
 from tests.demo.support import environment, finished, free_port, ready, started
+from tests.patience import PATIENCE
 
 RENEW_SECONDS = 1.0
 ELECTION = {
@@ -52,7 +53,7 @@ def leads(replica: Replica) -> bool:
 def get(url: str) -> tuple[int, str]:
     """A GET that needs no event loop."""
     try:
-        with urllib.request.urlopen(url, timeout=30) as answer:
+        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as refusal:
         with refusal:
@@ -246,7 +247,7 @@ async def test_a_loop_that_is_stuck_ends_the_process_and_says_where(
             assert status == 200
             return metrics
 
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while "equipoise_loop_stalls_total 1.0" not in await reported():
                 pass
         assert (await asyncio.to_thread(get, f"http://127.0.0.1:{port}/livez"))[0] == 200

@@ -19,8 +19,8 @@ from tests.webhooks.support import NAME, WebhookServer, webhook
 
 ELECTION: Json = {
     "leaderElect": True,
-    "leaseDuration": "2s",
-    "renewDeadline": "1s",
+    "leaseDuration": "60s",
+    "renewDeadline": "40s",
     "retryPeriod": "100ms",
     "resourceNamespace": "kube-system",
 }

@@ -13,7 +13,9 @@ from pathlib import Path
 
 import aiohttp
 
-DEADLINE_SECONDS = 60.0
+from tests.patience import PATIENCE
+
+DEADLINE_SECONDS = PATIENCE
 POLL_SECONDS = 0.05
 ROOT = Path(__file__).parents[2]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.demo.support import environment, finished, free_port, outcome, ready, started
+from tests.patience import PATIENCE
 
 SUMMARY = re.compile(
     r"(?P<bound>\d+) of (?P<total>\d+) pods bound on (?P<nodes>\d+) nodes "
@@ -53,7 +54,7 @@ async def test_the_demo_shows_its_screen_on_a_terminal(tmp_path: Path) -> None:
     try:
         async with started("demo", "--nodes", "10", env=terminal, stdout=theirs) as process:
             os.close(theirs)
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE):
                 shown = b""
                 while b"Latest decisions" not in shown or b"fast-0" not in shown:
                     shown += await asyncio.to_thread(os.read, ours, 65536)

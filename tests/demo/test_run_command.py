@@ -14,6 +14,7 @@ from scheduler.sandbox.apiserver import ApiServer
 from tests.builders import make_pod, make_worker
 from tests.daemon.support import Cluster, eventually, expect_bound
 from tests.demo.support import environment, finished, free_port, outcome, ready, started
+from tests.patience import PATIENCE
 
 
 async def test_no_cluster_is_exit_4_with_what_was_tried(tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ async def test_a_life_from_start_to_terminate(tmp_path: Path) -> None:
             process.send_signal(signal.SIGUSR2)
             assert process.stderr is not None
             log = ""
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while "Cache was compared with the cluster" not in log:
                     log += (await process.stderr.readline()).decode()
             process.send_signal(signal.SIGTERM)

@@ -9,6 +9,7 @@ import pytest
 
 from scheduler.flow.process import PAUSE_SECONDS, SolverFailed, SolverProcess
 from tests.flow.problems import problem
+from tests.patience import PATIENCE
 from tests.pipeline.support import FakeClock
 
 SMALL = problem([2], [[10, 20]], [[1, 1]], [[2, 2], [2, 2]])
@@ -96,7 +97,9 @@ async def test_after_a_failure_a_new_process_is_started() -> None:
 async def test_cancelling_ends_the_process() -> None:
     solver = SolverProcess(60.0, command=script(HANGS))
     task = asyncio.create_task(solver.solve(SMALL))
-    await asyncio.sleep(0.2)
+    async with asyncio.timeout(PATIENCE):
+        while solver._process is None:  # noqa: ASYNC110  nobody tells of a start
+            await asyncio.sleep(0.01)
     process = solver._process
 
     task.cancel()

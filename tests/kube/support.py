@@ -14,8 +14,9 @@ from aiohttp import web
 
 from scheduler.kube.client import JSON, KubeClient
 from scheduler.observe.metrics import Metrics
+from tests.patience import PATIENCE
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = PATIENCE
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 

@@ -18,6 +18,7 @@ from scheduler.kube.writes import ApiWriter, Binding
 from scheduler.model.objects import KINDS, Node, Pod, PodGroup
 from scheduler.observe.metrics import Metrics
 from scheduler.sandbox.apiserver import ApiServer
+from tests.patience import PATIENCE
 
 from .support import connected, eventually
 from .watch_support import PODS, Watched, running
@@ -224,7 +225,7 @@ async def test_events_arrive_as_series(client: KubeClient, writer: ApiWriter) ->
     task = asyncio.create_task(recorder.run())
     for _ in range(2):
         recorder.record(regarding, "Warning", "FailedScheduling", "Scheduling", "no room")
-        assert await recorder.flush(10.0)
+        assert await recorder.flush(PATIENCE)
     task.cancel()
     listed = await read(client, "/apis/events.k8s.io/v1/namespaces/default/events")
     [event] = listed["items"]
@@ -256,6 +257,6 @@ async def test_leadership_passes_on_when_the_leader_leaves(client: KubeClient) -
         await eventually(two.leading.is_set)
     lease = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/equipoise"
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         while (await read(client, lease))["spec"]["holderIdentity"]:
             pass

@@ -13,6 +13,7 @@ from scheduler.kube.errors import Ambiguous, Conflict, Forbidden, NotFound, TooM
 from scheduler.kube.events import CAPACITY, EventRecorder, ObjectReference, truncate
 from scheduler.kube.writes import PATIENT_LEAST, ApiWriter
 from scheduler.observe.metrics import Metrics
+from tests.patience import PATIENCE
 
 from .support import Call, ManualClock, ScriptedClient, eventually, sample
 
@@ -283,7 +284,7 @@ async def test_flush_writes_final_counts() -> None:
     await bench.send()
     bench.record()
     with bench.working():
-        assert await bench.recorder.flush(10.0)
+        assert await bench.recorder.flush(PATIENCE)
     assert bench.client.calls[-1].body["series"]["count"] == 3
 
 
@@ -313,7 +314,7 @@ async def test_a_repetition_during_the_first_write_is_written_after_it() -> None
     await eventually(lambda: client.waiting == 1)
     recorder.record(POD, "Warning", "FailedScheduling", "Scheduling", "no room")
     client.answer.set()
-    assert await recorder.flush(10.0)
+    assert await recorder.flush(PATIENCE)
     sending.cancel()
     await asyncio.gather(sending, return_exceptions=True)
     assert [call.method for call in client.calls] == ["POST", "PATCH"]
@@ -354,7 +355,7 @@ async def test_bindings_go_first_until_events_pile_up(
     tasks.append(asyncio.create_task(recorder.run()))
     await eventually(lambda: client.waiting == in_flight)
     client.answer.set()
-    assert await recorder.flush(10.0), "even with all slots taken every event goes out"
+    assert await recorder.flush(PATIENCE), "even with all slots taken every event goes out"
     assert len(client.calls) == events
     assert client.most == in_flight
     for task in tasks:

@@ -10,6 +10,7 @@ from scheduler.kube.connections import ConnectionPool
 from scheduler.kube.errors import WritesStopped
 from scheduler.kube.fencing import Fence, clock_with_suspension
 from scheduler.kube.writes import ApiWriter
+from tests.patience import PATIENCE
 
 from .lease_support import Candidate, LeaseServer
 from .support import ManualClock, connected, promptly, serving
@@ -125,7 +126,7 @@ async def test_the_leader_opens_it_and_who_no_longer_leads_finds_it_closed() -> 
     with pytest.raises(WritesStopped):
         fence.check()
     candidate.paused.set()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, PATIENCE)
     assert candidate.lost == 1
     with pytest.raises(WritesStopped):
         fence.check()

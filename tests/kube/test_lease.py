@@ -8,6 +8,7 @@ import pytest
 from scheduler.kube.errors import Ambiguous, Unreachable
 from scheduler.kube.lease import LeaderElector
 from scheduler.observe.metrics import Metrics
+from tests.patience import PATIENCE
 
 from .lease_support import Candidate, LeaseServer, moment
 from .support import ManualClock, ScriptedClient, promptly
@@ -132,7 +133,7 @@ async def test_a_leader_that_cannot_renew_gives_up_before_the_lease_expires(
     renewed = clock.now
     server.broken = Unreachable("down")
     candidate.paused.set()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, PATIENCE)
     assert candidate.lost == 1
     assert 10 <= clock.now - renewed < 15
     assert candidate.status == 0
@@ -145,7 +146,7 @@ async def test_calls_that_hang_do_not_stretch_the_deadline(clock: ManualClock) -
     renewed = clock.now
     server.broken = Ambiguous("timeout")  # takes all the time that it is given
     candidate.paused.set()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, PATIENCE)
     assert candidate.lost == 1
     assert clock.now - renewed == pytest.approx(10, abs=0.01)
 
@@ -187,7 +188,7 @@ async def test_another_holder_in_our_lease_is_the_end_at_once(clock: ManualClock
     server.seize("other")
     renewed = clock.now
     candidate.paused.set()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, PATIENCE)
     assert candidate.lost == 1
     assert clock.now - renewed == 2.0
     assert server.spec["holderIdentity"] == "other"
@@ -200,7 +201,7 @@ async def test_a_process_that_slept_too_long_does_not_go_on_leading(clock: Manua
     clock.now += 100
     assert candidate.elector.overdue() == pytest.approx(85)
     candidate.paused.set()
-    await asyncio.wait_for(task, 10)
+    await asyncio.wait_for(task, PATIENCE)
     assert candidate.lost == 1
 
 

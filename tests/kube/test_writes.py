@@ -18,6 +18,7 @@ from scheduler.kube.errors import (
     WritesStopped,
 )
 from scheduler.kube.writes import ApiWriter, Binding
+from tests.patience import PATIENCE
 
 from .support import ManualClock, ScriptedClient
 
@@ -277,7 +278,7 @@ async def test_a_namespace_whose_requests_hang_keeps_nobody_else_waiting() -> No
         writes.patch_pod_status("good", "x", {}),
         writes.send("POST", "/namespaces/good/events", {}, namespace="good", patient=True),
     )
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await asyncio.gather(*others)
     assert len(client.served) == 3
     writes.stop()

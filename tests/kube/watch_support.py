@@ -10,6 +10,7 @@ from scheduler.kube.client import JSON, ByteStream, KubeClient
 from scheduler.kube.watch import Change, Reflector, Resource
 from scheduler.model.objects import Pod
 from scheduler.observe.metrics import Metrics
+from tests.patience import PATIENCE
 
 from .support import ManualClock
 
@@ -173,6 +174,6 @@ async def play(
     server = ScriptedServer(lists, watches)
     watched = Watched(server, resource)
     with running(watched):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await server.idle.wait()
     return watched, server

@@ -17,6 +17,7 @@ from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.checker import differences
 from tests.builders import Json
+from tests.patience import PATIENCE
 
 
 class Note(NamedTuple):
@@ -155,7 +156,7 @@ class Stage:
 
     async def idle(self) -> None:
         """All bindings have ended; a test that waits in vain fails."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await self.core.bindings.idle()
 
     async def later(self, seconds: float) -> None:

@@ -16,6 +16,7 @@ from scheduler.model.status import SUCCESS, Status, error
 from scheduler.pipeline.open_bindings import SLOW_LIMIT, SLOW_SECONDS
 from scheduler.plugins.table import IN_TREE
 from tests.builders import make_node, make_pod, make_worker
+from tests.patience import PATIENCE
 from tests.pipeline.support import RecordingOutlet, Stage, Word, turns
 
 
@@ -198,7 +199,7 @@ async def test_bindings_that_hang_leave_the_room_of_others_to_others(
     await turns()
     assert stage.core.bindings.full
     held.end(next(iter(held.answers)).split("/")[1], SUCCESS)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE):
         await stage.core.bindings.room()
     await stage.core.loop.run_slice()
     await turns()

@@ -7,6 +7,7 @@ import asyncio
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from tests.builders import make_node, make_pod, make_worker
+from tests.patience import PATIENCE
 from tests.pipeline.support import Note, Stage, Word
 
 
@@ -116,7 +117,7 @@ async def test_the_loop_runs_until_it_is_stopped() -> None:
         return SUCCESS
 
     stage.outlet.answer = answer
-    async with asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
         tasks.create_task(stage.core.loop.run())
         stage.see(make_worker("n1"), make_pod("p"))
         await bound.wait()

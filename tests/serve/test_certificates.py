@@ -11,6 +11,7 @@ import trustme
 from scheduler.serve.certificates import RENEW_SECONDS, Files, SelfSigned, Tls
 from scheduler.serve.self_signed import made_elsewhere, make
 from scheduler.serve.server import Server
+from tests.patience import PATIENCE
 from tests.serve.test_server import bare_app
 
 
@@ -100,7 +101,7 @@ async def test_a_rotated_certificate_is_shown_to_new_connections(pair: Pair) -> 
         first = await shown(server)
         assert await shown(server) == first
         pair.write(authority)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while await shown(server) == first:  # noqa: ASYNC110  because nobody tells
                 await asyncio.sleep(0.01)
 

@@ -14,6 +14,7 @@ from scheduler.serve import server as serving
 from scheduler.serve.certificates import Files, Tls
 from scheduler.serve.endpoints import Sources, build_app
 from scheduler.serve.server import Server
+from tests.patience import PATIENCE
 
 
 def bare_app() -> web.Application:
@@ -82,7 +83,7 @@ async def test_callers_beyond_the_limit_are_turned_away_until_others_leave(
         for _, writer in answers:
             writer.close()
             await writer.wait_closed()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not (again := await call())[0]:  # noqa: ASYNC110  because nobody tells
                 await asyncio.sleep(0.01)
         again[1].close()

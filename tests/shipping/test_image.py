@@ -22,9 +22,10 @@ from shipping.helm import PROJECT
 from shipping.image.build import COMMANDS, PACKAGES, PREFIX, USER_ID, VERSION
 from shipping.wheels import LOCKS, MACHINES, install
 from tests.flow.problems import problem
+from tests.patience import PATIENCE
 from tests.shipping.dockerfile import DOCKERFILE, base_of, instructions, perform
 
-READY_SECONDS = 120.0
+READY_SECONDS = PATIENCE
 SIZE_LIMIT = 360 << 20
 
 # Read-only, in a process tree of its own, as nobody in particular: what the chart asks for.

@@ -11,6 +11,7 @@ from aiohttp import web
 
 from scheduler.assembly import Core
 from tests.builders import Json
+from tests.patience import PATIENCE
 from tests.pipeline.support import FakeClock, RecordingOutlet, Stage
 
 Answering = Callable[[Json], Awaitable[Any]]
@@ -159,7 +160,7 @@ class RemoteStage(Stage):
 
     async def settle(self) -> None:
         """Attempt pods until nobody is ready or suspended, and let all bindings end."""
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 await self.core.background.idle()
                 await self.core.loop.in_turn(self.start)
@@ -186,7 +187,7 @@ class RemoteStage(Stage):
 
 async def until(condition: Callable[[], bool]) -> None:
     """Wait for something to become true; fails if it never does."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE):
         while not condition():  # noqa: ASYNC110  because conditions of tests have no event
             await asyncio.sleep(0.001)
 

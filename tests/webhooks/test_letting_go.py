@@ -13,6 +13,7 @@ from scheduler.pipeline.attempt import Attempt
 from tests.builders import Json, make_pod, make_worker
 from tests.gangs.support import make_group, member
 from tests.gangs.test_with_webhooks import asking
+from tests.patience import PATIENCE
 from tests.pipeline.support import turns
 from tests.webhooks.support import (
     RemoteStage,
@@ -93,7 +94,7 @@ async def test_a_pod_that_is_deleted_while_a_webhook_has_it_wait_is_given_up() -
         stage.start()
         await until(lambda: len(server.asked) > 1)
         stage.lose(make_pod("p"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             await stage.core.bindings.idle()
             await stage.core.background.idle()
         assert server.paths()[-1] == "unreserve"
