@@ -176,6 +176,8 @@ def assemble(
             tell=lambda event: queue.on_event(event),  # noqa: PLW0108  there is no queue yet
             clock=clock,
             spawn=background.spawn,
+            expects=lambda uid: queue.expects(uid),  # noqa: PLW0108  there is no queue yet
+            prepare=partial(_prepare, frameworks, name),
             filter=partial(_filter, frameworks, name),
             judges_row_by_row=partial(_judges_row_by_row, frameworks, name),
             trial=partial(_trial, frameworks, name),
@@ -264,6 +266,11 @@ def _equivalence(
 
 def _filter(frameworks: Mapping[str, Framework], name: str, cycle: Cycle, rows: Rows) -> Codes:
     return filter_rows(frameworks[name], cycle, rows)
+
+
+def _prepare(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bool:
+    cycle.skipped["filter"].clear()
+    return frameworks[name].run_pre_filter(cycle).rejection is None
 
 
 def _judges_row_by_row(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bool:

@@ -45,6 +45,11 @@ class Handle(msgspec.Struct, frozen=True):
     """Seconds that never go back, for measuring."""
     spawn: Callable[[Coroutine[Any, Any, None]], None]
     """Run a coroutine in the background; it must handle its own errors. Stopped with the daemon."""
+    expects: Callable[[str], bool]
+    """Whether the pod that is being scheduled, by uid, is still there and has no node."""
+    prepare: Callable[[Cycle], bool]
+    """Have filters prepare themselves anew, after others changed the state during an attempt; False
+    if they reject the pod as a whole now."""
     filter: Callable[[Cycle, Rows], Codes]
     """Run the profile's filters on rows as they are now, nominated pods included."""
     judges_row_by_row: Callable[[Cycle], bool]

@@ -180,10 +180,15 @@ class SchedulingCycle:
         """A node for the pod; or why there is none, after plugins have tried to make room."""
         chosen = self._find(attempt)
         if isinstance(chosen, Diagnosis) and not chosen.final:
+            version = self._state.changes.version
             self._make_room(attempt, chosen)
             framework, pod_class = attempt.framework, attempt.pod_class
             if self._classes is not None and pod_class is not None:
-                chosen.final = not chosen.nominated_node and framework.answers_for_class
+                chosen.final = (
+                    not chosen.nominated_node
+                    and framework.answers_for_class
+                    and version == self._state.changes.version  # nothing else happened meanwhile
+                )
                 if chosen.final:
                     self._classes.remember(pod_class, attempt.cycle, chosen)
         return chosen

@@ -95,7 +95,7 @@ class Failures:
 
         It counts from now on; what the pod's status says follows.
         """
-        if node is None:
+        if node is None or (node and attempt.queued.tier is None):  # it was deleted meanwhile
             return
         # The version that came back to the queue: the one that was tried may have an older status.
         state, pod = attempt.cycle.state, attempt.queued.info

@@ -1,8 +1,8 @@
 """What if? Changes to the state that are taken back at the end.
 
-A cycle never awaits, so nobody else can see the state in between. That makes doing and undoing the
-cheapest and the most faithful way to ask: filters see the real columns, ports, counters and terms,
-changed by the ordinary bookings.
+No checkpoint within a block stops, so nobody else can see the state in between. That makes doing
+and undoing the cheapest and the most faithful way to ask: filters see the real columns, ports,
+counters and terms, changed by the ordinary bookings.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
 
 from scheduler.model.podinfo import PodInfo
+from scheduler.slices import unbroken
+from scheduler.state.columns import Scores
 
 if TYPE_CHECKING:
     from scheduler.state.cache import ClusterState, PodState
@@ -83,18 +85,34 @@ class Scratch:
 
 @contextmanager
 def scratch(state: ClusterState, listener: Listener | None = None) -> Iterator[Scratch]:
-    """Change the state for the length of a block. Nothing inside may await.
+    """Change the state for the length of a block, which no checkpoint interrupts.
 
     After an exception in the block the listener is told no more.
     """
     changes = Scratch(state, listener)
-    state.changes.begin_trial()
-    try:
-        yield changes
-    except BaseException:
-        changes.undo(tell=False)
-        raise
-    else:
-        changes.undo()
-    finally:
-        state.changes.end_trial()
+    with unbroken():
+        state.changes.begin_trial()
+        try:
+            yield changes
+        except BaseException:
+            changes.undo(tell=False)
+            raise
+        else:
+            changes.undo()
+        finally:
+            state.changes.end_trial()
+
+
+@contextmanager
+def as_if_requested(state: ClusterState, requested: Scores, pod_count: Scores) -> Iterator[None]:
+    """Have rows show other sums of what is requested, for the length of a block."""
+    columns = state.columns
+    real = columns.requested, columns.pod_count
+    with unbroken():
+        state.changes.begin_trial()
+        columns.requested, columns.pod_count = requested, pod_count
+        try:
+            yield
+        finally:
+            columns.requested, columns.pod_count = real
+            state.changes.end_trial()

@@ -71,7 +71,7 @@ class Arena(Stage):
     async def preempt(self, *objects: NodeBuilder | PodBuilder) -> str:
         """See some objects, make one attempt, and let evictions end; the node promised, or ""."""
         self.see(*objects)
-        queued = self.attempt()
+        queued = await self.core.loop.in_turn(self.attempt)
         assert queued is not None
         await self.core.background.idle()
         return self.core.state.nominations.node_of(queued.info.uid)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from unittest import mock
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler import slices
 from tests.builders import PodBuilder, make_pod
 from tests.pipeline.evicting import Arena, make_box
 
@@ -139,10 +141,11 @@ async def outcome(case: Case) -> tuple[str, list[str]]:
     return node, sorted(arena.outlet.evicted)
 
 
-@given(cases())
-def test_the_least_harm_is_found(case: Case) -> None:
+@given(cases(), st.sampled_from((0.0, 1e9)))
+def test_the_least_harm_is_found(case: Case, slice_seconds: float) -> None:
     found = {node: victims_on(case, node) for node in case.nodes}
-    node, evicted = asyncio.run(outcome(case))
+    with mock.patch.object(slices, "SLICE_SECONDS", slice_seconds):
+        node, evicted = asyncio.run(outcome(case))
     if any(fits(case, name, pods) for name, pods in case.nodes.items()):
         assert (node, evicted) == ("", [])
         return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -11,21 +11,34 @@ from scheduler.model.selectors import Selector, SelectorError, compile_label_sel
 from scheduler.model.workloads import PodDisruptionBudget
 from scheduler.state.objects import ObjectStore
 
+_Place = tuple[str, tuple[str, str] | None]
+"""A namespace, and a label that pods must have."""
+
 
 class _Budget(msgspec.Struct, frozen=True):
     selector: Selector
     allowed: int
     disrupted: frozenset[str]
     """Names of pods whose eviction was granted already: they do not count again."""
+    place: _Place
+
+
+_NO_BUDGETS: dict[str, _Budget] = {}
 
 
 class Budgets:
-    """All disruption budgets, compiled when they change."""
+    """All disruption budgets, each compiled once for each change of it.
+
+    A pod is compared with the budgets of its namespace that require a label which it has, and with
+    those that require no certain value of any label.
+    """
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._version = -1
-        self._by_namespace: dict[str, list[_Budget]] = {}
+        self._changed = set(objects.all(PodDisruptionBudget))
+        self._known: dict[str, _Budget] = {}
+        self._by_label: dict[_Place, dict[str, _Budget]] = {}
+        objects.subscribe(PodDisruptionBudget, self._note)
 
     def split(self, pods: Iterable[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
         """The pods, in their order, that cannot all go without violation, and those that can.
@@ -44,26 +57,34 @@ class Budgets:
             (violating if violated else others).append(pod)
         return violating, others
 
-    def _matching(self, pod: PodInfo) -> list[_Budget]:
+    def _matching(self, pod: PodInfo) -> Iterator[_Budget]:
         metadata = pod.pod.metadata
-        if not metadata.labels:
-            return []
-        return [
-            budget
-            for budget in self._by_namespace.get(metadata.namespace, ())
-            if metadata.name not in budget.disrupted and budget.selector.matches(metadata.labels)
-        ]
+        if not metadata.labels or not self._by_label:
+            return
+        namespace = metadata.namespace
+        for label in (None, *metadata.labels.items()):
+            for budget in self._by_label.get((namespace, label), _NO_BUDGETS).values():
+                if metadata.name in budget.disrupted:
+                    continue
+                if budget.selector.matches(metadata.labels):
+                    yield budget
+
+    def _note(self, key: str, old: object, new: object) -> None:
+        self._changed.add(key)
 
     def _compile(self) -> None:
-        version = self._objects.version(PodDisruptionBudget)
-        if version == self._version:
-            return
-        self._version = version
-        self._by_namespace.clear()
-        for budget in self._objects.all(PodDisruptionBudget).values():
-            compiled = _compiled(budget)
+        while self._changed:
+            key = self._changed.pop()
+            if (known := self._known.pop(key, None)) is not None:
+                there = self._by_label[known.place]
+                del there[key]
+                if not there:
+                    del self._by_label[known.place]
+            budget = self._objects.get(PodDisruptionBudget, key)
+            compiled = None if budget is None else _compiled(budget)
             if compiled is not None:
-                self._by_namespace.setdefault(budget.metadata.namespace, []).append(compiled)
+                self._known[key] = compiled
+                self._by_label.setdefault(compiled.place, {})[key] = compiled
 
 
 def _compiled(budget: PodDisruptionBudget) -> _Budget | None:
@@ -75,4 +96,14 @@ def _compiled(budget: PodDisruptionBudget) -> _Budget | None:
     if selector.nothing or not selector.requirements:
         return None
     status = budget.status
-    return _Budget(selector, status.disruptions_allowed, frozenset(status.disrupted_pods))
+    place = (budget.metadata.namespace, _label_of(selector))
+    disrupted = frozenset(status.disrupted_pods)
+    return _Budget(selector, status.disruptions_allowed, disrupted, place)
+
+
+def _label_of(selector: Selector) -> tuple[str, str] | None:
+    """A label without which nothing matches; None if there is no such label."""
+    for requirement in selector.requirements:
+        if requirement.operator == "In" and len(requirement.values) == 1:
+            return requirement.key, next(iter(requirement.values))
+    return None

@@ -1,17 +1,20 @@
 """Who would have to leave a node for a pod to fit there: tried out on the state itself.
 
-From each node all pods of lower priority are taken away. If the pod fits then, they come back one
+From each node all pods of lower priority are taken away (nodes where that is of no use are left out
+before, see ``screen``). If the pod fits then, they come back one
 after the other, the most important first, and those that leave no room for it are the victims.
 Where filters look at each row alone, many nodes are tried in step: one run of the filters answers
-for all of them. Otherwise each node is tried while all the others are as they are.
+for all of them. Otherwise each node is tried while all the others are as they are. Between trials
+the loop is given back; after that filters are prepared anew, and nodes that went away are left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
@@ -19,11 +22,15 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, unresolvable
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import Candidate, importance
-from scheduler.state.columns import Rows
+from scheduler.plugins.preemption.screen import Screen, without_room
+from scheduler.slices import checkpoint, slices_ended
+from scheduler.state.columns import Mask, NodeColumns, Rows
 from scheduler.state.interning import StatusTable
 from scheduler.state.scratch import Scratch
 
-NODES_IN_STEP = 100
+NODES_SCREENED = 512
+PODS_IN_STEP = 128
+"""So many pods are tried out before the loop may be given back, unless one node has more."""
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 
 
@@ -41,23 +48,113 @@ class Outcome(NamedTuple):
     """What it costs to find out, in pods tried out."""
 
 
-def outcomes(
-    handle: Handle, cycle: Cycle, rows: Rows, budgets: Budgets, notes: dict[int, Outcome]
-) -> Iterator[list[Outcome]]:
-    """What would come of evictions on the rows, in order and some at a time. Lazy.
+class _Nodes:
+    """Rows of nodes that can be told from other nodes which get their rows later."""
 
-    Where filters look at each row alone, what was found for an equal pod is in the notes.
-    """
-    together = handle.judges_row_by_row(cycle)
-    step = NODES_IN_STEP if together else 1
-    for first in range(0, len(rows), step):
-        some = rows[first : first + step].tolist()
-        unknown = [row for row in some if not together or row not in notes]
-        trial = Trial(handle, cycle, budgets, unknown)
-        found = dict(zip(unknown, trial.outcomes(), strict=True))
-        if together:
-            notes.update(found)
-        yield [found.get(row) or notes[row] for row in some]
+    def __init__(self, rows: Rows, hashes: NDArray[np.uint64]) -> None:
+        self.rows = rows
+        self._hashes = hashes
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def drop_gone(self, columns: NodeColumns) -> None:
+        """Leave out the nodes that went away."""
+        self._keep(columns.live[self.rows] & (columns.name_hash[self.rows] == self._hashes))
+
+    def take(self, chosen: Mask) -> _Nodes:
+        """Some of the nodes, which are left out here."""
+        taken = _Nodes(self.rows[chosen], self._hashes[chosen])
+        self._keep(~chosen)
+        return taken
+
+    def first(self, count: int) -> Mask:
+        """Which nodes are the first ones."""
+        return np.arange(len(self.rows)) < count
+
+    def _keep(self, chosen: Mask) -> None:
+        self.rows, self._hashes = self.rows[chosen], self._hashes[chosen]
+
+
+class Search:
+    """The search for nodes on which evictions would help one pod."""
+
+    def __init__(self, handle: Handle, cycle: Cycle, rows: Rows) -> None:
+        self._handle = handle
+        self._cycle = cycle
+        self._began = slices_ended()
+        self._version = cycle.state.changes.version
+        # In an order that depends on nothing but names: the same for all pods, so that what was
+        # found out for one is of use to the next.
+        hashes = cycle.state.columns.name_hash[rows]
+        order = np.argsort(hashes)
+        self._unseen = _Nodes(rows[order], hashes[order])
+        self._promising = _Nodes(rows[:0], hashes[:0])
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether others have had their turn since the search began."""
+        return slices_ended() != self._began
+
+    def outcomes(
+        self, screen: Screen, budgets: Budgets, notes: Callable[[], dict[int, Outcome]]
+    ) -> Iterator[Outcome]:
+        """What would come of evictions on each node, those first that need no dry run. Lazy.
+
+        Where filters look at each row alone, what was found for an equal pod is in the notes.
+        The loop is given back between nodes.
+        """
+        while self._goes_on() and (len(self._unseen) or len(self._promising)):
+            if not len(self._promising):
+                yield from self._screened(screen)
+                continue
+            together = self._handle.judges_row_by_row(self._cycle)
+            known = notes() if together else {}
+            some = self._next(known) if together else self._promising.rows[:1].tolist()
+            self._promising.take(self._promising.first(len(some)))
+            unknown = [row for row in some if row not in known]
+            trial = Trial(self._handle, self._cycle, budgets, unknown)
+            known.update(zip(unknown, trial.outcomes(), strict=True))
+            yield from [known[row] for row in some]
+
+    def _goes_on(self) -> bool:
+        checkpoint()
+        return self._look_again()
+
+    def _look_again(self) -> bool:
+        """Leave out nodes that went away; False if the pod has no use for any node now."""
+        state, uid = self._cycle.state, self._cycle.pod.uid
+        if state.changes.version == self._version:
+            return not self.interrupted or self._handle.expects(uid)
+        self._version = state.changes.version
+        self._unseen.drop_gone(state.columns)
+        self._promising.drop_gone(state.columns)
+        return self._handle.expects(uid) and self._handle.prepare(self._cycle)
+
+    def _next(self, known: Mapping[int, Outcome]) -> list[int]:
+        """The rows that are tried together before the loop may be given back."""
+        pods, pod_count = 0, self._cycle.state.columns.pod_count
+        some: list[int] = []
+        for row in self._promising.rows.tolist():
+            if row not in known:
+                pods += int(pod_count[row])
+                if some and pods > PODS_IN_STEP:
+                    break
+            some.append(row)
+        return some
+
+    def _screened(self, screen: Screen) -> list[Outcome]:
+        """Look at some more nodes: what evictions cannot cure there, and which nodes they may."""
+        some = self._unseen.take(self._unseen.first(NODES_SCREENED))
+        above = screen.above(self._cycle.pod.priority, some.rows)
+        if not self._look_again():
+            return []
+        some.drop_gone(self._cycle.state.columns)
+        alone = some.take(above.lower[some.rows] == 0)
+        hopeless, statuses = without_room(self._handle, self._cycle, above, some.rows)
+        some.take(hopeless)
+        self._promising = some
+        return [Outcome(status, 0) for status in [NO_VICTIMS] * len(alone) + statuses]
 
 
 class _Site:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
+from itertools import islice
 
 import numpy as np
 
@@ -22,8 +24,9 @@ from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedu
 from scheduler.plugins.names import DEFAULT_PREEMPTION
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import Candidate, choose, importance
-from scheduler.plugins.preemption.dry_run import Outcome, lower_pods, outcomes
+from scheduler.plugins.preemption.dry_run import Outcome, Search, lower_pods
 from scheduler.plugins.preemption.evictions import Evictions
+from scheduler.plugins.preemption.screen import Screen
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.columns import Rows
@@ -31,10 +34,13 @@ from scheduler.state.columns import Rows
 NEVER = "not eligible due to preemptionPolicy=Never."
 VICTIMS_LEAVING = "not eligible due to a terminating pod on the nominated node."
 NO_CANDIDATE = "no candidate node for preemption"
+GONE = "the pod is gone."
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 MAX_EFFORT = 2000
 """In pods tried out: who has taken this much of the loop's time makes do with what was found."""
 UNDER_WAY = unresolvable("waiting for the preemption for this pod to be finished")
+
+_Found = tuple[list[Candidate], list[Status]]
 
 
 class DefaultPreemption:
@@ -49,6 +55,7 @@ class DefaultPreemption:
         self._handle = handle
         self._budgets = Budgets(handle.state.objects)
         self._evictions = Evictions(handle)
+        self._screen = Screen(handle.state)
         self._notes: Notes[Outcome] = Notes(handle.state.changes, kinds=16)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
@@ -59,17 +66,24 @@ class DefaultPreemption:
         """Promise the pod the node where least harm is done, and start evicting there.
 
         Nodes are tried until ``minCandidateNodes…`` of them would do, or ``MAX_EFFORT`` is spent
-        and one of them would do without violating a budget.
+        and one of them would do without violating a budget. The loop is given back meanwhile, so
+        nodes and victims are looked up once more before anybody is evicted.
         """
         self._handle.metrics.preemption_attempts.inc()
         obstacle = self._obstacle(cycle, diagnosis)
         if obstacle:
             return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
-        candidates, rejections = self._search(cycle, _in_order(cycle, _helpful(cycle, diagnosis)))
+        rows = _helpful(cycle, diagnosis)
+        search = Search(self._handle, cycle, rows)
+        candidates, rejections = self._search(search, cycle, len(rows))
+        if search.interrupted and not self._handle.expects(cycle.pod.uid):
+            return PostFilterResult(unschedulable(f"preemption: {GONE}"))
         if not candidates:
             message = _message(rejections, cycle.state.node_count)
             return PostFilterResult(unschedulable(f"preemption: {message}"), nominated_node="")
         candidates = self._trimmed(cycle, candidates)
+        if search.interrupted:
+            candidates = _still_there(cycle, candidates)
         if not candidates:
             obstacle = NO_CANDIDATE
             return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
@@ -87,24 +101,26 @@ class DefaultPreemption:
         leaving = any(map(self._evictions.leaving, lower_pods(cycle, promised)))
         return VICTIMS_LEAVING if leaving else ""
 
-    def _search(self, cycle: Cycle, rows: Rows) -> tuple[list[Candidate], list[Status]]:
+    def _search(self, search: Search, cycle: Cycle, nodes: int) -> _Found:
         """Enough candidates, one of them without violations if there is any; all rejections."""
-        wanted = self._wanted(len(rows))
+        wanted = self._wanted(nodes)
         candidates: list[Candidate] = []
         rejections: list[Status] = []
-        effort = 0
-        notes = self._notes.about(cycle.kind) if cycle.kind is not None else {}
-        for some in outcomes(self._handle, cycle, rows, self._budgets, notes):
-            for result, spent in some:
-                effort += spent
-                if isinstance(result, Candidate):
-                    candidates.append(result)
-                else:
-                    rejections.append(result)
-            enough = len(candidates) >= wanted or effort >= MAX_EFFORT
-            if enough and any(not candidate.violations for candidate in candidates):
+        effort, harmless = 0, False
+        notes = partial(self._noted, cycle)
+        for result, spent in search.outcomes(self._screen, self._budgets, notes):
+            effort += spent
+            if not isinstance(result, Candidate):
+                rejections.append(result)
+                continue
+            candidates.append(result)
+            harmless = harmless or not result.violations
+            if harmless and (len(candidates) >= wanted or effort >= MAX_EFFORT):
                 break
         return candidates, rejections
+
+    def _noted(self, cycle: Cycle) -> dict[int, Outcome]:
+        return self._notes.about(cycle.kind) if cycle.kind is not None else {}
 
     def _trimmed(self, cycle: Cycle, candidates: Sequence[Candidate]) -> list[Candidate]:
         """What extenders leave of the candidates, who may also name other victims."""
@@ -152,12 +168,18 @@ def _helpful(cycle: Cycle, diagnosis: Diagnosis) -> Rows:
     return diagnosis.rows[np.isin(diagnosis.codes, curable)]
 
 
-def _in_order(cycle: Cycle, rows: Rows) -> Rows:
-    """Rows in an order that depends on nothing but names.
+def _still_there(cycle: Cycle, candidates: Sequence[Candidate]) -> list[Candidate]:
+    """The best candidate that is as it was found, if there is one."""
+    best = sorted(candidates, key=lambda candidate: candidate.harm)
+    return list(islice((each for each in best if _holds(cycle, each)), 1))
 
-    The same for all pods, so that what was found out for one is of use to the next.
-    """
-    return rows[np.argsort(cycle.state.columns.name_hash[rows])]
+
+def _holds(cycle: Cycle, candidate: Candidate) -> bool:
+    """Whether a node and all its victims are still there."""
+    state = cycle.state
+    booked = (state.pod(victim.uid) for victim in candidate.victims)
+    there = all(pod is not None and pod.node_name == candidate.node for pod in booked)
+    return there and state.row(candidate.node) is not None
 
 
 def _message(rejections: Sequence[Status], nodes: int) -> str:

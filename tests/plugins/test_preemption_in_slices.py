@@ -1,0 +1,165 @@
+"""Preemption gives the event loop back, and what changes meanwhile counts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from scheduler import slices
+from scheduler.plugins.preemption import dry_run
+from scheduler.state.cache import ClusterState, PodState
+from scheduler.state.scratch import Scratch
+from tests.builders import PodBuilder, make_pod
+from tests.pipeline.evicting import Arena, make_box
+from tests.pipeline.support import turns
+
+
+@pytest.fixture(autouse=True)
+def _slices_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+
+
+def vip(cpu: int = 4) -> PodBuilder:
+    return make_pod("vip").priority(100).cpu(cpu)
+
+
+def low(name: str, node: str, cpu: int = 4) -> PodBuilder:
+    return make_pod(name).on(node).cpu(cpu)
+
+
+async def preempt(arena: Arena, happens: Callable[[], None]) -> None:
+    """Try the next pod; something happens once, when a dry run was made and nobody evicted yet."""
+    trials = 0
+    real = dry_run.Trial.outcomes
+
+    def counted(trial: dry_run.Trial) -> list[dry_run.Outcome]:
+        nonlocal trials
+        trials += 1
+        return real(trial)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dry_run.Trial, "outcomes", counted)
+        patch.setattr(dry_run, "PODS_IN_STEP", 1)
+        task = asyncio.create_task(arena.core.loop.in_turn(arena.attempt))
+        happened = False
+        while not task.done():
+            await asyncio.sleep(0)
+            if trials and not happened and not task.done():
+                happened = True
+                happens()
+        await task
+    assert happened, "the search was not interrupted"
+    await turns()
+
+
+def crowded(*pods: PodBuilder) -> Arena:
+    """Two nodes with one pod each in the way."""
+    arena = Arena()
+    arena.see(make_box("n"), make_box("m"), low("a", "n"), low("b", "m"), *pods)
+    return arena
+
+
+async def test_a_victim_that_is_gone_is_not_evicted() -> None:
+    arena = crowded(vip())
+    await preempt(arena, lambda: arena.lose(low("a", "n"), low("b", "m")))
+    assert arena.outlet.evicted == []
+    assert arena.tiers()["vip"] in ("active", "backoff"), "the room that came is not overlooked"
+
+
+async def test_nobody_is_evicted_from_a_node_that_is_gone() -> None:
+    arena = crowded(vip())
+    await preempt(arena, lambda: arena.lose(make_box("n"), make_box("m")))
+    assert arena.outlet.evicted == []
+    assert arena.outlet.promises == []
+
+
+async def test_another_node_in_the_same_row_is_not_taken_for_the_one_that_is_gone() -> None:
+    arena = Arena()
+    arena.see(*(make_box(f"n{i}") for i in range(3)), *(low(f"p{i}", f"n{i}") for i in range(3)))
+    arena.see(vip())
+
+    def swap() -> None:
+        for i in range(3):
+            arena.lose(make_box(f"n{i}"))
+            arena.see(make_box(f"m{i}", 1), low(f"q{i}", f"m{i}", 1))
+
+    await preempt(arena, swap)
+    assert arena.outlet.evicted == []
+
+
+async def test_nobody_is_evicted_for_a_pod_that_is_gone() -> None:
+    arena = crowded(vip())
+    await preempt(arena, lambda: arena.lose(vip()))
+    assert arena.outlet.evicted == []
+    assert not arena.core.state.nominations
+    assert arena.core.queue.counts()["in-flight"] == 0
+
+
+async def test_a_verdict_on_an_older_state_is_not_kept_for_the_class() -> None:
+    arena = Arena()
+    arena.see(make_box("n"), low("a", "n", 2), make_pod("b").on("n").cpu(2).priority(1000))
+    rule = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "none"}}}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [rule]}
+    pods = [make_pod(name).priority(100).cpu(3).label(app="x") for name in ("v", "w")]
+    for pod in pods:
+        pod._spec["affinity"] = {"podAntiAffinity": required}
+    arena.see(pods[0])
+    loop = arena.core.loop
+    task = asyncio.create_task(loop.in_turn(arena.attempt))
+    await asyncio.sleep(0)
+    assert not task.done()
+    arena.see(make_box("m"))
+    await task
+    arena.see(pods[1])
+    await arena.run()
+    assert ("default/w", "m") in arena.outlet.bound
+
+
+@pytest.mark.parametrize("nodes", [40, 80])
+async def test_nodes_without_room_need_no_dry_run(
+    nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arena = Arena()
+    for i in range(nodes):
+        higher = make_pod(f"h{i}").on(f"n{i}").cpu(3).priority(1000)
+        arena.see(make_box(f"n{i}"), higher, low(f"p{i}", f"n{i}", 1))
+    booked: list[str] = []
+    real = ClusterState.unbook
+
+    def unbook(state: ClusterState, uid: str) -> PodState | None:
+        booked.append(uid)
+        return real(state, uid)
+
+    monkeypatch.setattr(ClusterState, "unbook", unbook)
+    assert await arena.preempt(vip(2)) == ""
+    assert booked == []
+    assert arena.message.endswith(
+        f"preemption: 0/{nodes} nodes are available: {nodes} Insufficient cpu."
+    )
+
+
+@pytest.mark.parametrize("nodes", [100, 200])
+async def test_between_two_checkpoints_few_pods_are_tried_out(
+    nodes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arena = Arena()
+    for i in range(nodes):
+        arena.see(make_box(f"n{i}"), *(low(f"p{i}-{j}", f"n{i}", 1) for j in range(4)))
+    stretches = [0]
+    real = Scratch.remove
+
+    def remove(scratch: Scratch, pod: object) -> None:
+        stretches[-1] += 1
+        real(scratch, pod)  # type: ignore[arg-type]  # as it was given
+
+    def counted() -> None:
+        stretches.append(0)
+        slices.checkpoint()
+
+    monkeypatch.setattr(Scratch, "remove", remove)
+    monkeypatch.setattr(dry_run, "checkpoint", counted)
+    assert await arena.preempt(vip(4)) != ""
+    assert max(stretches) <= 2 * dry_run.PODS_IN_STEP
+    assert len([each for each in stretches if each]) > 1
