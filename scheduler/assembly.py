@@ -214,7 +214,8 @@ def assemble(
         tie_break_seed=config.equipoise.tie_break_seed,
         clock=clock,
     )
-    ingest = Ingest(state, queue, frameworks, metrics, suspension, memories, unconfirmed)
+    limits = config.equipoise.limits
+    ingest = Ingest(state, queue, frameworks, metrics, suspension, memories, unconfirmed, limits)
     return Core(
         config=config,
         metrics=metrics,

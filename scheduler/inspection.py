@@ -80,7 +80,7 @@ async def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, An
         names = ", ".join(sorted(core.frameworks))
         raise UnknownPod(f"{key} asks for scheduler {pod.spec.scheduler_name!r}, not for {names}")
     waiting = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
-    info = PodInfo(waiting)
+    info = PodInfo(waiting, core.config.equipoise.limits)
 
     def explained(told: Told) -> dict[str, Any]:
         with scratch(core.state) as changes:

@@ -110,7 +110,7 @@ def _explain(
     core: Core, objects: Iterable[Object], pod: Object, told: Told | None = None
 ) -> dict[str, Any]:
     _load(core, objects)
-    info = PodInfo(_own(core, _decode(pod, Pod, "Pod")))
+    info = PodInfo(_own(core, _decode(pod, Pod, "Pod")), core.config.equipoise.limits)
     _keep(core, "Pod", info.pod, pod)
     framework = core.frameworks.get(info.pod.spec.scheduler_name)
     framework = framework or next(iter(core.frameworks.values()))
@@ -251,7 +251,8 @@ def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
     for kind, items in by_kind.items():
         core.ingest.handler(kind)([_Change(None, item) for item in items])
     core.ingest.handler("Pod")([_Change(None, pod) for pod in pods])
-    return [PodInfo(p) for p in pods if core.ingest.responsible(p) and _waits(p)]
+    limits = core.config.equipoise.limits
+    return [PodInfo(p, limits) for p in pods if core.ingest.responsible(p) and _waits(p)]
 
 
 def _keep(core: Core, kind: str, decoded: Any, raw: Object) -> None:

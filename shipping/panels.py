@@ -212,6 +212,19 @@ THROUGHPUT = Row(
             unit="ops",
             empty_until="a plugin of your own is slow",
         ),
+        Panel(
+            "Pods beyond limits",
+            "Pods with lists longer than `limits` allows: waiting ones are not placed, placed ones "
+            "count in part only. Their conditions and the log name the fields.",
+            (
+                Query(
+                    f"sum by (state) ({rate('equipoise_pods_over_limits_total')})",
+                    "{{state}}",
+                ),
+            ),
+            unit="ops",
+            empty_until="a pod is beyond a limit",
+        ),
     ),
 )
 

@@ -11,6 +11,7 @@ from typing import Any, Literal
 import msgspec
 
 from scheduler.config.durations import Duration
+from scheduler.model.limits import PodLimits
 
 KUBE_API_VERSION = "kubescheduler.config.k8s.io/v1"
 KUBE_KIND = "KubeSchedulerConfiguration"
@@ -360,6 +361,8 @@ class EquipoiseConfiguration(Section, frozen=True):
     plugins: OutsidePlugins = OutsidePlugins()
     extension_points: tuple[OwnPoints, ...] = ()
     webhooks: tuple[Webhook, ...] = ()
+    limits: PodLimits = PodLimits()
+    """How long the lists of one pod may be; longer ones are not placed."""
     max_suspended_pods: int = 1024
     """How many pods may wait for answers of webhooks and extenders at once."""
     tie_break_seed: int = 0

@@ -6,6 +6,8 @@ checked with its defaults in place.
 
 from collections.abc import Collection, Iterator
 
+import msgspec
+
 from scheduler.config.args_validation import validate_args
 from scheduler.config.plugins import ALL, KNOWN_PLUGINS, Available, resolve_plugins
 from scheduler.config.problems import Problem, suggest
@@ -240,6 +242,8 @@ def _own(config: EquipoiseConfiguration) -> Iterator[Problem]:
         "batch.maxPods": config.batch.max_pods,
         "batch.solverTimeout": config.batch.solver_timeout,
     }
+    for field in msgspec.structs.fields(config.limits):
+        positive[f"limits.{field.encode_name}"] = getattr(config.limits, field.name)
     for path, value in positive.items():
         if not value > 0:
             yield Problem(path, f"must be greater than 0, not {value:g}")

@@ -7,9 +7,11 @@ a term (who matches it, where) is kept once for all of them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import takewhile
 
 import msgspec
 
+from scheduler.model.limits import term_entries
 from scheduler.model.pods import (
     Pod,
     PodAffinity,
@@ -19,6 +21,9 @@ from scheduler.model.pods import (
 )
 from scheduler.model.selectors import Requirement, Selector, compile_label_selector
 
+HOSTNAME = "kubernetes.io/hostname"
+
+_MANY_NAMESPACES = 1024
 _AFFINITY = "spec.affinity"
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -116,6 +121,68 @@ def _term(pod: Pod, term: PodAffinityTerm, path: str, weight: int = 0) -> Affini
         namespaces = frozenset((pod.metadata.namespace,))
     by_labels = compile_label_selector(term.namespace_selector, f"{path}.namespaceSelector")
     return AffinityTerm(PodSet(namespaces, selector, by_labels), term.topology_key, weight)
+
+
+def bounded_terms(pod: Pod, terms: int, entries: int) -> AffinityTerms:
+    """The first of a pod's terms, as many as the limits allow; anti-affinity goes first.
+
+    Required anti-affinity that is left out is replaced by one term that keeps all pods it may speak
+    of off the node itself. Other terms that are left out only say what the pod prefers, or what it
+    required when it was placed: they are lost.
+    """
+    affinity = pod.spec.affinity
+    if affinity is None:
+        return NO_TERMS
+    room = _Room(terms, entries)
+    away = affinity.pod_anti_affinity or PodAffinity()
+    towards = affinity.pod_affinity or PodAffinity()
+    required = room.take(away.required)
+    bounded = msgspec.structs.replace(
+        affinity,
+        pod_anti_affinity=PodAffinity(required, room.take_weighted(away.preferred)),
+        pod_affinity=PodAffinity(
+            room.take(towards.required), room.take_weighted(towards.preferred)
+        ),
+    )
+    spec = msgspec.structs.replace(pod.spec, affinity=bounded)
+    result = affinity_terms(msgspec.structs.replace(pod, spec=spec))
+    left_out = away.required[len(required) :]
+    if not left_out:
+        return result
+    collective = _collective(pod, left_out)
+    return msgspec.structs.replace(result, anti_required=(*result.anti_required, collective))
+
+
+class _Room:
+    """How many terms, and entries of their selectors, still fit."""
+
+    def __init__(self, terms: int, entries: int) -> None:
+        self._terms = terms
+        self._entries = entries
+
+    def take(self, terms: Sequence[PodAffinityTerm]) -> tuple[PodAffinityTerm, ...]:
+        """The first of the terms, up to one that does not fit."""
+        return tuple(takewhile(self._fits, terms))
+
+    def take_weighted(
+        self, terms: Sequence[WeightedPodAffinityTerm]
+    ) -> tuple[WeightedPodAffinityTerm, ...]:
+        return tuple(takewhile(lambda each: self._fits(each.pod_affinity_term), terms))
+
+    def _fits(self, term: PodAffinityTerm) -> bool:
+        self._terms -= 1
+        self._entries -= term_entries(term)
+        return self._terms >= 0 and self._entries >= 0
+
+
+def _collective(pod: Pod, terms: Sequence[PodAffinityTerm]) -> AffinityTerm:
+    """One term that speaks of every pod that any of the terms may speak of, on the same node."""
+    named = {name for term in terms for name in term.namespaces}
+    if len(named) > _MANY_NAMESPACES or any(term.namespace_selector for term in terms):
+        return AffinityTerm(PodSet(frozenset(), Selector(), Selector()), HOSTNAME)
+    if any(not term.namespaces for term in terms):
+        named.add(pod.metadata.namespace)
+    return AffinityTerm(PodSet(frozenset(named), Selector()), HOSTNAME)
 
 
 def spread_constraints(pod: Pod) -> tuple[SpreadConstraint, ...]:

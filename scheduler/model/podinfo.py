@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import islice
 
 import msgspec
 
@@ -11,8 +12,10 @@ from scheduler.model.affinity import (
     AffinityTerms,
     SpreadConstraint,
     affinity_terms,
+    bounded_terms,
     spread_constraints,
 )
+from scheduler.model.limits import DEFAULT_LIMITS, PodLimits, excess
 from scheduler.model.pinning import Pinning, pinning_of
 from scheduler.model.pods import Container, Pod
 from scheduler.model.resources import (
@@ -44,16 +47,26 @@ class HostPort(msgspec.Struct, frozen=True, gc=False):
     port: int
 
 
+ANY_PORT = HostPort("0.0.0.0", "", 0)
+"""Stands for further ports that were not counted: it takes all ports of its node."""
+
+
 class PodInfo:
     """A pod, its requests, ports and compiled selectors. Never changes; a new version is a new one.
 
     Derived values are computed when first asked for, because most pods are only ever accounted for
     and never placed by us. A field that cannot be understood never raises from here: it is listed
     in ``faults`` and counts as absent, so a pod's author can only harm that pod.
+
+    A pod beyond the limits (``excess``) is never placed, so nothing that only placing it asks for
+    is compiled. If it is on a node already, its requests count in full; of its host ports, volumes
+    and affinity terms as many as the limits allow. Further host ports count as all ports of the
+    node, and further required anti-affinity as keeping everybody it may speak of off the node.
     """
 
-    def __init__(self, pod: Pod) -> None:
+    def __init__(self, pod: Pod, limits: PodLimits = DEFAULT_LIMITS) -> None:
         self.pod = pod
+        self.limits = limits
         self.key = pod.metadata.key
         self.uid = pod.metadata.uid or self.key
         self.priority = pod.spec.priority
@@ -82,11 +95,11 @@ class PodInfo:
             self.pod.spec, node_name=node_name
         )
         if not same:
-            return PodInfo(pod)
+            return PodInfo(pod, self.limits)
         renewed = self.bound_to(node_name)
         renewed.pod = pod
         if pod.metadata.labels != self.pod.metadata.labels:
-            for derived in ("affinity", "spread"):
+            for derived in ("affinity", "spread", "excess", "faults"):
                 renewed.__dict__.pop(derived, None)
         if sizes_reported(pod) != sizes_reported(self.pod):
             for derived in ("requests", "nonzero"):
@@ -116,6 +129,11 @@ class PodInfo:
             and self.volumes == other.volumes
             and self.affinity == other.affinity
         )
+
+    @cached_property
+    def excess(self) -> tuple[str, ...]:
+        """Everything that is beyond the limits, each text starting with its field."""
+        return excess(self.pod, self.limits)
 
     @cached_property
     def requests(self) -> Amounts:
@@ -157,12 +175,15 @@ class PodInfo:
     @cached_property
     def host_ports(self) -> tuple[HostPort, ...]:
         """The node's ports that containers (sidecars included) claim."""
-        return tuple(
+        claimed = (
             HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
             for container in (*self._sidecars(), *self.pod.spec.containers)
             for port in container.ports
             if port.host_port > 0
         )
+        ports = tuple(islice(claimed, self.limits.ports))
+        more = len(ports) == self.limits.ports and next(claimed, None) is not None
+        return (*ports, ANY_PORT) if more else ports
 
     def _sidecars(self) -> tuple[Container, ...]:
         return tuple(c for c in self.pod.spec.init_containers if c.restart_policy == "Always")
@@ -178,11 +199,13 @@ class PodInfo:
     @cached_property
     def volumes(self) -> PodVolumes:
         """The claims and disks that matter for where the pod can run."""
-        return pod_volumes(self.pod)
+        return pod_volumes(self.pod, self.limits.volumes)
 
     @cached_property
     def node_matcher(self) -> NodeMatcher:
         """nodeSelector and required node affinity."""
+        if self.excess:
+            return _NOWHERE
         affinity = self.pod.spec.affinity
         required = affinity.node_affinity.required if affinity and affinity.node_affinity else None
         try:
@@ -197,6 +220,8 @@ class PodInfo:
     @cached_property
     def node_preferences(self) -> tuple[WeightedTerm, ...]:
         """Preferred node affinity terms that can add to a score."""
+        if self.excess:
+            return ()
         affinity = self.pod.spec.affinity
         preferred = affinity.node_affinity.preferred if affinity and affinity.node_affinity else ()
         try:
@@ -211,6 +236,10 @@ class PodInfo:
     def affinity(self) -> AffinityTerms:
         """Inter-pod affinity and anti-affinity terms."""
         try:
+            if self.excess:
+                return bounded_terms(
+                    self.pod, self.limits.pod_affinity_terms, self.limits.selector_entries
+                )
             return affinity_terms(self.pod)
         except SelectorError as fault:
             self._fault(fault)
@@ -219,6 +248,8 @@ class PodInfo:
     @cached_property
     def spread(self) -> tuple[SpreadConstraint, ...]:
         """The pod's own topology spread constraints."""
+        if self.excess:
+            return ()
         try:
             return spread_constraints(self.pod)
         except SelectorError as fault:
@@ -227,7 +258,12 @@ class PodInfo:
 
     @cached_property
     def faults(self) -> tuple[str, ...]:
-        """Everything in the spec that cannot be understood, each text starting with its field."""
+        """Everything in the spec that cannot be understood, each text starting with its field.
+
+        What is too long is not even read.
+        """
+        if self.excess:
+            return self.excess
         _ = (self.fit_requests, self.score_requests, self.node_matcher, self.node_preferences)
         _ = (self.affinity, self.spread)
         if not self.pod.spec.containers:
@@ -238,6 +274,7 @@ class PodInfo:
         self._faults.append(str(fault))
 
 
+_NOWHERE = NodeMatcher(terms=())
 _DERIVED = {name for name, value in vars(PodInfo).items() if isinstance(value, cached_property)}
 
 

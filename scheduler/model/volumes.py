@@ -51,9 +51,12 @@ class PodVolumes(msgspec.Struct, frozen=True):
 NO_VOLUMES = PodVolumes()
 
 
-def pod_volumes(pod: Pod) -> PodVolumes:
-    """A pod's claims and disks. A claim or disk that is used twice comes twice."""
-    volumes = pod.spec.volumes
+def pod_volumes(pod: Pod, limit: int) -> PodVolumes:
+    """A pod's claims and disks. A claim or disk that is used twice comes twice.
+
+    Only so many volumes are looked at: a node that has them has no room for others.
+    """
+    volumes = pod.spec.volumes[:limit]
     claims = [claim for volume in volumes if (claim := _claim(pod, volume))]
     disks = [disk for volume in volumes for disk in _disks(volume)]
     inline = [volume for volume in volumes if migration_of(volume)]

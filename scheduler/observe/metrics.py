@@ -238,6 +238,12 @@ class Metrics:
             "plugins.slowAfter.",
             ("plugin", "extension_point"),
         )
+        self.pods_over_limits = self._counter(
+            "equipoise_pods_over_limits_total",
+            "Pods beyond the configured limits: waiting ones are not placed, placed ones count in "
+            "part only.",
+            ("state",),
+        )
         self.permit_wait_duration = self._histogram(
             "scheduler_permit_wait_duration_seconds",
             "Time that a pod waited for its permit, in seconds.",

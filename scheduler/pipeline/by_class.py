@@ -93,7 +93,12 @@ class ByClass:
         """Verdicts on rows as they will be when promised pods have come; they have priority."""
 
     def class_of(self, cycle: Cycle) -> PodClass | None:
-        """The class of a cycle's pod; None if it has to be looked at alone."""
+        """The class of a cycle's pod; None if it has to be looked at alone.
+
+        A pod beyond the limits is rejected without a look at what it asks for.
+        """
+        if cycle.pod.excess:
+            return None
         return self._equivalence.class_of(cycle.pod)
 
     def stamp(self, profile: str) -> tuple[int, ...]:

@@ -128,6 +128,7 @@ class SchedulingCycle:
             return
         if self._state.statuses.overfull:
             self._give_codes_anew()
+        self._state.columns.labels.trim()
         if self._gangs.schedule(attempt, along):
             return
         if not along:

@@ -22,6 +22,7 @@ from scheduler.model.events import (
     node_update,
     pod_update,
 )
+from scheduler.model.limits import DEFAULT_LIMITS, PodLimits
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
@@ -54,6 +55,7 @@ class Ingest:
         suspension: Suspension,
         memories: Memories,
         unconfirmed: Unconfirmed,
+        limits: PodLimits = DEFAULT_LIMITS,
     ) -> None:
         self._state = state
         self._memories = memories
@@ -61,6 +63,8 @@ class Ingest:
         self._queue = queue
         self._frameworks = frameworks
         self._suspension = suspension
+        self._limits = limits
+        self._over_limits = Children(metrics.pods_over_limits)
         self._durations = Children(metrics.event_handling_duration)
         self._sizes = Children(metrics.cache_size)
 
@@ -102,7 +106,9 @@ class Ingest:
         if old is not None and _ended(old, new):
             self._memories.pod_gone(old.metadata.uid)
         was = self._info(old)
-        now = _renewed(was, new)
+        now = self._renewed(was, new)
+        if now is not None and now.excess:
+            self._tell_of_excess(was, now)
         if now is not None and _placed(now):
             return self._placed(was, now)
         if was is not None and _placed(was):
@@ -117,7 +123,24 @@ class Ingest:
         if pod is None:
             return None
         known = self._state.pod(pod.metadata.uid)
-        return known if known is not None and known.pod is pod else PodInfo(pod)
+        return known if known is not None and known.pod is pod else PodInfo(pod, self._limits)
+
+    def _renewed(self, was: PodInfo | None, pod: Pod | None) -> PodInfo | None:
+        """The new version; what was derived from unchanged parts is kept."""
+        if pod is None:
+            return None
+        return was.renewed(pod) if was is not None else PodInfo(pod, self._limits)
+
+    def _tell_of_excess(self, was: PodInfo | None, now: PodInfo) -> None:
+        """Once for each pod that is beyond the limits, whoever schedules it."""
+        if was is not None and was.excess:
+            return
+        placed = _placed(now)
+        if not placed and not self._ours(now):
+            return
+        self._over_limits["placed" if placed else "waiting",].inc()
+        effect = "counts in part only" if placed else "is not placed"
+        log.warning("Pod is too large", pod=now.key, effect=effect, fields="; ".join(now.excess))
 
     def _placed(self, was: PodInfo | None, now: PodInfo) -> Event:
         """The pod is on a node: confirm what we assumed, or learn what others did."""
@@ -212,10 +235,3 @@ def _ended(old: Pod, new: Pod | None) -> bool:
 
 def _placed(info: PodInfo) -> bool:
     return bool(info.pod.spec.node_name) and not info.pod.finished
-
-
-def _renewed(was: PodInfo | None, pod: Pod | None) -> PodInfo | None:
-    """The new version; what was derived from unchanged parts is kept."""
-    if pod is None:
-        return None
-    return was.renewed(pod) if was is not None else PodInfo(pod)

@@ -1,4 +1,5 @@
-"""Verdicts that no plugin gives: on pods that cannot be understood, and on empty clusters.
+"""Verdicts that no plugin gives: on pods that cannot be understood or are too large, and on empty
+clusters.
 
 They are signed like a plugin's, so that the queue knows which events may cure them.
 """
@@ -21,6 +22,11 @@ OWN_VERDICTS = frozenset({POD_SPEC, NODES})
 def unreadable(faults: Sequence[str]) -> Status:
     """The pod's spec has fields that cannot be understood; each is named."""
     return Status(Code.UNRESOLVABLE, (f"invalid pod: {'; '.join(faults)}",), POD_SPEC)
+
+
+def too_large(excess: Sequence[str]) -> Status:
+    """The pod is beyond the limits; each field that is too long is named."""
+    return Status(Code.UNRESOLVABLE, (f"pod too large: {'; '.join(excess)}",), POD_SPEC)
 
 
 def no_nodes() -> Status:

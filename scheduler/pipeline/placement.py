@@ -12,7 +12,7 @@ from scheduler.framework.runtime import Framework, PreFilterOutcome
 from scheduler.framework.what_if import trial
 from scheduler.model.status import Code, Status
 from scheduler.pipeline.choosing import choose, veto_codes
-from scheduler.pipeline.own_verdicts import NODES, no_nodes, unreadable
+from scheduler.pipeline.own_verdicts import NODES, no_nodes, too_large, unreadable
 from scheduler.state.columns import Codes, Rows
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
@@ -124,6 +124,8 @@ def promised_row(cycle: Cycle) -> int | None:
 
 def prepare(framework: Framework, cycle: Cycle) -> PreFilterOutcome | Diagnosis:
     """What is known before nodes are looked at, or why none needs to be."""
+    if cycle.pod.excess:
+        return _rejected_whole(too_large(cycle.pod.excess))
     if cycle.pod.faults:
         return _rejected_whole(unreadable(cycle.pod.faults))
     if not cycle.state.node_count:

@@ -13,7 +13,7 @@ from scheduler.config.plugin_args import TopologySpreadConstraint as DefaultCons
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.interface import MAX_SCORE, Handle, PreFilterResult
-from scheduler.model.affinity import SpreadConstraint
+from scheduler.model.affinity import HOSTNAME, SpreadConstraint
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node, Taint
 from scheduler.model.podinfo import PodInfo
@@ -23,7 +23,7 @@ from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.tolerations import repelled
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import TOPOLOGY_SPREAD
-from scheduler.plugins.topology_spread_domains import HOSTNAME, Domains, Ground
+from scheduler.plugins.topology_spread_domains import Domains, Ground
 from scheduler.queueing.columns import Indexed, Term, alike, label_tokens, required_tokens
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect

@@ -7,14 +7,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.model.affinity import PodSet, SpreadConstraint
+from scheduler.model.affinity import HOSTNAME, PodSet, SpreadConstraint
 from scheduler.model.podinfo import PodInfo
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows
 from scheduler.state.labels import LabelColumn
 from scheduler.state.partition import Counts, Partition
-
-HOSTNAME = "kubernetes.io/hostname"
 
 
 class Ground:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from scheduler.model.nodes import Node
-from scheduler.model.podinfo import HostPort
+from scheduler.model.podinfo import ANY_PORT, HostPort
 from scheduler.model.resources import MAX_AMOUNT
 
 ALL_ADDRESSES = "0.0.0.0"
@@ -40,21 +40,21 @@ class PortIndex:
     def conflicts(self, wanted: HostPort) -> Iterator[int]:
         """Rows on which the port is taken; a row may come more than once."""
         addresses = self._rows.get((wanted.protocol, wanted.port), {})
-        for ip, users in addresses.items():
-            if ALL_ADDRESSES in (ip, wanted.ip) or ip == wanted.ip:
+        if wanted.ip == ALL_ADDRESSES:
+            for users in addresses.values():
                 yield from users
+        else:
+            yield from addresses.get(wanted.ip, ())
+            yield from addresses.get(ALL_ADDRESSES, ())
+        for users in self._rows.get((ANY_PORT.protocol, ANY_PORT.port), {}).values():
+            yield from users
 
 
 def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool:
-    """Whether two pods cannot share a node because of their host ports."""
-    taken = list(used)
-    return any(
-        want.protocol == have.protocol
-        and want.port == have.port
-        and (ALL_ADDRESSES in (want.ip, have.ip) or want.ip == have.ip)
-        for want in wanted
-        for have in taken
-    )
+    """Whether two pods cannot share a node because of their host ports. O(ports of both)."""
+    taken = PortIndex()
+    taken.add(0, used)
+    return any(True for want in wanted for _ in taken.conflicts(want))
 
 
 class Image:

@@ -51,10 +51,12 @@ class VolumeUse:
 
 
 def disks_conflict(wanted: Iterable[DiskUse], used: Iterable[DiskUse]) -> bool:
-    """Whether two pods cannot share a node because of their disks."""
-    taken = list(used)
+    """Whether two pods cannot share a node because of their disks. O(disks of both)."""
+    read: set[tuple[str, ...]] = set()
+    written: set[tuple[str, ...]] = set()
+    for have in used:
+        (read if have.read_only else written).add(have.identity)
     return any(
-        want.identity == have.identity and not (want.read_only and have.read_only)
+        want.identity in written or (not want.read_only and want.identity in read)
         for want in wanted
-        for have in taken
     )

@@ -11,9 +11,19 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
+import msgspec
 from greenlet import getcurrent
 
 from scheduler import slices
+from scheduler.config.schema import OWN_API_VERSION, OWN_KIND
+from scheduler.model.limits import PodLimits
+
+UNLIMITED = {
+    "apiVersion": OWN_API_VERSION,
+    "kind": OWN_KIND,
+    "limits": {field.encode_name: 10**9 for field in msgspec.structs.fields(PodLimits)},
+}
+"""A configuration that bounds no pod, for laws that must hold without any bound."""
 
 
 class Counted(str):

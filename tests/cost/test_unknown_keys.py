@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.builders import PodBuilder, make_pod, make_worker
-from tests.cost.counting import cost
+from tests.cost.counting import UNLIMITED, cost
 from tests.pipeline.support import Stage
 
 HOST = "kubernetes.io/hostname"
@@ -59,7 +59,7 @@ def apart(number: int) -> PodBuilder:
 
 
 def stage(nodes: int) -> Stage:
-    stage = Stage()
+    stage = Stage(config=(UNLIMITED,))
     stage.see(*(make_worker(f"node-{i}").label(**{HOST: f"node-{i}"}) for i in range(nodes)))
     return stage
 

@@ -1,0 +1,202 @@
+"""How much of a pod the scheduler takes.
+
+The API server accepts pods of 1.5 MB. What a pod asks for is looked at for every node, and what a
+running pod forbids for every other pod; so there is a bound to each list that a pod's author may
+lengthen. The bounds are far above what workloads have, and low enough that an attempt for a pod at
+the bounds takes some milliseconds at 5,000 nodes.
+
+A waiting pod beyond a bound is not placed, and is told which field is too long (`excess`). A pod
+that is on a node already counts, as far as the bounds go: see `PodInfo`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import msgspec
+
+from scheduler.model.meta import LabelSelector
+from scheduler.model.nodes import NodeSelectorTerm
+from scheduler.model.pods import Affinity, Container, Pod, PodAffinity, PodAffinityTerm, PodSpec
+
+_FEW = 256
+"""So many entries take few bytes, whatever is in them."""
+_LONG = 65_536
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
+class PodLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The bounds of one pod. Those of selectors hold for all selectors of the pod together."""
+
+    labels: int = 1024
+    node_requirements: int = 512
+    """`nodeSelector` labels, and `matchExpressions` and `matchFields` of node affinity."""
+    pod_affinity_terms: int = 64
+    """Terms of pod affinity and anti-affinity, required and preferred."""
+    topology_spread_constraints: int = 32
+    selector_entries: int = 8192
+    """Labels, expressions, values, keys and namespaces in all selectors."""
+    tolerations: int = 1024
+    containers: int = 512
+    """Init containers included."""
+    resource_entries: int = 2048
+    """Requests of all containers."""
+    ports: int = 2048
+    volumes: int = 512
+    encoded_bytes: int = 512 * 1024
+    """Labels and the fields of the spec that a scheduler reads, encoded."""
+
+    @property
+    def smallest(self) -> int:
+        """No list can be too long if all together have no more entries than that."""
+        return _smallest(self)
+
+
+@lru_cache(maxsize=8)
+def _smallest(limits: PodLimits) -> int:
+    numbers: tuple[int, ...] = msgspec.structs.astuple(limits)
+    return min(numbers)
+
+
+DEFAULT_LIMITS = PodLimits()
+
+
+def excess(pod: Pod, limits: PodLimits) -> tuple[str, ...]:
+    """The fields that are too long, each with its number of entries and the bound.
+
+    O(entries), without compiling or hashing anything.
+    """
+    spec, labels = pod.spec, pod.metadata.labels
+    affinity = spec.affinity
+    containers = len(spec.containers) + len(spec.init_containers)
+    requests, ports, images = _of_containers(spec)
+    total = requests + ports + containers + len(labels) + len(spec.volumes)
+    total += len(spec.tolerations) + len(spec.node_selector)
+    selecting = affinity is not None or spec.topology_spread_constraints
+    if not selecting and total <= limits.smallest and images <= _LONG:
+        return ()  # as most pods are
+    entries = _selector_entries(spec) if selecting else 0
+    found = [
+        _over("metadata.labels", len(labels), "labels", limits.labels),
+        _over("spec.containers", containers, "containers", limits.containers),
+        _over(
+            "spec.containers[*].resources.requests",
+            requests,
+            "resourceEntries",
+            limits.resource_entries,
+        ),
+        _over("spec.containers[*].ports", ports, "ports", limits.ports),
+        _over("spec.volumes", len(spec.volumes), "volumes", limits.volumes),
+        _over("spec.tolerations", len(spec.tolerations), "tolerations", limits.tolerations),
+        _over(
+            "spec.topologySpreadConstraints",
+            len(spec.topology_spread_constraints),
+            "topologySpreadConstraints",
+            limits.topology_spread_constraints,
+        ),
+        *_of_nodes(spec, limits),
+        _of_terms(affinity, limits) if affinity else None,
+        _over("spec", entries, "selectorEntries", limits.selector_entries),
+    ]
+    ephemeral = any(volume.ephemeral is not None for volume in spec.volumes)
+    if entries + total > _FEW or images > _LONG or ephemeral:
+        size = len(_ENCODER.encode((labels, spec)))
+        found.append(_over("spec", size, "encodedBytes", limits.encoded_bytes, "bytes "))
+    return tuple(text for text in found if text is not None)
+
+
+def _over(field: str, number: int, setting: str, limit: int, unit: str = "") -> str | None:
+    if number <= limit:
+        return None
+    return f"{field}: {number} {unit}exceed the limit of {limit} (limits.{setting})"
+
+
+def _of_containers(spec: PodSpec) -> tuple[int, int, int]:
+    """How many requests and ports there are, and how long the images' names are."""
+    requests = ports = images = 0
+    containers: Iterable[Container] = spec.containers
+    if spec.init_containers:
+        containers = (*spec.containers, *spec.init_containers)
+    for container in containers:
+        requests += len(container.resources.requests)
+        ports += len(container.ports)
+        images += len(container.image)
+    return requests, ports, images
+
+
+def _of_nodes(spec: PodSpec, limits: PodLimits) -> Iterator[str | None]:
+    selector, limit = len(spec.node_selector), limits.node_requirements
+    yield _over("spec.nodeSelector", selector, "nodeRequirements", limit)
+    if spec.affinity is None or spec.affinity.node_affinity is None:
+        return
+    required, preferred = _node_terms(spec.affinity)
+    path = "spec.affinity.nodeAffinity"
+    # A term without requirements matches nothing and costs as much as one with one.
+    number = sum(max(1, len(t.match_expressions) + len(t.match_fields)) for t in required)
+    yield _over(f"{path}.{_REQUIRED}", number, "nodeRequirements", limit)
+    number = sum(max(1, len(t.match_expressions) + len(t.match_fields)) for t in preferred)
+    preferred_path = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
+    yield _over(preferred_path, number, "nodeRequirements", limit)
+
+
+def _node_terms(affinity: Affinity) -> tuple[list[NodeSelectorTerm], list[NodeSelectorTerm]]:
+    rules = affinity.node_affinity
+    if rules is None:
+        return [], []
+    required = (rules.required and rules.required.node_selector_terms) or ()
+    return list(required), [each.preference for each in rules.preferred]
+
+
+def _of_terms(affinity: Affinity, limits: PodLimits) -> str | None:
+    longest, total = "", 0
+    for path, rules in (
+        ("spec.affinity.podAffinity", affinity.pod_affinity),
+        ("spec.affinity.podAntiAffinity", affinity.pod_anti_affinity),
+    ):
+        number = len(rules.required) + len(rules.preferred) if rules else 0
+        longest = path if not longest or number > total else longest
+        total += number
+    return _over(longest, total, "podAffinityTerms", limits.pod_affinity_terms)
+
+
+def _selector_entries(spec: PodSpec) -> int:
+    """All entries of all selectors of a pod, apart from its `nodeSelector`."""
+    number = 0
+    if spec.affinity is not None:
+        for term in (each for terms in _node_terms(spec.affinity) for each in terms):
+            for requirement in (*term.match_expressions, *term.match_fields):
+                number += 1 + len(requirement.values)
+        for rules in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
+            number += sum(map(term_entries, _terms(rules))) if rules else 0
+    for constraint in spec.topology_spread_constraints:
+        number += len(constraint.match_label_keys) + _entries(constraint.label_selector)
+    return number
+
+
+def _terms(rules: PodAffinity) -> Iterator[PodAffinityTerm]:
+    yield from rules.required
+    for weighted in rules.preferred:
+        yield weighted.pod_affinity_term
+
+
+def term_entries(term: PodAffinityTerm) -> int:
+    """The entries of a term's selectors."""
+    return (
+        len(term.namespaces)
+        + len(term.match_label_keys)
+        + len(term.mismatch_label_keys)
+        + _entries(term.label_selector)
+        + _entries(term.namespace_selector)
+    )
+
+
+def _entries(selector: LabelSelector | None) -> int:
+    if selector is None:
+        return 0
+    return len(selector.match_labels) + sum(
+        1 + len(expression.values) for expression in selector.match_expressions
+    )
+
+
+_ENCODER = msgspec.msgpack.Encoder()
