@@ -11,7 +11,7 @@ from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.events import Action, Event, Hint
-from scheduler.model.podinfo import PodInfo
+from scheduler.model.podinfo import ANY_PORT, PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugins.names import NODE_PORTS
 from scheduler.queueing.columns import Indexed
@@ -69,8 +69,13 @@ class NodePorts:
 def _by_port() -> Indexed:
     return Indexed(
         lambda pod: [[[port]] for port in _ports(pod)],
-        lambda event: _ports(event.old) if isinstance(event.old, PodInfo) else (),
+        lambda event: _freed(event.old) if isinstance(event.old, PodInfo) else (),
     )
+
+
+def _freed(pod: PodInfo) -> set[tuple[str, int]] | None:
+    """The ports that a pod gave back; None: any."""
+    return None if ANY_PORT in pod.host_ports[-1:] else _ports(pod)
 
 
 def _ports(pod: PodInfo) -> set[tuple[str, int]]:
