@@ -213,7 +213,6 @@ def _with_keys(selector: Selector, pod: Pod, keys: Sequence[str], operator: str)
     added = tuple(
         Requirement(key, operator, frozenset((labels[key],))) for key in keys if key in labels
     )
-    missing = tuple(
-        requirement for requirement in added if requirement not in selector.requirements
-    )
+    present = frozenset(selector.requirements) if added else frozenset()
+    missing = tuple(requirement for requirement in added if requirement not in present)
     return Selector((*selector.requirements, *missing)) if missing else selector

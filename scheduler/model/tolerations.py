@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 
 from scheduler.model.nodes import Taint
 from scheduler.model.pods import Toleration
@@ -27,15 +28,39 @@ def tolerates_any(tolerations: Iterable[Toleration], taint: Taint) -> bool:
     return any(tolerates(toleration, taint) for toleration in tolerations)
 
 
-def repelled(tolerations: Sequence[Toleration], taints: Iterable[Taint]) -> bool:
+class Cover:
+    """What some tolerations cover. A taint costs a few lookups, however many of them there are."""
+
+    def __init__(self, tolerations: Sequence[Toleration]) -> None:
+        self._tolerations = tolerations
+
+    @cached_property
+    def _covered(self) -> set[tuple[str, str, str | None]]:
+        return {
+            (each.key, each.effect, None if each.operator == "Exists" else each.value)
+            for each in self._tolerations
+            if each.operator in ("", "Equal", "Exists")
+        }
+
+    def covers(self, taint: Taint) -> bool:
+        """Whether some toleration covers the taint."""
+        covered = self._covered
+        return any(
+            (key, effect, value) in covered
+            for key in ("", taint.key)
+            for effect in ("", taint.effect)
+            for value in (None, taint.value)
+        )
+
+    def repelled(self, taints: Iterable[Taint]) -> bool:
+        """Whether some taint that forbids scheduling is not tolerated."""
+        return any(taint.effect in HARD_EFFECTS and not self.covers(taint) for taint in taints)
+
+    def disliked(self, taints: Iterable[Taint]) -> int:
+        """How many taints that discourage scheduling are not tolerated."""
+        return sum(taint.effect == SOFT_EFFECT and not self.covers(taint) for taint in taints)
+
+
+def repelled(tolerations: Sequence[Toleration], taints: Sequence[Taint]) -> bool:
     """Whether some taint that forbids scheduling is not tolerated."""
-    return any(
-        taint.effect in HARD_EFFECTS and not tolerates_any(tolerations, taint) for taint in taints
-    )
-
-
-def disliked(tolerations: Sequence[Toleration], taints: Iterable[Taint]) -> int:
-    """How many taints that discourage scheduling are not tolerated."""
-    return sum(
-        taint.effect == SOFT_EFFECT and not tolerates_any(tolerations, taint) for taint in taints
-    )
+    return bool(taints) and Cover(tolerations).repelled(taints)

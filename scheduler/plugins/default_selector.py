@@ -43,7 +43,7 @@ class DefaultSelector:
         requirements = compile_set(labels)
         if owner is not None:
             also = self._set_requirements(metadata.namespace, owner)
-            requirements += tuple(each for each in also if each not in requirements)
+            requirements = tuple(dict.fromkeys((*requirements, *also)))
         return Selector(requirements)
 
     def service_labels(self, metadata: ObjectMeta) -> dict[str, str]:

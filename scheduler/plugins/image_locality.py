@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import numpy as np
@@ -40,13 +41,14 @@ class ImageLocality:
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """0 below 23 MiB of local images, 100 from 1000 MiB per container on."""
         state = cycle.state
-        images = [image for name in cycle.pod.images if (image := state.images.get(name))]
+        uses = Counter(cycle.pod.images)
+        images = [(image, uses[name]) for name in uses if (image := state.images.get(name))]
         if not images:
             return np.zeros(len(rows), np.int64)
         present: Scores = np.zeros(state.columns.capacity, np.int64)
-        for image in images:
+        for image, times in images:
             spread = len(image.rows) / state.node_count
-            present[list(image.rows)] += int(image.size * spread)
+            present[list(image.rows)] += times * int(image.size * spread)
         spec = cycle.pod.pod.spec
         ceiling = _CEILING_PER_CONTAINER * (len(spec.init_containers) + len(spec.containers))
         local = np.clip(present[rows], _FLOOR, max(ceiling, _FLOOR))

@@ -16,7 +16,7 @@ from scheduler.model.nodes import Node, Taint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Toleration
 from scheduler.model.status import Code, Status
-from scheduler.model.tolerations import disliked, repelled
+from scheduler.model.tolerations import Cover, repelled
 from scheduler.plugins.names import TAINT_TOLERATION
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
@@ -52,13 +52,13 @@ class TaintToleration:
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""
         tolerations = cycle.pod.pod.spec.tolerations
-        answers = self._repelled.ask(tolerations, lambda taints: repelled(tolerations, taints))
+        answers = self._repelled.ask(tolerations, Cover(tolerations).repelled)
         return cycle.reject(answers[cycle.state.columns.taint_set[rows]], self.UNTOLERATED)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The number of PreferNoSchedule taints that the pod does not tolerate."""
         tolerations = cycle.pod.pod.spec.tolerations
-        answers = self._disliked.ask(tolerations, lambda taints: disliked(tolerations, taints))
+        answers = self._disliked.ask(tolerations, Cover(tolerations).disliked)
         counts: Scores = answers[cycle.state.columns.taint_set[rows]]
         return counts
 
@@ -81,7 +81,7 @@ class TaintToleration:
     def accepts(self, pod: PodInfo, rows: Rows) -> Mask:
         """The nodes whose taints the pod tolerates."""
         tolerations = pod.pod.spec.tolerations
-        answers = self._repelled.ask(tolerations, lambda taints: repelled(tolerations, taints))
+        answers = self._repelled.ask(tolerations, Cover(tolerations).repelled)
         tolerated: Mask = ~answers[self._state.columns.taint_set[rows]]
         return tolerated
 

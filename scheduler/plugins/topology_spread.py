@@ -20,7 +20,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Toleration
 from scheduler.model.selectors import Selector
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
-from scheduler.model.tolerations import repelled
+from scheduler.model.tolerations import Cover
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import TOPOLOGY_SPREAD
 from scheduler.plugins.topology_spread_domains import Domains, Ground
@@ -191,7 +191,7 @@ class PodTopologySpread:
             rows = rows[columns.labels.match(cycle.pod.node_matcher, rows)]
         if constraint.honor_taints:
             tolerations = cycle.pod.pod.spec.tolerations
-            answers = self._repelled.ask(tolerations, lambda taints: repelled(tolerations, taints))
+            answers = self._repelled.ask(tolerations, Cover(tolerations).repelled)
             rows = rows[~answers[columns.taint_set[rows]]]
         return rows
 

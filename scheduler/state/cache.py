@@ -23,7 +23,7 @@ Everything here is synchronous and belongs to one thread.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,9 @@ from scheduler.state.residents import Residents
 from scheduler.state.volume_use import VolumeUse
 
 log = get_logger(__name__)
+
+MAX_RESOURCES = 1024
+"""How many different resources nodes may offer; each has a column over all rows."""
 
 
 class PodState(enum.Enum):
@@ -218,26 +221,40 @@ class ClusterState:
         )
         allocatable = allocatable_of(node)
         columns.pod_limit[row] = allocatable.pop(PODS, 0)
+        self._add_resources(node.name, allocatable)
         columns.allocatable[:, row] = 0
         for resource, amount in allocatable.items():
-            index = self._resource(resource)
-            # One below the cap: a request at the cap fits nowhere.
-            columns.allocatable[index, row] = min(amount, MAX_AMOUNT - 1)
+            index = columns.resources.find(resource)
+            if index is not None:
+                # One below the cap: a request at the cap fits nowhere.
+                columns.allocatable[index, row] = min(amount, MAX_AMOUNT - 1)
 
-    def _resource(self, name: str) -> int:
-        """The index of a resource that a node offers.
+    def _add_resources(self, node: str, offered: Iterable[str]) -> None:
+        """Make columns for resources that a node offers and none did before it.
 
         Only such resources have columns: pods may ask for any number of things that do not exist.
-        What pods that are here already ask for counts from the first offer on.
+        What pods that are here already ask for counts from the first offer on. A resource too many
+        counts as not offered, so no pod that asks for it is placed. O(pods) if there is a new one.
         """
-        index = self.columns.resources.find(name)
-        if index is None:
-            index = self.columns.add_resource(name)
-            for info in self._pods.values():
-                row = self._rows.get(info.node_name)
-                if row is not None:
-                    self.columns.requested[index, row] += info.requests.get(name, 0)
-        return index
+        known = self.columns.resources
+        new = [name for name in offered if known.find(name) is None]
+        room = MAX_RESOURCES - len(known)
+        if len(new) > room:
+            log.warning(
+                "Too many resources: some that a node offers are left out",
+                node=node,
+                limit=MAX_RESOURCES,
+                left_out=len(new) - room,
+            )
+            new = new[:room]
+        if not new:
+            return
+        self.columns.add_resources(new)
+        places = {name: known.find(name) for name in new}
+        for info in self._pods.values():
+            row = self._rows.get(info.node_name)
+            for name in info.requests.keys() & places.keys() if row is not None else ():
+                self.columns.requested[places[name], row] += info.requests[name]
 
     # Other objects
 

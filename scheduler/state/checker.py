@@ -16,9 +16,11 @@ def differences(state: ClusterState, nodes: Iterable[Node], pods: Iterable[Pod])
     Pods that are assumed are our own lead on the API server and no disagreement.
     """
     truth = ClusterState()
-    for resource in state.columns.resources.values:
-        if truth.columns.resources.find(resource) is None:  # offered once, by a node that is gone
-            truth.columns.add_resource(resource)
+    known = truth.columns.resources
+    # Some were offered once, by nodes that are gone.
+    truth.columns.add_resources(
+        [name for name in state.columns.resources.values if known.find(name) is None]
+    )
     for node in nodes:
         truth.set_node(node)
     for pod in pods:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -70,12 +72,13 @@ class NodeColumns:
         self.name_hash = _wider(self.name_hash, extra)
         self.labels.grow(extra)
 
-    def add_resource(self, name: str) -> int:
-        """The index of a new resource, with columns of zeros."""
-        zeros = np.zeros((1, self.capacity), np.int64)
+    def add_resources(self, names: Sequence[str]) -> None:
+        """New resources, with columns of zeros."""
+        zeros = np.zeros((len(names), self.capacity), np.int64)
         self.allocatable = np.concatenate((self.allocatable, zeros))
         self.requested = np.concatenate((self.requested, zeros))
-        return self.resources.intern(name)
+        for name in names:
+            self.resources.intern(name)
 
     def set_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
         """Take over a node's taints; its ``nodes`` entry must be set already.

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.model.nodes import Taint
 from scheduler.model.pods import Toleration
-from scheduler.model.tolerations import disliked, repelled, tolerates
+from scheduler.model.tolerations import Cover, repelled, tolerates, tolerates_any
 
 TAINT = Taint("dedicated", "db", "NoSchedule")
 
@@ -39,5 +41,20 @@ def test_hard_taints_repel_and_soft_ones_are_counted() -> None:
     ]
     assert repelled((), taints)
     assert not repelled((Toleration("c", "Exists"),), taints)
-    assert disliked((), taints) == 2
-    assert disliked((Toleration("a", "Exists"),), taints) == 1
+    assert Cover(()).disliked(taints) == 2
+    assert Cover((Toleration("a", "Exists"),)).disliked(taints) == 1
+
+
+WORDS = st.sampled_from(["", "a", "b"])
+EFFECTS = st.sampled_from(["", "NoSchedule", "PreferNoSchedule", "NoExecute"])
+OPERATORS = st.sampled_from(["", "Equal", "Exists", "Near"])
+
+
+@given(
+    st.lists(st.builds(Toleration, WORDS, OPERATORS, WORDS, EFFECTS)),
+    st.builds(Taint, WORDS, WORDS, EFFECTS),
+)
+def test_tolerations_cover_together_what_any_of_them_does(
+    tolerations: list[Toleration], taint: Taint
+) -> None:
+    assert Cover(tolerations).covers(taint) == tolerates_any(tolerations, taint)

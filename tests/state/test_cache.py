@@ -7,7 +7,7 @@ import pytest
 from scheduler.model.affinity import PodSet
 from scheduler.model.resources import MAX_AMOUNT
 from scheduler.model.selectors import Selector, equals
-from scheduler.state.cache import ClusterState
+from scheduler.state.cache import MAX_RESOURCES, ClusterState
 from tests.builders import make_node, make_pod, make_worker
 
 
@@ -164,3 +164,17 @@ def test_labels_that_come_with_the_binding_concern_only_who_counts_them(
     assert (every.total, zoned.total, cpu(state, "n1")) == (1, 1, 1000)
     state.remove_pod("uid-p")
     assert (every.total, zoned.total, cpu(state, "n1")) == (0, 0, 0)
+
+
+def test_resources_that_nodes_offer_are_bounded_and_what_pods_hold_of_them_counts() -> None:
+    state = ClusterState()
+    names = [f"example.com/r-{i}" for i in range(2 * MAX_RESOURCES)]
+    state.set_node(make_worker("n1").struct())
+    state.set_pod(make_pod("p").request("example.com/r-3", "2").on("n1").info())
+    rich = make_worker("n1")
+    for name in names:
+        rich.offer(name, "5")
+    state.set_node(rich.struct())
+    assert len(state.columns.resources) == MAX_RESOURCES
+    assert state.describe("n1")["requested"]["example.com/r-3"] == 2
+    assert "example.com/r-2047" not in state.describe("n1")["allocatable"]
