@@ -37,7 +37,7 @@ from scheduler.kube.fencing import Fence
 from scheduler.kube.lease import LeaderElector
 from scheduler.kube.listing import list_all
 from scheduler.kube.reviews import Reviews
-from scheduler.kube.watch import IDLE_SECONDS, Reflector, Resource
+from scheduler.kube.watch import IDLE_SECONDS, STALE_SECONDS, Reflector, Resource
 from scheduler.kube.writes import ApiWriter
 from scheduler.model.objects import KINDS
 from scheduler.model.pods import Pod
@@ -333,6 +333,7 @@ class Daemon:
             PING,
             Check("informer-sync", self._unsynced),
             Check("assumed-pods", self._unconfirmed),
+            Check("watch-freshness", self._stale),
             Check("shutdown", self._shutdown),
         )
         return Sources(
@@ -373,6 +374,11 @@ class Daemon:
         if oldest <= OVERDUE * self._config.equipoise.binding.confirm_seconds:
             return None
         return f"a pod has been assumed for {oldest:.0f} s after its binding"
+
+    def _stale(self) -> str | None:
+        ages = {kind: reflector.age() for kind, reflector in self._reflectors.items()}
+        stale = [f"{kind} for {age:.0f} s" for kind, age in ages.items() if age > STALE_SECONDS]
+        return f"nothing heard of {', '.join(stale)}" if stale else None
 
     def _shutdown(self) -> str | None:
         return "stopping" if self._stopping.is_set() else None

@@ -338,6 +338,12 @@ API = Row(
             empty_until="a watch ends, some minutes after the start",
         ),
         Panel(
+            "Age of watches",
+            "For how long nothing was heard of a kind; a bookmark comes about once a minute.",
+            (Query(f"max by (kind) (equipoise_watch_age_seconds{{{HERE}}})", "{{kind}}"),),
+            unit="s",
+        ),
+        Panel(
             "Decoding watch events, p99",
             "One chunk of the stream.",
             quantiles("equipoise_watch_decode_seconds", of=(0.99,)),

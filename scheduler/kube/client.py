@@ -1,7 +1,8 @@
 """HTTP to one API server: authenticated requests and streams, errors as `scheduler.kube.errors`.
 
-Requests go over connections of our own, because their number makes their price; streams, and all
-traffic through a proxy, over aiohttp's.
+Requests and streams go over connections of our own, all traffic through a proxy over aiohttp's.
+Every wait for the server has a deadline of ours: the library's own do not see a body whose framing
+is broken, and would wait for ever.
 """
 
 import asyncio
@@ -10,25 +11,34 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlencode
 
 import aiohttp
 import msgspec
 
 from scheduler import __version__
-from scheduler.kube.connections import CONNECT_TIMEOUT_SECONDS, ConnectionPool, Endpoint
+from scheduler.kube.connections import (
+    CONNECT_TIMEOUT_SECONDS,
+    STREAM_BUFFER_BYTES,
+    ConnectionPool,
+    Endpoint,
+    Stream,
+)
 from scheduler.kube.credentials import SERVICE_ACCOUNT, Access, Credentials, find_source
 from scheduler.kube.errors import (
     Ambiguous,
     ApiError,
     ClusterUnreachable,
+    Garbled,
     Silent,
+    TooLarge,
     Unauthorized,
     Unreachable,
     error_from,
 )
 from scheduler.kube.fencing import Fence
-from scheduler.kube.http1 import Answer
+from scheduler.kube.http1 import MAX_BODY_BYTES, Answer, Head
 from scheduler.kube.pacing import RateLimit
 from scheduler.kube.scopes import Deadlines
 from scheduler.observe.metrics import Children, Metrics
@@ -38,13 +48,14 @@ MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC_MERGE_PATCH = "application/strategic-merge-patch+json"
 
 REQUEST_TIMEOUT_SECONDS = 30.0
+# From asking for a stream to the head of its answer, a connection and credentials included.
+OPEN_TIMEOUT_SECONDS = 60.0
+# Of an answer that refuses a stream this much is read: a Status, or a page of a proxy.
+MAX_REFUSAL_BYTES = 64 * 1024
 # What stands for the status code in metrics when there was none.
 FAILED = "<error>"
-# Room for all watches.
+# Room for all watches through a proxy.
 MAX_STREAMS = 256
-# How many bytes of a watch may wait for us: one batch of changes is decoded from at most twice
-# this without giving the loop back, which takes a few milliseconds.
-STREAM_BUFFER_BYTES = 128 * 1024
 
 
 class _Call(msgspec.Struct, frozen=True, gc=False):
@@ -84,6 +95,8 @@ class KubeClient:
             connector=aiohttp.TCPConnector(limit=MAX_STREAMS),
             headers=self._headers,
             read_bufsize=STREAM_BUFFER_BYTES,
+            auto_decompress=False,
+            cookie_jar=aiohttp.DummyCookieJar(),
         )
 
     @classmethod
@@ -150,19 +163,21 @@ class KubeClient:
         body: object = None,
         content_type: str = JSON,
         timeout: float = REQUEST_TIMEOUT_SECONDS,
+        limit: int = MAX_BODY_BYTES,
     ) -> bytes:
         """One request, answered within `timeout` or raising; `body` is encoded as JSON.
 
         Credentials are renewed and the request repeated once on 401; nothing else is retried.
+        Raises TooLarge for an answer of more than `limit` bytes.
         """
         data = None if body is None else msgspec.json.encode(body)
         call = _Call(method, path, params, data, content_type)
         try:
             with self._deadlines.scope(timeout):
                 access = await self._admitted()
-                answer = await self._ask(access, call)
+                answer = await self._ask(access, call, limit)
                 if answer.status == 401:
-                    answer = await self._ask(await self._credentials.renew(access), call)
+                    answer = await self._ask(await self._credentials.renew(access), call, limit)
         except TimeoutError as error:
             raise Ambiguous(f"{method} {path}: no answer within {timeout:g} s") from error
         if answer.status < 300:
@@ -170,28 +185,21 @@ class KubeClient:
         raise error_from(answer.status, answer.body, answer.retry_after)
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, params: Mapping[str, str], *, idle_timeout: float
-    ) -> AsyncIterator["ByteStream"]:
+    async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator["ByteStream"]:
         """A GET whose body goes on and on; the connection is closed on leaving the block.
 
-        Reading raises Ambiguous when it is cut, Silent after `idle_timeout` seconds of nothing.
+        The answer begins within `OPEN_TIMEOUT_SECONDS`, or this raises.
         """
-        call = _Call("GET", path, params)
-        access = await self._admitted()
-        response = await self._open(access, call, idle_timeout)
-        if response.status == 401:
-            response.close()
-            renewed = await self._credentials.renew(access)
-            response = await self._open(renewed, call, idle_timeout)
         try:
-            stream = ByteStream(response)
-            if response.status >= 300:
-                retry_after = response.headers.get("Retry-After")
-                raise error_from(response.status, await stream.read_all(), retry_after)
-            yield stream
+            with self._deadlines.scope(OPEN_TIMEOUT_SECONDS):
+                source = await self._opened(_Call("GET", path, params))
+        except TimeoutError as error:
+            message = f"GET {path}: no answer within {OPEN_TIMEOUT_SECONDS:g} s"
+            raise Ambiguous(message) from error
+        try:
+            yield ByteStream(source, self._deadlines)
         finally:
-            response.close()
+            source.abort()
 
     async def close(self) -> None:
         """Close all connections; later requests raise Unreachable."""
@@ -205,31 +213,63 @@ class KubeClient:
             await asyncio.sleep(delay)
         return await self._credentials.current()
 
-    async def _ask(self, access: Access, call: _Call) -> Answer:
+    async def _ask(self, access: Access, call: _Call, limit: int) -> Answer:
         """One exchange, whatever the answer is."""
         if access.proxy is not None:
-            response = await self._open(access, call)
-            async with response:
-                body = await ByteStream(response).read_all()
-            return Answer(response.status, body, True, response.headers.get("Retry-After"))
-        endpoint = self._endpoint_of(access)
-        target = call.path if not call.params else f"{call.path}?{urlencode(call.params)}"
-        message = endpoint.message(call.method, target, call.content_type, call.data)
+            source = await self._open_proxied(access, call)
+            try:
+                body = await _read_all(source, limit)
+            finally:
+                source.abort()
+            return Answer(source.head.status, body, True, source.head.retry_after)
+        endpoint, message = self._message(access, call)
         began, code = self._clock(), FAILED
         try:
             harmless = call.method == "GET"
             answer = await self._connections.exchange(
-                endpoint, message, harmless=harmless, fence=None if harmless else self.fence
+                endpoint,
+                message,
+                harmless=harmless,
+                fence=None if harmless else self.fence,
+                limit=limit,
             )
             code = str(answer.status)
         finally:
             self._count(access, call.method, code, began)
         return answer
 
-    async def _open(
-        self, access: Access, call: _Call, idle_timeout: float | None = None
-    ) -> aiohttp.ClientResponse:
-        """Send through the library; the body of the answer is still to be read."""
+    async def _opened(self, call: _Call) -> "_Source":
+        """An answer that is no refusal; its body is still to be read."""
+        access = await self._admitted()
+        source = await self._begin(access, call)
+        try:
+            if source.head.status == 401:
+                source.abort()
+                source = await self._begin(await self._credentials.renew(access), call)
+            head = source.head
+            if head.status >= 300:
+                refusal = await _read_all(source, MAX_REFUSAL_BYTES)
+                raise error_from(head.status, refusal, head.retry_after)
+        except BaseException:
+            source.abort()
+            raise
+        return source
+
+    async def _begin(self, access: Access, call: _Call) -> "_Source":
+        """Send a request; the body of its answer is still to be read."""
+        if access.proxy is not None:
+            return await self._open_proxied(access, call)
+        endpoint, message = self._message(access, call)
+        began, code = self._clock(), FAILED
+        try:
+            stream: Stream = await self._connections.open_stream(endpoint, message)
+            code = str(stream.head.status)
+        finally:
+            self._count(access, call.method, code, began)
+        return stream
+
+    async def _open_proxied(self, access: Access, call: _Call) -> "_Proxied":
+        """The same through the library, which knows proxies."""
         if self._session.closed:
             raise Unreachable("the client is closed")
         if self.fence is not None and call.method != "GET":
@@ -247,9 +287,7 @@ class KubeClient:
                     params=call.params,
                     data=call.data,
                     headers=headers,
-                    timeout=aiohttp.ClientTimeout(
-                        total=None, connect=CONNECT_TIMEOUT_SECONDS, sock_read=idle_timeout
-                    ),
+                    timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_TIMEOUT_SECONDS),
                     ssl=access.tls,
                     server_hostname=access.server_hostname,
                     proxy=access.proxy,
@@ -259,7 +297,12 @@ class KubeClient:
             code = str(response.status)
         finally:
             self._count(access, call.method, code, began)
-        return response
+        return _Proxied(response)
+
+    def _message(self, access: Access, call: _Call) -> tuple[Endpoint, bytes]:
+        endpoint = self._endpoint_of(access)
+        target = call.path if not call.params else f"{call.path}?{urlencode(call.params)}"
+        return endpoint, endpoint.message(call.method, target, call.content_type, call.data)
 
     def _count(self, access: Access, method: str, code: str, began: float) -> None:
         host = access.server.partition("://")[2]
@@ -272,24 +315,74 @@ class KubeClient:
         return self._endpoint[1]
 
 
-class ByteStream:
-    """The body of a response, read as it comes."""
+class _Source(Protocol):
+    """The answer to one request, read as it comes."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
-        self._response = response
+    @property
+    def head(self) -> Head:
+        """What it began with."""
 
     async def read(self) -> bytes:
+        """All that has arrived and was not read yet, at least one byte; empty at the end."""
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+
+
+class ByteStream:
+    """The body of a stream, read as it comes."""
+
+    def __init__(self, source: _Source, deadlines: Deadlines) -> None:
+        self._source = source
+        self._deadlines = deadlines
+
+    async def read(self, within: float) -> bytes:
         """All that has arrived and was not read yet, at least one byte; empty at the end.
 
         Gives the loop back whenever the buffer is empty, so after each chunk of a fast sender.
+        Raises Silent if nothing comes `within` so many seconds, Garbled and Ambiguous.
         """
+        try:
+            with self._deadlines.scope(within):
+                return await self._source.read()
+        except TimeoutError as error:
+            raise Silent(f"nothing came for {within:.0f} s") from error
+
+
+class _Proxied:
+    """An answer that comes through the library.
+
+    It does not tell whoever reads that the framing of a body is broken: the reader's deadline does.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self._response = response
+        headers = response.headers
+        retry_after = headers.get("Retry-After")
+        self.head = Head(response.status, response.content_length, False, False, retry_after)
+        if headers.get("Content-Encoding", "identity").lower() != "identity":
+            response.close()
+            raise Garbled(f"{response.url.origin()}: a compressed answer")
+
+    async def read(self) -> bytes:
         with _typed_errors(str(self._response.url.origin())):
             return await self._response.content.readany()
 
-    async def read_all(self) -> bytes:
-        """The rest of the body, in memory."""
-        with _typed_errors(str(self._response.url.origin())):
-            return await self._response.read()
+    def abort(self) -> None:
+        # An answer that was read to its end has given its connection back already.
+        self._response.close()
+
+
+async def _read_all(source: _Source, limit: int) -> bytes:
+    """The rest of a body, in memory; raises TooLarge."""
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await source.read():
+        pieces.append(piece)
+        size += len(piece)
+        if size > limit:
+            raise TooLarge(f"the answer has more than {limit} bytes")
+    return b"".join(pieces)
 
 
 @contextmanager
@@ -307,8 +400,9 @@ def _typed_errors(server: str) -> Iterator[None]:
         aiohttp.InvalidURL,
     ) as error:
         raise Unreachable(f"{server}: {str(error) or type(error).__name__}") from error
-    except aiohttp.SocketTimeoutError as error:
-        raise Silent(f"{server}: {error}") from error
+    except aiohttp.ClientResponseError as error:
+        # A response that is no HTTP; those that are raise nothing here, whatever their status.
+        raise Garbled(f"{server}: {error.message}") from error
     except RuntimeError as error:
         # uvloop may hand a socket out whose number a dying connection still holds (its issue 653):
         # raised while connecting, so nothing was sent.

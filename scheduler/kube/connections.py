@@ -1,9 +1,10 @@
-"""Kept-alive connections to one API server, for requests that are answered in one piece.
+"""Connections to one API server: kept ones for requests, and one of its own for each stream.
 
-Every pod costs at least two of them, a binding and an event, on machines whose API server wants the
-CPU as well. Through aiohttp a request took 0.35 to 0.5 ms of our CPU, nearly all of it for things
-that nobody asks for here; through this module it takes 0.1 ms, TLS included. Watches, and clusters
-behind a proxy, stay with the library: see `scheduler.kube.client`.
+Every pod costs at least two requests, a binding and an event, on machines whose API server wants
+the CPU as well. Through aiohttp a request took 0.35 to 0.5 ms of our CPU, nearly all of it for
+things that nobody asks for here; through this module it takes 0.1 ms, TLS included. Streams are
+read here too, because aiohttp tells nobody when the framing of a body breaks. Clusters behind a
+proxy stay with the library: see `scheduler.kube.client`.
 """
 
 import asyncio
@@ -14,19 +15,22 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from scheduler.kube.credentials import Access
-from scheduler.kube.errors import Ambiguous, Unreachable
+from scheduler.kube.errors import Ambiguous, Garbled, TooLarge, Unreachable
 from scheduler.kube.fencing import Fence
-from scheduler.kube.http1 import Answer, Garbled, Reader, reader
+from scheduler.kube.http1 import MAX_BODY_BYTES, Answer, Head, Reader, StreamReader, reader
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 # Room for all binding slots, events and status updates at once.
 MAX_CONNECTIONS = 256
 # A stampede overflows the server's backlog, and a connection it dropped comes seconds later.
 MAX_CONNECTING = 32
+# How many bytes of a stream may wait for us: one batch of changes is decoded from at most twice
+# this without giving the loop back, which takes a few milliseconds.
+STREAM_BUFFER_BYTES = 128 * 1024
 # Go's HTTP server closes idle connections after 90 s; being first avoids lost requests.
 KEEPALIVE_SECONDS = 75.0
 
@@ -98,13 +102,19 @@ class ConnectionPool:
         self._key: tuple[object, ...] = ()
         # By the time of their last use. The latest is used first, so that the rest can grow old.
         self._idle: deque[_Connection] = deque()
-        self._open: set[_Connection] = set()
+        self._open: set[_Connection | Stream] = set()
         self._closed = False
 
     async def exchange(
-        self, endpoint: Endpoint, message: bytes, *, harmless: bool, fence: Fence | None = None
+        self,
+        endpoint: Endpoint,
+        message: bytes,
+        *,
+        harmless: bool,
+        fence: Fence | None = None,
+        limit: int = MAX_BODY_BYTES,
     ) -> Answer:
-        """Send one request and return its answer.
+        """Send one request and return its answer, whose body has at most `limit` bytes.
 
         Raises Unreachable when nothing was sent, Ambiguous when the answer was lost, WritesStopped
         when the `fence` did not let it out. The caller sets the deadline; cancelled, the request
@@ -115,11 +125,29 @@ class ConnectionPool:
             connection = self._latest(endpoint) or await self._next(endpoint)
             kept = connection.kept
             try:
-                return await self._carry(connection, endpoint, message, fence)
+                return await self._carry(connection, endpoint, message, fence, limit)
+            except (Garbled, TooLarge):
+                raise
             except Ambiguous:
                 if not (harmless and kept):
                     raise
-            return await self._carry(await self._connect(endpoint), endpoint, message, fence)
+            return await self._carry(await self._connect(endpoint), endpoint, message, fence, limit)
+
+    async def open_stream(self, endpoint: Endpoint, message: bytes) -> "Stream":
+        """Send one request on a connection of its own and return its answer once it begins.
+
+        Raises as `exchange`; the caller sets the deadline, and closes the stream.
+        """
+        loop = asyncio.get_running_loop()
+        stream: Stream = await self._connected(
+            endpoint, lambda: Stream(loop, self._open, endpoint.server)
+        )
+        try:
+            await stream.begin(message)
+        except BaseException:
+            stream.abort()
+            raise
+        return stream
 
     def close(self) -> None:
         """Close all connections, also those in use; later requests raise Unreachable."""
@@ -129,12 +157,17 @@ class ConnectionPool:
             connection.abort()
 
     async def _carry(
-        self, connection: "_Connection", endpoint: Endpoint, message: bytes, fence: Fence | None
+        self,
+        connection: "_Connection",
+        endpoint: Endpoint,
+        message: bytes,
+        fence: Fence | None,
+        limit: int,
     ) -> Answer:
         try:
-            return await connection.exchange(message, fence)
-        except (Garbled, OSError) as error:
-            raise Ambiguous(f"{endpoint.server}: {_text(error)}") from error
+            return await connection.exchange(message, fence, limit)
+        except (Ambiguous, OSError) as error:
+            raise _lost(endpoint.server, error) from error
         finally:
             # Also when cancelled: an answer that nobody waits for must not meet the next request.
             self._release(connection, endpoint.key)
@@ -159,13 +192,17 @@ class ConnectionPool:
             return self._latest(endpoint) or await self._connect(endpoint)
 
     async def _connect(self, endpoint: Endpoint) -> "_Connection":
+        loop = asyncio.get_running_loop()
+        return await self._connected(endpoint, lambda: _Connection(loop, self._open))
+
+    async def _connected(self, endpoint: Endpoint, protocol: "Callable[[], P]") -> "P":
         if self._closed:
             raise Unreachable("the client is closed")
         loop = asyncio.get_running_loop()
         with _while_connecting(endpoint.server):
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
                 _, connection = await loop.create_connection(
-                    lambda: _Connection(loop, self._open),
+                    protocol,
                     endpoint.host,
                     endpoint.port,
                     ssl=endpoint.tls,
@@ -185,7 +222,9 @@ class ConnectionPool:
 class _Connection(asyncio.Protocol):
     """One connection; `usable` while it is open and no answer is outstanding."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, all_open: "set[_Connection]") -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, all_open: "set[_Connection | Stream]"
+    ) -> None:
         self.usable = False
         self.kept = False
         """Whether it has carried a request before, so that the server may have closed it since."""
@@ -196,15 +235,15 @@ class _Connection(asyncio.Protocol):
         self._reader: Reader | None = None
         self._waiter: asyncio.Future[Answer] | None = None
 
-    async def exchange(self, message: bytes, fence: Fence | None = None) -> Answer:
-        """Send a request and wait for its answer. Raises Garbled, OSError or WritesStopped."""
+    async def exchange(self, message: bytes, fence: Fence | None, limit: int) -> Answer:
+        """Send a request and wait for its answer. Raises Ambiguous, OSError or WritesStopped."""
         assert self._transport is not None, "made by create_connection"
         assert self.usable, "one request at a time"
         if fence is not None:
             # The transport writes to the socket at once unless earlier bytes still wait.
             fence.check()
         self.usable = False
-        self._reader = reader()
+        self._reader = reader(limit)
         self._waiter = self._loop.create_future()
         self._transport.write(message)
         return await self._waiter
@@ -230,7 +269,7 @@ class _Connection(asyncio.Protocol):
             self._reader.send(data)
         except StopIteration as finished:
             self._settle(finished.value)
-        except Garbled as error:
+        except Ambiguous as error:
             self._fail(error)
 
     def eof_received(self) -> None:
@@ -247,7 +286,7 @@ class _Connection(asyncio.Protocol):
             self._reader.send(b"")
         except StopIteration as finished:
             self._settle(finished.value)
-        except Garbled as error:
+        except Ambiguous as error:
             self._fail(exc if isinstance(exc, OSError) else error)
 
     def _settle(self, answer: Answer) -> None:
@@ -261,6 +300,133 @@ class _Connection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_exception(error)
         self.abort()
+
+
+class Stream(asyncio.Protocol):
+    """One answer on a connection of its own, read as it comes.
+
+    Reads no more from the network while `STREAM_BUFFER_BYTES` wait. What breaks the framing ends
+    the stream at once: `read` hands out what came before, then raises.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        all_open: "set[_Connection | Stream]",
+        server: str,
+    ) -> None:
+        self._loop = loop
+        self._all_open = all_open
+        self._server = server
+        self._transport: asyncio.Transport | None = None
+        self._reader = StreamReader()
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._paused = False
+        self._error: Exception | None = None
+        self._ended = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    @property
+    def head(self) -> Head:
+        """What the answer began with; there is one once the stream has begun."""
+        assert self._reader.head is not None, "the stream has begun"
+        return self._reader.head
+
+    async def begin(self, message: bytes) -> None:
+        """Send the request and wait for the head of its answer."""
+        assert self._transport is not None, "made by create_connection"
+        self._transport.write(message)
+        while self._reader.head is None:
+            self._raise_error()
+            await self._news()
+
+    async def read(self) -> bytes:
+        """All that has arrived and was not read yet, at least one byte; empty at the end."""
+        while not self._pieces:
+            self._raise_error()
+            if self._ended:
+                return b""
+            await self._news()
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+        self._pieces, self._size = [], 0
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        return data
+
+    def abort(self) -> None:
+        """Close at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Ready for the request."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no common class
+        self._all_open.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Keep the body that is in it, and pause if too much waits."""
+        if self._ended or self._error is not None:
+            return
+        try:
+            self._reader.feed(data, self._pieces)
+        except Ambiguous as error:
+            self._fail(error)
+            return
+        self._size += len(data)
+        if self._reader.ended:
+            self._end()
+        elif self._size > STREAM_BUFFER_BYTES and not self._paused and self._transport:
+            self._paused = True
+            self._transport.pause_reading()
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Whoever reads gets what has come, then the end or why there is none."""
+        self._all_open.discard(self)
+        if self._ended or self._error is not None:
+            return
+        try:
+            self._reader.feed_end()
+        except Ambiguous as error:
+            self._fail(exc if isinstance(exc, OSError) else error)
+        else:
+            self._end()
+            self._wake()
+
+    def _end(self) -> None:
+        self._ended = True
+        self.abort()
+
+    def _fail(self, error: Exception) -> None:
+        self._error = error
+        self.abort()
+        self._wake()
+
+    def _raise_error(self) -> None:
+        if self._error is not None:
+            raise _lost(self._server, self._error) from self._error
+
+    async def _news(self) -> None:
+        self._waiter = self._loop.create_future()
+        try:
+            await self._waiter
+        finally:
+            self._waiter = None
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+P = TypeVar("P", _Connection, Stream)
+
+
+def _lost(server: str, error: Exception) -> Ambiguous:
+    """Why there is no answer, in the words of the tree of errors."""
+    kind = type(error) if isinstance(error, Ambiguous) else Ambiguous
+    return kind(f"{server}: {_text(error)}")
 
 
 @contextmanager

@@ -9,7 +9,7 @@ from typing import Generic, Protocol, TypeVar
 import msgspec
 
 from scheduler.bounded import MEBIBYTE
-from scheduler.kube.errors import KubeError
+from scheduler.kube.errors import Garbled
 from scheduler.model.objects import ObjectMeta, from_dict
 from scheduler.model.packed import pack_labels
 from scheduler.observe.logs import get_logger
@@ -18,7 +18,7 @@ from scheduler.observe.metrics import Metrics
 log = get_logger(__name__)
 
 # Far above what etcd stores in one object (1.5 MB by default); beyond, the stream is broken.
-MAX_LINE_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 32 * 1024 * 1024
 # How many undecodable versions are remembered so that each is logged once.
 MAX_REMEMBERED = 1024
 # What decoding raises for bad input; objects can be nested deeper than a decoder follows.
@@ -75,10 +75,8 @@ class _Identified(msgspec.Struct, gc=False):
     metadata: Identity = Identity()
 
 
-class LineTooLong(KubeError):
+class LineTooLong(Garbled):
     """A line of a watch that cannot be an object."""
-
-    retriable = True
 
 
 class LineSplitter:
@@ -88,6 +86,11 @@ class LineSplitter:
         self._limit = limit
         self._pending: list[bytes] = []
         self._size = 0
+
+    @property
+    def within_line(self) -> bool:
+        """Whether a line has begun that has not ended."""
+        return self._size > 0
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes, without their newlines."""

@@ -12,7 +12,9 @@
     │   └── ServerError        5xx
     ├── Unreachable          nothing was sent: the request certainly had no effect
     ├── Ambiguous            sent, but no answer came: the request may have had its effect
-    │   └── Silent             nothing more arrived on an open connection for too long
+    │   ├── Silent             nothing more arrived on an open connection for too long
+    │   ├── Garbled            what arrived is not HTTP, or not what we asked for
+    │   └── TooLarge           the answer has more bytes than we take
     ├── ClusterUnreachable   no way to an API server was found at start-up
     └── WritesStopped        we no longer lead, or shut down: nothing may be written
 
@@ -94,6 +96,14 @@ class Ambiguous(KubeError):
 
 class Silent(Ambiguous):
     """The connection is open but has been quiet for longer than a living server would be."""
+
+
+class Garbled(Ambiguous):
+    """Bytes came that are not the HTTP that we speak, or not the objects that we asked for."""
+
+
+class TooLarge(Ambiguous):
+    """The answer has more bytes than the caller takes: ask for less."""
 
 
 class ClusterUnreachable(KubeError):

@@ -1,17 +1,26 @@
-"""HTTP/1.1 as far as an API server's answers need it: bytes in, one whole answer out.
+"""HTTP/1.1 as far as an API server's answers need it: bytes in, answers out.
 
 Strict where a guess could pair an answer with the wrong request: what is not understood raises
-`Garbled`, and the connection is then good for nothing any more.
+`Garbled`, and the connection is then good for nothing any more. `reader` puts one answer together;
+`StreamReader` hands out the body of a watch as it comes.
 """
 
 import re
 from collections.abc import Generator
+from typing import Protocol
 
 import msgspec
 
+from scheduler.kube.errors import Ambiguous, Garbled, TooLarge
+
 # Answers of API servers have some hundred bytes of headers.
 MAX_HEAD_BYTES = 64 * 1024
-# Far above any page of a list; a body without end must not take all memory.
+# 100 Continue and the like; API servers send none, proxies may send a few.
+MAX_ANNOUNCEMENTS = 8
+# The line before a chunk: a number, and perhaps an extension.
+MAX_CHUNK_LINE_BYTES = 4096
+# A whole list of a large cluster, when it cannot be had in pages; a body without end must not take
+# all memory.
 MAX_BODY_BYTES = 1 << 30
 
 _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)\b")
@@ -20,10 +29,6 @@ _CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,12})[ \t]*(?:;.*)?")
 
 Reader = Generator[None, bytes, "Answer"]
 """Takes the bytes as they come, and nothing (``b""``) for the end of the connection."""
-
-
-class Garbled(Exception):
-    """The bytes are not the HTTP that we speak, or end too early."""
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
@@ -35,15 +40,157 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     retry_after: str | None = None
 
 
-def reader() -> Reader:
-    """A reader of one answer, ready for its first bytes.
+class Head(msgspec.Struct, frozen=True, gc=False):
+    """What an answer begins with.
+
+    Neither `length` nor `chunked`: the body ends with the connection.
+    """
+
+    status: int
+    length: int | None
+    chunked: bool
+    reusable: bool
+    retry_after: str | None
+
+
+def reader(limit: int = MAX_BODY_BYTES) -> Reader:
+    """A reader of one answer of at most `limit` bytes, ready for its first bytes.
 
     ``send`` them; the answer is the value of its StopIteration. Copies each byte of a body at most
-    twice, however it is cut. Raises Garbled, also for bytes after the end of the answer.
+    twice, however it is cut. Raises Garbled, also for bytes after the end of the answer, TooLarge,
+    and Ambiguous if the connection ends too early.
     """
-    reading = _read_answer(_Buffer())
+    reading = _read_answer(_Buffer(), limit)
     next(reading)
     return reading
+
+
+class StreamReader:
+    """Reads one answer as it comes: `head`, once that is complete, and the pieces of its body."""
+
+    def __init__(self) -> None:
+        self.head: Head | None = None
+        self._buffer = _Buffer()
+        self._reading_head = _read_head(self._buffer)
+        next(self._reading_head)
+        self._body: _Body = _UntilEnd()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the answer is complete."""
+        return self.head is not None and self._body.ended
+
+    def feed(self, data: bytes, pieces: list[bytes]) -> None:
+        """Add the pieces of the body in `data`. Raises Garbled, after those that came before."""
+        if self.head is None:
+            try:
+                self._reading_head.send(data)
+            except StopIteration as finished:
+                self.head = finished.value
+                self._body = _body_of(finished.value)
+                data = self._buffer.data[self._buffer.at :]
+            else:
+                return
+        if data:
+            self._body.feed(data, pieces)
+
+    def feed_end(self) -> None:
+        """The connection has ended. Raises Ambiguous if the answer has not."""
+        if self.head is None or not (self._body.ended or isinstance(self._body, _UntilEnd)):
+            raise Ambiguous("the connection ended before the answer")
+        self._body.ended = True
+
+
+class _Body(Protocol):
+    """How the body of an answer is told from what follows."""
+
+    ended: bool
+
+    def feed(self, data: bytes, pieces: list[bytes]) -> None:
+        """Add the pieces of the body in `data`, which is not empty."""
+
+
+class _UntilEnd:
+    def __init__(self) -> None:
+        self.ended = False
+
+    def feed(self, data: bytes, pieces: list[bytes]) -> None:
+        pieces.append(data)
+
+
+class _Counted:
+    def __init__(self, length: int) -> None:
+        self._left = length
+        self.ended = not length
+
+    def feed(self, data: bytes, pieces: list[bytes]) -> None:
+        if len(data) > self._left:
+            raise Garbled("bytes after the end of the answer")
+        self._left -= len(data)
+        self.ended = not self._left
+        pieces.append(data)
+
+
+class _Chunked:
+    """Copies each byte once; of the lines between chunks, the begun one waits for its rest."""
+
+    def __init__(self) -> None:
+        self.ended = False
+        self._rest = b""
+        self._left = 0
+        """How much of a chunk is still to come; its line end not counted."""
+        self._in_chunk = False
+        self._in_trailers = False
+        self._trailer_bytes = 0
+
+    def feed(self, data: bytes, pieces: list[bytes]) -> None:
+        if self.ended:
+            raise Garbled("bytes after the end of the answer")
+        data, self._rest = self._rest + data, b""
+        at, end = 0, len(data)
+        while at < end:
+            if self._left:
+                piece = data[at : at + self._left]
+                pieces.append(piece)
+                self._left -= len(piece)
+                at += len(piece)
+                continue
+            cut = data.find(b"\r\n", at)
+            if cut < 0:
+                self._keep(data[at:])
+                break
+            self._take_line(data[at:cut])
+            at = cut + 2
+            if self.ended and at < end:
+                raise Garbled("bytes after the end of the answer")
+
+    def _take_line(self, line: bytes) -> None:
+        if self._in_chunk:
+            if line:
+                raise Garbled("a chunk of another size than announced")
+            self._in_chunk = False
+        elif self._in_trailers:
+            self._trailer_bytes += len(line)
+            if self._trailer_bytes > MAX_HEAD_BYTES:
+                raise Garbled("trailers without end")
+            self.ended = not line
+        else:
+            self._left = _chunk_size(line)
+            self._in_chunk = bool(self._left)
+            self._in_trailers = not self._left
+
+    def _keep(self, rest: bytes) -> None:
+        if self._in_chunk and rest != b"\r":
+            raise Garbled("a chunk of another size than announced")
+        if len(rest) > MAX_CHUNK_LINE_BYTES:
+            raise Garbled(f"not the size of a chunk: {rest[:40]!r}")
+        self._rest = rest
+
+
+def _body_of(head: Head) -> _Body:
+    if head.chunked:
+        return _Chunked()
+    return _UntilEnd() if head.length is None else _Counted(head.length)
 
 
 class _Buffer:
@@ -59,16 +206,18 @@ class _Buffer:
         """Wait for more bytes."""
         piece = yield
         if not piece:
-            raise Garbled("the connection ended before the answer")
+            raise Ambiguous("the connection ended before the answer")
         self.data = self.data[self.at :] + piece
         self.at = 0
 
-    def until(self, mark: bytes) -> Generator[None, bytes, bytes]:
+    def until(self, mark: bytes, limit: int = MAX_HEAD_BYTES) -> Generator[None, bytes, bytes]:
         """Everything up to `mark`, which is passed over."""
         while (end := self.data.find(mark, self.at)) < 0:
-            if len(self.data) - self.at > MAX_HEAD_BYTES:
+            if len(self.data) - self.at > limit:
                 raise Garbled("headers without end")
             yield from self.more()
+        if end - self.at > limit:
+            raise Garbled("headers without end")
         found = self.data[self.at : end]
         self.at = end + len(mark)
         return found
@@ -86,35 +235,50 @@ class _Buffer:
         return b"".join(pieces)
 
 
-def _read_answer(buffer: _Buffer) -> Reader:
-    minor, status, headers = yield from _read_head(buffer)
-    while status < 200:  # 100 Continue and the like only announce the answer
-        minor, status, headers = yield from _read_head(buffer)
-    length, coding = _header(headers, b"content-length"), _header(headers, b"transfer-encoding")
-    reusable = minor == b"1" and b"close" not in (_header(headers, b"connection") or b"")
-    if status in {204, 304}:
-        body = b""
-    elif coding is not None:
-        if coding != b"chunked" or length is not None:
-            raise Garbled("a transfer encoding other than chunked")
-        body = yield from _read_chunks(buffer)
-    elif length is not None:
-        body = yield from buffer.exactly(_length(length))
+def _read_answer(buffer: _Buffer, limit: int) -> Reader:
+    head = yield from _read_head(buffer)
+    reusable = head.reusable
+    if head.chunked:
+        body = yield from _read_chunks(buffer, limit)
+    elif head.length is not None:
+        if head.length > limit:
+            raise TooLarge(f"the answer has more than {limit} bytes")
+        body = yield from buffer.exactly(head.length)
     else:
-        body, reusable = (yield from _read_to_the_end(buffer)), False
+        body, reusable = (yield from _read_to_the_end(buffer, limit)), False
     if buffer.at < len(buffer.data):
         raise Garbled("bytes after the end of the answer")
+    return Answer(head.status, body, reusable, head.retry_after)
+
+
+def _read_head(buffer: _Buffer) -> Generator[None, bytes, Head]:
+    """The head of the answer, past the few that only announce it."""
+    for _ in range(MAX_ANNOUNCEMENTS + 1):
+        head = yield from buffer.until(b"\r\n\r\n")
+        line = _STATUS_LINE.match(head)
+        if line is None:
+            raise Garbled(f"not HTTP: {head[:40]!r}")
+        if (status := int(line[2])) >= 200:
+            return _head(line[1], status, head.lower())
+    raise Garbled("announcements of an answer without end")
+
+
+def _head(minor: bytes, status: int, headers: bytes) -> Head:
+    """What matters of the headers, which are in lower case."""
+    length, coding = _header(headers, b"content-length"), _header(headers, b"transfer-encoding")
+    reusable = minor == b"1" and b"close" not in (_header(headers, b"connection") or b"")
+    if _header(headers, b"content-encoding") not in {None, b"identity"}:
+        # We never ask for it, and a small body could become any size.
+        raise Garbled("a compressed answer")
     retry_after = _header(headers, b"retry-after")
-    return Answer(status, body, reusable, retry_after.decode("latin-1") if retry_after else None)
-
-
-def _read_head(buffer: _Buffer) -> Generator[None, bytes, tuple[bytes, int, bytes]]:
-    """HTTP's minor version, the status, and all headers in lower case."""
-    head = yield from buffer.until(b"\r\n\r\n")
-    line = _STATUS_LINE.match(head)
-    if line is None:
-        raise Garbled(f"not HTTP: {head[:40]!r}")
-    return line[1], int(line[2]), head.lower()
+    after = retry_after.decode("latin-1") if retry_after else None
+    if status in {204, 304}:
+        return Head(status, 0, False, reusable, after)
+    if coding is not None:
+        if coding != b"chunked" or length is not None:
+            raise Garbled("a transfer encoding other than chunked")
+        return Head(status, None, True, reusable, after)
+    return Head(status, None if length is None else _length(length), False, reusable, after)
 
 
 def _header(headers: bytes, name: bytes) -> bytes | None:
@@ -126,29 +290,37 @@ def _header(headers: bytes, name: bytes) -> bytes | None:
     return b", ".join(each.partition(b"\r\n")[0].strip() for each in rest)
 
 
-def _read_chunks(buffer: _Buffer) -> Generator[None, bytes, bytes]:
+def _read_chunks(buffer: _Buffer, limit: int) -> Generator[None, bytes, bytes]:
     chunks: list[bytes] = []
     total = 0
-    while size := _chunk_size((yield from buffer.until(b"\r\n"))):
+    line = buffer.until(b"\r\n", MAX_CHUNK_LINE_BYTES)
+    while size := _chunk_size((yield from line)):
         total += size
-        if total > MAX_BODY_BYTES:
-            raise Garbled("a body without end")
+        if total > limit:
+            raise TooLarge(f"the answer has more than {limit} bytes")
         chunks.append((yield from buffer.exactly(size)))
         if (yield from buffer.exactly(2)) != b"\r\n":
             raise Garbled("a chunk of another size than announced")
-    while (yield from buffer.until(b"\r\n")):
-        pass  # trailers, up to an empty line; nobody needs them
+        line = buffer.until(b"\r\n", MAX_CHUNK_LINE_BYTES)
+    trailers = 0
+    while trailer := (yield from buffer.until(b"\r\n")):
+        trailers += len(trailer)  # nobody needs them
+        if trailers > MAX_HEAD_BYTES:
+            raise Garbled("trailers without end")
     return b"".join(chunks)
 
 
-def _read_to_the_end(buffer: _Buffer) -> Generator[None, bytes, bytes]:
-    pieces, total = [buffer.data[buffer.at :]], 0
+def _read_to_the_end(buffer: _Buffer, limit: int) -> Generator[None, bytes, bytes]:
+    pieces: list[bytes] = []
+    total = 0
+    piece = buffer.data[buffer.at :]
     buffer.at = len(buffer.data)
-    while piece := (yield):
+    while piece or not pieces:
         pieces.append(piece)
         total += len(piece)
-        if total > MAX_BODY_BYTES:
-            raise Garbled("a body without end")
+        if total > limit:
+            raise TooLarge(f"the answer has more than {limit} bytes")
+        piece = yield
     return b"".join(pieces)
 
 

@@ -7,7 +7,8 @@ from typing import TypeVar
 import msgspec
 
 from scheduler.kube.client import KubeClient
-from scheduler.kube.decoding import UNREADABLE, KubeObject, Page, PageSize
+from scheduler.kube.decoding import UNREADABLE, KubeObject
+from scheduler.kube.paging import Pager
 from scheduler.kube.watch import Resource
 from scheduler.model.objects import from_dict
 from scheduler.model.packed import pack_labels
@@ -18,14 +19,9 @@ T = TypeVar("T", bound=KubeObject)
 async def list_all(client: KubeClient, resource: Resource[T]) -> list[T]:
     """Read a resource page by page; an object that does not decode is left out."""
     objects: list[T] = []
-    token, size = "", PageSize()
+    pager, token = Pager(client, resource.path, resource.params), ""
     while True:
-        params = {**resource.params, "limit": str(size.limit)}
-        if token:
-            params["continue"] = token
-        body = await client.request("GET", resource.path, params=params)
-        page = msgspec.json.decode(body, type=Page)
-        size.learn(len(body), len(page.items or ()))
+        page = await pager.fetch(token)
         for raw in page.items or ():
             try:
                 objects.append(decoded(raw, resource.type))

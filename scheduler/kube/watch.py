@@ -1,6 +1,6 @@
 """A local copy of one resource, kept by list and watch, that reports every change once, in order.
 
-            ┌────────────── position in doubt: 410, refused, silence ─────────────────────┐
+            ┌───────── position in doubt: 410, refused, silence, garbled thrice ──────────┐
             ▼                                                                              │
     ┌──────────────┐  all pages taken   ┌────────────────┐   ended, cut, refused    ┌──────┴─────┐
     │ list (pages) ├───────────────────►│ watch position ├─────────────────────────►│ back off   │
@@ -19,15 +19,13 @@ from typing import Generic, Never
 
 import msgspec
 
-from scheduler.kube.client import KubeClient
+from scheduler.kube.client import ByteStream, KubeClient
 from scheduler.kube.decoding import (
     UNREADABLE,
     Identity,
     LineSplitter,
-    LineTooLong,
     ObjectDecoder,
     Page,
-    PageSize,
     T,
     WatchEvent,
     share_labels,
@@ -36,6 +34,7 @@ from scheduler.kube.errors import (
     Ambiguous,
     ApiError,
     Forbidden,
+    Garbled,
     Gone,
     KubeError,
     NotFound,
@@ -46,17 +45,27 @@ from scheduler.kube.errors import (
     error_from,
 )
 from scheduler.kube.pacing import Backoff
+from scheduler.kube.paging import Pager
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.slices import in_slices
 
 log = get_logger(__name__)
 
-LIST_TIMEOUT_SECONDS = 60.0
 # The server ends a watch after this, times one to two: spreads reconnects of many clients.
 WATCH_SECONDS = 300
 # Servers send a bookmark about once a minute, so two missed ones mean a dead connection.
 IDLE_SECONDS = 130.0
+# A line that has begun ends within this: an object of 1.5 MB comes at 50 kB a second. Bytes that
+# drip are no sign of life.
+LINE_SECONDS = 30.0
+# A healthy watch is never older: silence ends after `IDLE_SECONDS`, and the list that follows takes
+# a moment. Beyond, this replica decides by what is long past, and is not ready.
+STALE_SECONDS = 180.0
+# How often in a row a stream may be garbled before a list is tried instead.
+MAX_GARBLED = 3
+# How many bytes of a page are decoded and delivered before the loop gets its turn.
+PAGE_SLICE_BYTES = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +96,9 @@ class Reflector(Generic[T]):
     `on_changes` is called on the event loop with each batch, in the server's order, after `store`
     has taken the batch, and in slices: others run at its checkpoints, and nothing further is read
     until it has returned. What it raises ends `run`, as the consumer's state can then no longer be
-    trusted. At most one page or one buffer of events is decoded between two awaits.
+    trusted. At most one buffer of events, or as much of a page, is decoded between two awaits.
+
+    `age` says how long ago the server was last heard: an event, a bookmark, a page of a list.
 
     `keep` is given the bytes of each object as it comes, and None for both when it goes. They are a
     part of all that came with them, so whoever wants to hold on to them makes a copy.
@@ -101,6 +112,7 @@ class Reflector(Generic[T]):
         metrics: Metrics,
         *,
         idle_timeout: float = IDLE_SECONDS,
+        line_timeout: float = LINE_SECONDS,
         clock: Callable[[], float] = time.perf_counter,
         rng: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -113,16 +125,24 @@ class Reflector(Generic[T]):
         self._on_changes = on_changes
         self._metrics = metrics
         self._idle_timeout = idle_timeout
+        self._line_timeout = line_timeout
         self._clock = clock
         self._rng = rng
         self._sleep = sleep
         self._keep = keep
         self._objects = ObjectDecoder(resource.kind, resource.type, metrics)
         self._events = msgspec.json.Decoder(WatchEvent)
-        self._pages = msgspec.json.Decoder(Page)
         self._position = ""
+        self._garbled = 0
+        self._heard = clock()
         self._after_trouble = Backoff(0.5, 30.0, rng=rng)
-        self._after_absence = Backoff(10.0, 120.0, rng=rng)
+        # With its spread below `STALE_SECONDS`.
+        self._after_absence = Backoff(10.0, 100.0, rng=rng)
+        metrics.watch_ages.follow(resource.kind, self.age)
+
+    def age(self) -> float:
+        """For how many seconds nothing was heard of this resource. Any thread may ask."""
+        return self._clock() - self._heard
 
     async def run(self) -> Never:
         """List, watch and recover until cancelled."""
@@ -149,8 +169,11 @@ class Reflector(Generic[T]):
             await self._lose_all()
             log.debug("Resource is not there, looking again later", kind=resource.kind)
             return "absent", self._after_absence.next()
-        if _doubts_position(error):
+        self._garbled = self._garbled + 1 if _reason(error) == "garbled" else 0
+        if _doubts_position(error) or self._garbled >= MAX_GARBLED:
+            # What a watch cannot tell, because something on the way breaks it, a list may.
             self._position = ""
+            self._garbled = 0
         reason, delay = _reason(error), self._after_trouble.next()
         report = log.debug if isinstance(error, Gone | Silent) else log.warning
         report(
@@ -162,17 +185,16 @@ class Reflector(Generic[T]):
         """Bring `store` to one consistent state of the server, page by page."""
         seen: set[str] = set()
         token = ""
-        size: PageSize | None = PageSize()
+        pager = Pager(self._client, self.resource.path, self.resource.params)
         while True:
             try:
-                page = await self._fetch(token, size)
+                page = await pager.fetch(token)
             except Gone:
                 if not token:
                     raise
                 # We are slower than the server forgets: take all in one piece, as of now.
-                token, size = "", None
                 seen.clear()
-                continue
+                page = await pager.fetch_all()
             await self._take_page(page, seen)
             token = page.metadata.next_token
             if not token:
@@ -182,24 +204,17 @@ class Reflector(Generic[T]):
         self._after_absence.reset()
         self.synced.set()
 
-    async def _fetch(self, token: str, size: PageSize | None) -> Page:
-        params = dict(self.resource.params)
-        if size is not None:
-            params["limit"] = str(size.limit)
-        if token:
-            params["continue"] = token
-        body = await self._client.request(
-            "GET", self.resource.path, params=params, timeout=LIST_TIMEOUT_SECONDS
-        )
-        page = self._pages.decode(body)
-        if size is not None:
-            size.learn(len(body), len(page.items or ()))
-        return page
-
     async def _take_page(self, page: Page, seen: set[str]) -> None:
+        self._heard = self._clock()
         changes: list[Change[T]] = []
+        taken = 0
         for raw in page.items or ():
             seen.add(self._upsert(raw, changes))
+            taken += len(memoryview(raw))
+            if taken >= PAGE_SLICE_BYTES:
+                await self._deliver(changes)
+                changes, taken = [], 0
+                await asyncio.sleep(0)
         await self._deliver(changes)
 
     async def _watch(self) -> bool:
@@ -213,15 +228,29 @@ class Reflector(Generic[T]):
         }
         lively = False
         lines = LineSplitter()
-        async with self._client.stream(
-            self.resource.path, params, idle_timeout=self._idle_timeout
-        ) as stream:
-            while chunk := await stream.read():
+        began = 0.0
+        async with self._client.stream(self.resource.path, params) as stream:
+            while chunk := await self._read(stream, began if lines.within_line else None):
+                if not lines.within_line:
+                    began = self._clock()
                 if batch := lines.feed(chunk):
                     await self._take_lines(batch)
+                    began = self._clock()
                     lively = True
                     self._after_trouble.reset()
+        if lines.within_line:
+            raise Ambiguous("the stream ended within a line")
         return lively
+
+    async def _read(self, stream: ByteStream, line_began: float | None) -> bytes:
+        """More of the stream: in time for it to be alive, and for a line to end."""
+        if line_began is None:
+            return await stream.read(self._idle_timeout)
+        try:
+            return await stream.read(line_began + self._line_timeout - self._clock())
+        except Silent as error:
+            message = f"a line did not end within {self._line_timeout:g} s"
+            raise Garbled(message) from error
 
     async def _take_lines(self, lines: list[bytes]) -> None:
         began = self._clock()
@@ -229,6 +258,8 @@ class Reflector(Generic[T]):
         try:
             for line in lines:
                 self._take_line(line, changes)
+            self._heard = began
+            self._garbled = 0
         finally:
             # Also before an error ends the stream: `store` has these changes already.
             self._metrics.watch_decode.observe(self._clock() - began)
@@ -253,6 +284,8 @@ class Reflector(Generic[T]):
             case "ERROR":
                 status = msgspec.json.decode(event.object, type=Status)
                 raise error_from(status.code or 500, bytes(event.object))
+            case unknown:
+                raise Garbled(f"not an event of a watch: {unknown[:40]!r}")
 
     def _upsert(self, raw: msgspec.Raw, changes: list[Change[T]], *, watched: bool = False) -> str:
         decoded = self._objects.decode(raw)
@@ -285,6 +318,7 @@ class Reflector(Generic[T]):
 
     async def _lose_all(self) -> None:
         self._position = ""
+        self._heard = self._clock()
         await self._deliver([self._forget(key) for key in list(self.store)])
         self.synced.set()
 
@@ -315,8 +349,8 @@ def _reason(error: Exception) -> str:
             return "unreachable"
         case Silent():
             return "silent"
+        case Garbled() | msgspec.DecodeError() | RecursionError():
+            return "garbled"
         case Ambiguous():
             return "cut"
-        case LineTooLong() | msgspec.DecodeError() | RecursionError():
-            return "garbled"
     return "error"

@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, ProcessCollector
 
 from scheduler.observe.batch_metrics import BatchMetrics
 from scheduler.observe.instruments import Counter, Gauge, Histogram, Instrument
-from scheduler.observe.readings import Readings
+from scheduler.observe.readings import AskedGauge, Readings
 
 M = TypeVar("M", bound=Instrument[Any])
 Labels = tuple[str, ...]
@@ -289,6 +289,12 @@ class Metrics:
             "Watches that ended and were started again, by reason.",
             ("kind", "reason"),
         )
+        self.watch_ages = AskedGauge(
+            "equipoise_watch_age_seconds",
+            "For how long nothing was heard of a watched kind: no event, no bookmark, no list.",
+            "kind",
+        )
+        self.registry.register(self.watch_ages)
         self.events_dropped = self._counter(
             "equipoise_events_dropped_total",
             "Kubernetes events not sent because their queue was full or the API server refused.",

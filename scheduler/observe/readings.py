@@ -43,6 +43,27 @@ class Readings(Collector):
         return map(_exported, self._source())
 
 
+class AskedGauge(Collector):
+    """A gauge whose values are asked for at each scrape, one for each value of its label."""
+
+    def __init__(self, name: str, text: str, label: str) -> None:
+        self._reading = Reading(name, text, 0.0, label)
+        self._sources: dict[str, Callable[[], float]] = {}
+
+    def follow(self, value: str, source: Callable[[], float]) -> None:
+        """Ask this source for the value of the label from now on."""
+        self._sources = {**self._sources, value: source}
+
+    def describe(self) -> Iterable[Metric]:
+        """The metric without values."""
+        return (_exported(msgspec.structs.replace(self._reading, value={})),)
+
+    def collect(self) -> Iterable[Metric]:
+        """The metric with its values of now."""
+        values = {value: source() for value, source in self._sources.items()}
+        return (_exported(msgspec.structs.replace(self._reading, value=values)),)
+
+
 def _exported(reading: Reading) -> Metric:
     labels = (reading.label,) if reading.label else ()
     family: CounterMetricFamily | GaugeMetricFamily

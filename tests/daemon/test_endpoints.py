@@ -97,6 +97,24 @@ async def test_ready_is_said_after_the_first_sync_and_until_the_stop(cluster: Cl
     assert cluster.node_of("p") == "n", "a binding that is under way is finished"
 
 
+async def test_a_replica_that_hears_nothing_of_a_kind_is_not_ready_and_says_which(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.add(make_worker("n"))
+    async with running_daemon(cluster, serving()) as replica:
+        assert await fetch(replica, "/readyz") == (200, "ok")
+        monkeypatch.setattr("scheduler.app.STALE_SECONDS", -1.0)
+        assert (await fetch(replica, "/readyz"))[0] == 500
+        said = (await fetch(replica, "/readyz/watch-freshness"))[1]
+        assert "nothing heard of" in said
+        assert "Pod for" in said
+        assert (await fetch(replica, "/livez"))[0] == 200
+        monkeypatch.setattr("scheduler.app.STALE_SECONDS", 180.0)
+        assert await fetch(replica, "/readyz") == (200, "ok")
+        found = await samples(replica)
+        assert 0 <= found["equipoise_watch_age_seconds", ("Pod",)] < 180
+
+
 async def test_metrics_tell_what_happened(cluster: Cluster) -> None:
     cluster.add(make_worker("n"))
     async with running_daemon(cluster, serving()) as replica:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 import pytest
 import uvloop
 
-ON_BOTH_LOOPS = {"test_client.py", "test_connections.py"}
+ON_BOTH_LOOPS = {"test_client.py", "test_connections.py", "test_hostile_server.py"}
 
 
 def pytest_asyncio_loop_factories(

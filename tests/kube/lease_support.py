@@ -68,6 +68,7 @@ class LeaseServer(ScriptedClient):
         body: object = None,
         content_type: str = JSON,
         timeout: float = 0.0,
+        limit: int = 0,
     ) -> bytes:
         self.requests.append(method)
         assert 0 < timeout <= 5.0, "each call has a deadline"

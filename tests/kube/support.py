@@ -63,6 +63,7 @@ class ScriptedClient(KubeClient):
         body: object = None,
         content_type: str = JSON,
         timeout: float = 0.0,
+        limit: int = 0,
     ) -> bytes:
         plain = msgspec.json.decode(msgspec.json.encode(body))
         self.calls.append(Call(method, path, plain, content_type, timeout))

@@ -143,12 +143,12 @@ async def test_a_silent_stream_is_told_from_one_that_ends() -> None:
         return response
 
     async with serving(handler) as url, connected(url) as client:
-        async with client.stream("/whole", {}, idle_timeout=5) as stream:
-            assert (await stream.read(), await stream.read()) == (b"one", b"")
-        async with client.stream("/silent", {}, idle_timeout=0.05) as stream:
-            assert await stream.read() == b"one"
+        async with client.stream("/whole", {}) as stream:
+            assert (await stream.read(5), await stream.read(5)) == (b"one", b"")
+        async with client.stream("/silent", {}) as stream:
+            assert await stream.read(5) == b"one"
             with pytest.raises(Silent):
-                await stream.read()
+                await stream.read(0.05)
 
 
 async def test_the_rate_limit_makes_requests_wait() -> None:
@@ -246,8 +246,8 @@ async def test_behind_a_proxy_requests_and_streams_go_through_it(tmp_path: Path)
         assert await client.request("POST", "/x", body={}) == b"by proxy"
         with pytest.raises(TooManyRequests) as caught:
             await client.request("GET", "/busy")
-        async with client.stream("/pods", {}, idle_timeout=5) as stream:
-            assert await stream.read() == b"by proxy"
+        async with client.stream("/pods", {}) as stream:
+            assert await stream.read(5) == b"by proxy"
         await client.close()
     assert caught.value.retry_after == 3.0
     paths = ("version", "x", "busy", "pods")

@@ -46,7 +46,7 @@ class ScriptedStream(ByteStream):
     def __init__(self, chunks: Script) -> None:
         self._chunks = list(chunks)
 
-    async def read(self) -> bytes:
+    async def read(self, within: float) -> bytes:
         await asyncio.sleep(0)
         if not self._chunks:
             return b""
@@ -81,6 +81,7 @@ class ScriptedServer(KubeClient):
         body: object = None,
         content_type: str = JSON,
         timeout: float = 0.0,
+        limit: int = 0,
     ) -> bytes:
         await asyncio.sleep(0)
         self.list_params.append(dict(params or {}))
@@ -90,9 +91,7 @@ class ScriptedServer(KubeClient):
         return answer
 
     @asynccontextmanager
-    async def stream(
-        self, path: str, params: Mapping[str, str], *, idle_timeout: float
-    ) -> AsyncIterator[ByteStream]:
+    async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator[ByteStream]:
         self.watch_params.append(dict(params))
         if not self.watches:
             self.idle.set()

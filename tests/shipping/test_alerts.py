@@ -89,6 +89,7 @@ ATTEMPT = "scheduler_scheduling_attempt_duration_seconds"
 LAG = "equipoise_event_loop_lag_seconds"
 DECODE = "equipoise_watch_decode_errors_total"
 RESTARTS = "equipoise_watch_restarts_total"
+AGE = "equipoise_watch_age_seconds"
 DROPPED = "equipoise_events_dropped_total"
 FLUSHED = "scheduler_pod_scheduled_after_flush_total"
 MISMATCHES = "equipoise_cache_mismatches_total"
@@ -234,6 +235,8 @@ CASES = [
         grows(RESTARTS, "0+1x180", kind="NodeResourceTopology", reason="absent"),
         False,
     ),
+    Case("EquipoiseWatchStale", "no word", grows(AGE, "0+60x180", kind="Pod"), True),
+    Case("EquipoiseWatchStale", "a bookmark a minute", grows(AGE, "60x180", kind="Pod"), False),
     Case("EquipoiseUnreadableObjects", "one", grows(DECODE, "0x85 1x95", kind="Node"), True),
     Case("EquipoiseUnreadableObjects", "none", grows(DECODE, "0x180", kind="Node"), False),
     Case("EquipoiseCacheMismatch", "found", grows(MISMATCHES, "0x60 3x120"), True),

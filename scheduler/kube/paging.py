@@ -1,0 +1,57 @@
+"""Pages of a list, of a size in bytes that neither memory nor the event loop minds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from scheduler.bounded import MEBIBYTE
+from scheduler.kube.client import KubeClient
+from scheduler.kube.decoding import MAX_LINE_BYTES, Page, PageSize
+from scheduler.kube.errors import TooLarge
+
+# A page of more is not read to its end, but asked for again with fewer objects: one may have 1.5
+# MB, however small those before it were.
+MAX_PAGE_BYTES = 16 * MEBIBYTE
+LIST_TIMEOUT_SECONDS = 60.0
+
+_PAGES = msgspec.json.Decoder(Page)
+
+
+class Pager:
+    """Fetches the pages of one list; learns from each how many objects the next may have."""
+
+    def __init__(self, client: KubeClient, path: str, params: Mapping[str, str]) -> None:
+        self._client = client
+        self._path = path
+        self._params = params
+        self._size = PageSize()
+
+    async def fetch(self, token: str) -> Page:
+        """The page that a token of the one before stands for, or the first (``""``)."""
+        size = self._size
+        while True:
+            params = {**self._params, "limit": str(size.limit)}
+            if token:
+                params["continue"] = token
+            most = MAX_PAGE_BYTES if size.limit > 1 else MAX_LINE_BYTES
+            try:
+                body = await self._client.request(
+                    "GET", self._path, params=params, timeout=LIST_TIMEOUT_SECONDS, limit=most
+                )
+            except TooLarge:
+                if size.limit == 1:
+                    raise
+                size.limit = max(1, size.limit // 8)
+                continue
+            page = _PAGES.decode(body)
+            size.learn(len(body), len(page.items or ()))
+            return page
+
+    async def fetch_all(self) -> Page:
+        """Everything in one piece, as of now: for when pages expire faster than they come."""
+        body = await self._client.request(
+            "GET", self._path, params=self._params, timeout=LIST_TIMEOUT_SECONDS
+        )
+        return _PAGES.decode(body)
