@@ -83,7 +83,6 @@ class Ingest:
                 except Exception as fault:
                     key = (change.new or change.old).metadata.key
                     log.error("Event could not be applied", exc=fault, kind=kind, object=key)
-                self._queue.work_off()
                 checkpoint()
             self._sizes["nodes",].set(self._state.node_count)
             self._sizes["pods",].set(self._state.pod_count)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,13 @@ MOST_RESOURCES = 32
 _FIRST_CAPACITY = 64
 
 
+class _Entry(NamedTuple):
+    """One waiter, and the resources of which the table has its request."""
+
+    uid: str
+    resources: tuple[str, ...]
+
+
 class WaitingRequests:
     """The requests of all who wait for room. An event costs an operation for each resource."""
 
@@ -32,10 +40,12 @@ class WaitingRequests:
         self._wanted = wanted
         self._amounts: dict[str, np.ndarray] = {}
         self._users: Counter[str] = Counter()
-        self._of: dict[int, tuple[str, ...]] = {}
+        self._of: dict[int, _Entry] = {}
         self._incomplete: set[int] = set()
         """Who asks for something that the table has no room for."""
         self._live: Mask = np.zeros(_FIRST_CAPACITY, np.bool_)
+        self._numbers: dict[str, int] = {}
+        """Waiters by the uid of their pod."""
 
     def add(self, waiter: int, pod: PodInfo) -> None:
         """Enter what a pod requests."""
@@ -52,18 +62,40 @@ class WaitingRequests:
             column[waiter] = amount
             self._users[resource] += 1
             kept.append(resource)
-        self._of[waiter] = tuple(kept)
+        self._of[waiter] = _Entry(pod.uid, tuple(kept))
+        self._numbers[pod.uid] = waiter
         self._live[waiter] = True
 
     def remove(self, waiter: int) -> None:
         """Delete it again; a resource that nobody asks for leaves the table."""
         self._live[waiter] = False
         self._incomplete.discard(waiter)
-        for resource in self._of.pop(waiter):
+        entry = self._of.pop(waiter)
+        del self._numbers[entry.uid]
+        for resource in entry.resources:
             self._amounts[resource][waiter] = 0
             self._users[resource] -= 1
             if not self._users[resource]:
                 del self._users[resource], self._amounts[resource]
+
+    def hopeless(self) -> list[int]:
+        """Who asks for more of something than any node has free.
+
+        Whoever was promised a node is left out: pods may be leaving for it.
+        """
+        columns, rows = self._state.columns, self._state.rows()
+        most: dict[str, int] = {}
+        for resource in self._amounts:
+            index = columns.resources.find(resource)
+            if index is not None and len(rows):
+                free = columns.allocatable[index].take(rows) - columns.requested[index].take(rows)
+                most[resource] = int(free.max())
+        hopeless = self._live & ~self._within(most)
+        for uid in self._state.nominations.uids():
+            if uid in self._numbers:
+                hopeless[self._numbers[uid]] = False
+        found: list[int] = np.flatnonzero(hopeless).tolist()
+        return found
 
     def answer(self, event: Event) -> Answer:
         """Who fits on the node of a pod that went or shrank, or on a node that came or grew."""

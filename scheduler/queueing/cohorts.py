@@ -205,7 +205,12 @@ class Cohorts:
         equal = cohort.parked.peek()
         assert equal is not None, "a cohort without pods does not wait"
         cohort.waiter = self._waiters.join(
-            cohort, equal.info, cohort.profile, cohort.rejectors, cohort.pending_plugins
+            cohort,
+            equal.info,
+            equal.rank,
+            cohort.profile,
+            cohort.rejectors,
+            cohort.pending_plugins,
         )
 
     def _be_deaf(self, cohort: Cohort) -> None:

@@ -43,6 +43,9 @@ class WaitingColumn(Protocol):
     def remove(self, waiter: int) -> None:
         """Somebody waits no longer."""
 
+    def hopeless(self) -> Collection[int]:
+        """Whom the plugin would reject on every node as things are, where that is cheaply told."""
+
     def answer(self, event: Event) -> Answer:
         """What an event means; the state knows of it already.
 
@@ -75,6 +78,10 @@ class Alike:
         waiters.remove(waiter)
         if not waiters:
             del self._groups[key]
+
+    def hopeless(self) -> Collection[int]:
+        """Nobody that it knows of."""
+        return ()
 
     def answer(self, event: Event) -> Answer:
         """Ask for one pod of each key."""
@@ -134,6 +141,10 @@ class Indexed:
             del found[waiter]
             if not found:
                 del self._found[token]
+
+    def hopeless(self) -> Collection[int]:
+        """Nobody that it knows of."""
+        return ()
 
     def answer(self, event: Event) -> Answer:
         """Look up the tokens of an event."""

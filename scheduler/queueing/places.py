@@ -31,6 +31,8 @@ class Places:
         self._rejections = Children(metrics.unschedulable_pods)
         self._pods: dict[str, QueuedPod] = {}
         self._waiters = waiters
+        self.woken: set[str] = set()
+        """The names of active pods that were woken by an event."""
         self._gated: dict[str, Waiter] = {}
 
     def __len__(self) -> int:
@@ -58,10 +60,13 @@ class Places:
         self.remove(queued)
         self._arrive(queued, tier)
         self._heaps[tier].put(queued.key, queued)
+        if tier is Tier.ACTIVE and queued.woken:
+            self.woken.add(queued.key)
         if tier is Tier.GATED:
             self._gated[queued.key] = self._waiters.join(
                 queued,
                 queued.info,
+                (self.sort_key(queued), 0),
                 queued.profile,
                 queued.rejectors,
                 queued.pending_plugins,
@@ -83,11 +88,18 @@ class Places:
             self.cohorts.remove(queued)
         else:
             self._heaps[tier].remove(queued.key)
+        if tier is Tier.ACTIVE:
+            self.woken.discard(queued.key)
         if tier is Tier.GATED:
             self._waiters.leave(self._gated.pop(queued.key))
         self._pending[tier].dec()
         del self._pods[queued.key]
         queued.tier = None
+
+    def calm(self, queued: QueuedPod) -> None:
+        """A pod is to be tried for another reason than the event that woke it."""
+        queued.woken = False
+        self.woken.discard(queued.key)
 
     def reorder(self, queued: QueuedPod) -> None:
         """Put a waiting pod to its right turn after its priority may have changed."""

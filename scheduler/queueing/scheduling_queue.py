@@ -25,7 +25,7 @@ them is tried before the others (`cohorts`). A pod that an event woke is looked 
 turn comes: if others have taken the room meanwhile it goes back without an attempt.
 
 All methods are synchronous, for one thread, without locks; none may be called from a hint or a
-PreEnqueue plugin. `pop`, `flush`, `work_off` and `retry_gated` may have much to do and give the
+PreEnqueue plugin. `pop`, `flush` and `retry_gated` may have much to do and give the
 event loop back meanwhile (`slices`), so they are called only where the state is consistent. The
 clock counts monotonic seconds.
 """
@@ -56,8 +56,10 @@ from scheduler.slices import checkpoint
 
 log = get_logger(__name__)
 
-WOKEN_AT_ONCE = 128
-"""How many cohorts an event wakes before the rest is left to `work_off`."""
+WOKEN_AT_ONCE = 64
+"""If an event may have cured more cohorts, they are woken some at a time, the first ones first."""
+PORTION = 32
+"""How many that is: pods that find the room taken by those before them have cost little then."""
 ASKED_IN_PASSING = 64
 """How many hints that were put off are called before each attempt."""
 EXPIRED_PER_SECOND = 64
@@ -140,7 +142,6 @@ class SchedulingQueue(Glances):
         Every pod popped must be given back by `done`, `requeue_rejected` or `requeue_error`.
         """
         self._waiters.ask(ASKED_IN_PASSING)
-        self.work_off()
         while (queued := self._next()) is not None:
             if not (queued.woken and self._still_rejected(queued)):
                 break
@@ -218,19 +219,11 @@ class SchedulingQueue(Glances):
             return
         self._in_flight.record(event, exclude)
         self._waiters.hear(event, exclude, up_to)
-        for _ in range(WOKEN_AT_ONCE):
-            woken = self._waiters.next_woken()
-            if woken is None:
-                break
-            self._wake(woken)
+        if 0 < self._waiters.marked <= WOKEN_AT_ONCE:
+            for woken in self._waiters.take(WOKEN_AT_ONCE):
+                self._wake(woken)
         if self._waiters.busy:
             self._changed.set()
-
-    def work_off(self) -> None:
-        """Wake all whom events may have cured; `on_event` does so only for the first of many."""
-        while (woken := self._waiters.next_woken()) is not None:
-            self._wake(woken)
-            checkpoint()
 
     def activate(self, keys: Collection[str]) -> int:
         """Have pods tried again without back-off; returns how many of them wait.
@@ -239,7 +232,7 @@ class SchedulingQueue(Glances):
         """
         waiting = [queued for key in keys if (queued := self._places.get(key)) is not None]
         for queued in waiting:
-            queued.woken = False
+            self._places.calm(queued)
             if queued.tier is not Tier.ACTIVE:
                 self._force(queued)
         self._in_flight.activate(keys)
@@ -285,13 +278,32 @@ class SchedulingQueue(Glances):
 
     def _next(self) -> QueuedPod | None:
         """The pod whose turn it is, after all hints have been asked if nobody is active."""
+        self._wake_some()
         queued = self._places.head(Tier.ACTIVE)
         while queued is None and self._waiters.busy:
             self._waiters.ask(ASKED_IN_PASSING)
-            self.work_off()
+            self._wake_some()
             checkpoint()
             queued = self._places.head(Tier.ACTIVE)
         return self._places.head(Tier.BACKOFF) if queued is None else queued
+
+    def _wake_some(self) -> None:
+        """Wake more of those whom events may have cured, unless some are active that come first."""
+        while self._waiters.marked and (self._waiters.fresh or not self._places.woken):
+            self._waiters.drop_hopeless()
+            for woken in self._waiters.take(PORTION):
+                if self._worth_waking(woken):
+                    self._wake(woken)
+            checkpoint()
+
+    def _worth_waking(self, woken: Woken) -> bool:
+        who = woken.waiter.who
+        queued = who if isinstance(who, QueuedPod) else who.first(woken.mark.exclude)
+        if queued is None:
+            return False
+        spared = queued.tier is Tier.UNSCHEDULABLE and self._still_rejected(queued)
+        self._spared.inc(spared)
+        return not spared
 
     def _park_again(self, queued: QueuedPod) -> None:
         """A pod was woken and would be rejected again: its verdict still holds, as of now."""
@@ -339,7 +351,7 @@ class SchedulingQueue(Glances):
         if change is None:
             return
         self._pass_on(info.uid)
-        queued.woken = False
+        self._places.calm(queued)
         if queued.tier is Tier.UNSCHEDULABLE:
             self._part(queued, change)
         elif queued.tier is not Tier.GATED:
@@ -398,13 +410,20 @@ class SchedulingQueue(Glances):
         self._send_scout(cohort, verdict, causes.SCHEDULE_ATTEMPT_FAILURE)
 
     def _send_scout(
-        self, cohort: Cohort, verdict: Requeue, label: str, exclude: str = ""
+        self,
+        cohort: Cohort,
+        verdict: Requeue,
+        label: str,
+        exclude: str = "",
+        *,
+        woken: bool = False,
     ) -> QueuedPod | None:
         """Have the first of a cohort tried, if that may help; one stopped at a gate is no use."""
         if verdict is Requeue.SKIP or cohort.scout is not None:
             return None
         cohort.urgency = verdict
         while (queued := cohort.first(exclude)) is not None:
+            queued.woken = woken
             self._place(queued, verdict, label)
             if queued.tier is not Tier.GATED:
                 self._places.cohorts.send(cohort, queued)
@@ -418,14 +437,12 @@ class SchedulingQueue(Glances):
             self._send_scout(cohort, cohort.urgency, causes.SCOUT_SETTLED)
 
     def _wake(self, woken: Woken) -> None:
-        who = woken.waiter.who
+        who, (verdict, label, exclude) = woken.waiter.who, woken.mark
         if isinstance(who, QueuedPod):
-            if who.info.uid != woken.exclude:
-                self._place(who, woken.verdict, woken.label)
-            return
-        scout = self._send_scout(who, woken.verdict, woken.label, woken.exclude)
-        if scout is not None:
-            scout.woken = True
+            if who.info.uid != exclude:
+                self._place(who, verdict, label)
+        else:
+            self._send_scout(who, verdict, label, exclude, woken=True)
 
     def _place(self, queued: QueuedPod, verdict: Requeue, label: str) -> None:
         if verdict is Requeue.SKIP:

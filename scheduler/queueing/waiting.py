@@ -7,15 +7,17 @@ calls are made at once; more are put off and worked off in small portions (`ask`
 have been put off, the waiters in question count as cured without being asked: a pod tried in vain
 costs less than a pod forgotten.
 
-Whom an event may have cured is *marked*, and stays so until the queue wakes it (`next_woken`).
+Whom an event may have cured is *marked*, and stays so until the queue wakes it (`take`): all at
+once if they are few, else the first ones first, because those may take the room from the others.
 """
 
 from __future__ import annotations
 
+import heapq
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
@@ -36,11 +38,15 @@ MOST_PUT_OFF = 50_000
 class Waiter:
     """One who waits: a cohort, or a pod behind a gate."""
 
-    __slots__ = ("gate", "listeners", "number", "pending", "pod", "who")
+    __slots__ = ("gate", "listeners", "number", "pending", "pod", "rank", "who")
 
-    def __init__(self, number: int, who: Cohort | QueuedPod, pod: PodInfo, gate: str) -> None:
+    def __init__(
+        self, number: int, who: Cohort | QueuedPod, pod: PodInfo, rank: Any, gate: str
+    ) -> None:
         self.number = number
         self.who = who
+        self.rank = rank
+        """Its place in the order of the queue."""
         self.pod = pod
         """The pod, or one of those that are equal."""
         self.gate = gate
@@ -48,15 +54,26 @@ class Waiter:
         self.listeners: tuple[Listener, ...] = ()
         self.pending: AbstractSet[str] = frozenset()
 
+    @property
+    def special(self) -> bool:
+        """Whether it does not only depend on the event what that means."""
+        return bool(self.gate or self.pending)
+
+
+class _Mark(NamedTuple):
+    """What an event means to somebody."""
+
+    verdict: Requeue
+    label: str
+    exclude: str
+    """The uid of a pod that the event does not concern."""
+
 
 class Woken(NamedTuple):
     """Somebody whom an event may have cured."""
 
     waiter: Waiter
-    verdict: Requeue
-    label: str
-    exclude: str
-    """The uid of a pod that the event does not concern."""
+    mark: _Mark
 
 
 class _PutOff(NamedTuple):
@@ -79,6 +96,26 @@ class _Group:
         self.columns: dict[ColumnFactory, WaitingColumn] = {each: each() for each in factories}
         self.left_out: set[int] = set()
         """Whom a column could not take."""
+        self.special = 0
+        """How many are behind a gate, or pending."""
+
+    def chosen(
+        self,
+        numbers: Iterable[int],
+        profile: str,
+        listeners: Collection[Listener],
+        up_to: int | None,
+    ) -> list[Waiter]:
+        """Those of them whom an event concerns."""
+        waiters = [self.waiters[number] for number in numbers]
+        if up_to is None and not self.special:
+            return waiters
+        return [
+            waiter
+            for waiter in waiters
+            if (up_to is None or waiter.pod.priority <= up_to)
+            and (not waiter.gate or (profile, waiter.gate) in listeners)
+        ]
 
 
 class Waiters:
@@ -90,7 +127,9 @@ class Waiters:
         self._waiters: dict[int, Waiter] = {}
         self._free: list[int] = []
         self._groups: dict[Listener, _Group] = {}
-        self._marks: dict[int, Woken] = {}
+        self._marks: dict[int, _Mark] = {}
+        self.fresh = False
+        """Whether anybody was marked since some were taken."""
         self._put_off: deque[_PutOff] = deque()
         self._calls_put_off = 0
 
@@ -100,14 +139,15 @@ class Waiters:
         return bool(self._marks or self._put_off)
 
     @property
-    def unasked(self) -> int:
-        """How many calls of hints have been put off."""
-        return self._calls_put_off
+    def marked(self) -> int:
+        """How many are marked."""
+        return len(self._marks)
 
     def join(
         self,
         who: Cohort | QueuedPod,
         pod: PodInfo,
+        rank: Any,
         profile: str,
         rejectors: Collection[str],
         pending: AbstractSet[str],
@@ -115,7 +155,7 @@ class Waiters:
     ) -> Waiter:
         """Somebody waits for events of the plugins that rejected it."""
         number = self._free.pop() if self._free else len(self._waiters)
-        waiter = self._waiters[number] = Waiter(number, who, pod, gate)
+        waiter = self._waiters[number] = Waiter(number, who, pod, rank, gate)
         waiter.pending = pending
         waiter.listeners = tuple((profile, plugin) for plugin in rejectors)
         for listener in waiter.listeners:
@@ -128,6 +168,7 @@ class Waiters:
         for listener in waiter.listeners:
             group = self._groups[listener]
             del group.waiters[number]
+            group.special -= waiter.special
             if number in group.left_out:
                 group.left_out.remove(number)
                 continue
@@ -144,13 +185,16 @@ class Waiters:
             group = self._groups.get(listener)
             if group is None or not group.waiters:
                 continue
+            everybody = up_to is None and not group.special
             for registration in registrations:
                 cured, unsure = self._answer(group, registration, event)
-                for waiter in cured:
-                    if _concerned(waiter, listener, listeners, up_to):
+                if everybody and not exclude:
+                    self._mark_all(cured, event.label)
+                else:
+                    for waiter in group.chosen(cured, listener[0], listeners, up_to):
                         self._mark(waiter, group.plugin, event.label, exclude)
                 if registration.hint is not None and unsure:
-                    asked = [w for w in unsure if _concerned(w, listener, listeners, up_to)]
+                    asked = group.chosen(unsure, listener[0], listeners, up_to)
                     self._question(group.plugin, registration.hint, event, exclude, asked)
 
     def ask(self, limit: int) -> None:
@@ -164,11 +208,28 @@ class Waiters:
                     return
             self._put_off.popleft()
 
-    def next_woken(self) -> Woken | None:
-        """Somebody who is marked and still waits, and is marked no longer."""
-        if not self._marks:
-            return None
-        return self._marks.pop(next(iter(self._marks)))
+    def take(self, most: int) -> list[Woken]:
+        """Those marked who come first in the order of the queue; they are marked no longer."""
+        numbers: Iterable[int] = self._marks
+        if len(self._marks) > most:
+            numbers = heapq.nsmallest(most, self._marks, key=self._rank)
+        taken = [Woken(self._waiters[number], self._marks[number]) for number in numbers]
+        for woken in taken:
+            del self._marks[woken.waiter.number]
+        self.fresh = False
+        return taken
+
+    def drop_hopeless(self) -> None:
+        """Mark no longer whom some plugin that rejected it would reject on every node now."""
+        for group in self._groups.values():
+            for column in group.columns.values() if group.waiters else ():
+                try:
+                    hopeless = column.hopeless()
+                except Exception as fault:
+                    self._hints.report(group.plugin, "", fault)
+                    continue
+                for number in hopeless:
+                    self._marks.pop(number, None)
 
     def _group(self, listener: Listener) -> _Group:
         group = self._groups.get(listener)
@@ -179,6 +240,7 @@ class Waiters:
 
     def _enter(self, group: _Group, waiter: Waiter) -> None:
         group.waiters[waiter.number] = waiter
+        group.special += waiter.special
         entered: list[WaitingColumn] = []
         try:
             for column in group.columns.values():
@@ -192,20 +254,19 @@ class Waiters:
 
     def _answer(
         self, group: _Group, registration: HintRegistration, event: Event
-    ) -> tuple[Collection[Waiter], Collection[Waiter]]:
+    ) -> tuple[Collection[int], Collection[int]]:
         """Who is cured, and who has to be asked."""
         if registration.hint is None:
-            return list(group.waiters.values()), ()
+            return group.waiters, ()
         if registration.column is None:
-            return (), list(group.waiters.values())
+            return (), group.waiters
         column = group.columns[registration.column]
         answer = self._hints.answer(group.plugin, column, event)
         if answer is None:
-            return list(group.waiters.values()), ()
-        waiters = group.waiters
-        unsure = [waiters[number] for number in answer.unsure]
-        unsure += [waiters[number] for number in group.left_out]
-        return [waiters[number] for number in answer.cured], unsure
+            return group.waiters, ()
+        if group.left_out:
+            return answer.cured, [*answer.unsure, *group.left_out]
+        return answer
 
     def _question(
         self,
@@ -249,14 +310,15 @@ class Waiters:
         if mark is not None:
             verdict = max(verdict, mark.verdict)
             exclude = exclude if exclude == mark.exclude else ""
-            if verdict is mark.verdict and exclude == mark.exclude:
-                return
-        self._marks[waiter.number] = Woken(waiter, verdict, label, exclude)
+        self._marks[waiter.number] = _Mark(verdict, label, exclude)
+        self.fresh = True
 
+    def _mark_all(self, numbers: Collection[int], label: str) -> None:
+        """The same for many, none of whom is pending or gated."""
+        if numbers:
+            before = len(self._marks)
+            self._marks.update(dict.fromkeys(numbers, _Mark(Requeue.AFTER_BACKOFF, label, "")))
+            self.fresh = self.fresh or len(self._marks) > before
 
-def _concerned(
-    waiter: Waiter, listener: Listener, listeners: Collection[Listener], up_to: int | None
-) -> bool:
-    if up_to is not None and waiter.pod.priority > up_to:
-        return False
-    return not waiter.gate or (listener[0], waiter.gate) in listeners
+    def _rank(self, number: int) -> Any:
+        return self._waiters[number].rank

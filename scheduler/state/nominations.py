@@ -41,6 +41,10 @@ class Nominations:
         """The nodes that are promised to somebody."""
         return self._by_node.keys()
 
+    def uids(self) -> Collection[str]:
+        """The pods that were promised a node."""
+        return self._nodes.keys()
+
     def node_of(self, uid: str) -> str:
         """The node promised to a pod, or ""."""
         return self._nodes.get(uid, "")
