@@ -28,7 +28,9 @@ class AffinityHints:
             HintRegistration(
                 "Pod", Action.ADD | Action.POD_LABEL | Action.DELETE, self._after_pod, _by_labels
             ),
-            HintRegistration("Node", Action.ADD | Action.NODE_LABEL, self._after_node, _by_key),
+            HintRegistration(
+                "Node", Action.ADD | Action.NODE_LABEL, self._after_node, self._by_key
+            ),
             HintRegistration("Namespace", Action.ADD | Action.UPDATE, self._after_namespace),
         )
 
@@ -78,6 +80,23 @@ class AffinityHints:
         moved = any(labels.get(key) != old.metadata.labels.get(key) for key in keys)
         return Hint.QUEUE if moved else Hint.SKIP
 
+    def _by_key(self) -> Indexed:
+        return Indexed(_keys_of_terms, self._keys_of_node)
+
+    def _keys_of_node(self, event: Event) -> Iterable[Hashable] | None:
+        """The keys of a new node's labels, or those that changed: they may be anybody's."""
+        old, new = event.old, event.new
+        if not isinstance(new, Node):
+            return ()
+        labels = new.metadata.labels
+        if not isinstance(old, Node):
+            return [_NEW, *((_NEW, key) for key in labels)]
+        before = old.metadata.labels
+        moved = {key for key in {*before, *labels} if labels.get(key) != before.get(key)}
+        if moved & self._state.index.repelling_keys():
+            return None
+        return [(_MOVED, key) for key in moved]
+
     def _after_namespace(self, pod: PodInfo, event: Event) -> Hint:
         """Labels of namespaces decide only where a term selects by them."""
         before, after = _labels(event.old), _labels(event.new)
@@ -97,6 +116,7 @@ class AffinityHints:
 
 
 _SELECTED, _LABELLED = "selected", "labelled"
+_NEW, _MOVED = "new", "moved"
 _MOST_LABELS = 16
 
 
@@ -143,21 +163,12 @@ def _tokens_of_pods(event: Event) -> Iterable[Hashable] | None:
     return tokens
 
 
-def _by_key() -> Indexed:
-    """Waiting pods by the topology keys of the terms that they require."""
-    return Indexed(_required_keys, _keys_of_node)
-
-
-def _required_keys(pod: PodInfo) -> list[Term]:
-    keys = {term.topology_key for term in pod.affinity.required}
-    return [[[key]] for key in keys] if keys else [()]
-
-
-def _keys_of_node(event: Event) -> Iterable[Hashable] | None:
-    """The labels of a new node; labels that change may be keys of terms about anybody."""
-    if isinstance(event.new, Node) and not isinstance(event.old, Node):
-        return event.new.metadata.labels.keys()
-    return None
+def _keys_of_terms(pod: PodInfo) -> list[Term]:
+    """The topology keys that matter to a pod on a new node, and on one whose labels change."""
+    required = {term.topology_key for term in pod.affinity.required}
+    avoided = {term.topology_key for term in pod.affinity.anti_required}
+    new: list[Term] = [[[(_NEW, key)]] for key in required] or [[[_NEW]]]
+    return [*new, *([[(_MOVED, key)]] for key in required | avoided)]
 
 
 def _placed(pod: object) -> PodInfo | None:

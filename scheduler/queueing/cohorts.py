@@ -124,12 +124,20 @@ class Cohorts:
         """The cohort with the oldest verdict, of those without a scout."""
         return self._by_age.peek()
 
-    def park(self, queued: QueuedPod, key: Hashable | None, judged_from: int = 0) -> Cohort:
+    def park(
+        self,
+        queued: QueuedPod,
+        key: Hashable | None,
+        judged_from: int = 0,
+        *,
+        keep_rank: bool = False,
+    ) -> Cohort:
         """Let a rejected pod join the cohort of this key; None stands for one of its own.
 
         Its verdict, which knows of events before ``judged_from``, becomes everybody's, unless an
         attempt that began later has been heard of already. A scout that comes back keeps its rank
-        among them: if all had been tried, they would stand as they stood before.
+        among them: if all had been tried, they would stand as they stood before. So does a pod that
+        was not tried at all (``keep_rank``).
         """
         queued.cohort = key
         name = queued.info.uid if key is None else (queued.profile, queued.info.priority, key)
@@ -140,7 +148,7 @@ class Cohorts:
             cohort.scout = None
             del self._scouting[queued.info.uid]
             cohort.failed_at = queued.timestamp
-        else:
+        elif not keep_rank:
             queued.rank = (self._sort_key(queued), next(self._turns))
         self._judge(cohort, queued, judged_from)
         cohort.parked.put(queued.key, queued)

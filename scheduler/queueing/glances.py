@@ -8,6 +8,7 @@ from scheduler.queueing.inflight import InFlight
 from scheduler.queueing.listing import QueueEntry, entries
 from scheduler.queueing.places import Places
 from scheduler.queueing.tiers import QueuedPod, Tier
+from scheduler.queueing.waiting import Waiters
 
 
 class Glances:
@@ -16,11 +17,13 @@ class Glances:
     def __init__(
         self,
         places: Places,
+        waiters: Waiters,
         in_flight: InFlight,
         clock: Callable[[], float],
         max_unschedulable: float,
     ) -> None:
         self._places = places
+        self._waiters = waiters
         self._in_flight = in_flight
         self._clock = clock
         self._max_unschedulable = max_unschedulable
@@ -31,8 +34,8 @@ class Glances:
 
     @property
     def active(self) -> int:
-        """How many pods are ready, without those that back off."""
-        return self._places.count(Tier.ACTIVE)
+        """How many pods are ready or may be, without those that back off."""
+        return self._places.count(Tier.ACTIVE) + self._waiters.marked
 
     def peek(self) -> QueuedPod | None:
         """The next pod that is ready, which stays where it is."""

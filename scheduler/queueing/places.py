@@ -73,11 +73,18 @@ class Places:
                 queued.gating_plugin,
             )
 
-    def park(self, queued: QueuedPod, key: Hashable | None, judged_from: int = 0) -> Cohort:
+    def park(
+        self,
+        queued: QueuedPod,
+        key: Hashable | None,
+        judged_from: int = 0,
+        *,
+        keep_rank: bool = False,
+    ) -> Cohort:
         """Move a pod from wherever it is to the unschedulable of this key, or (None) on its own."""
         self.remove(queued)
         self._arrive(queued, Tier.UNSCHEDULABLE)
-        return self.cohorts.park(queued, key, judged_from)
+        return self.cohorts.park(queued, key, judged_from, keep_rank=keep_rank)
 
     def remove(self, queued: QueuedPod) -> None:
         """Take a pod out of the queue; nothing happens if it is not there."""

@@ -93,9 +93,9 @@ class SchedulingQueue(Glances):
         max_unschedulable: float = 300.0,
     ) -> None:
         self._hints = HintTable(hints, metrics, clock)
-        self._waiters = Waiters(self._hints, metrics)
-        places = Places(sort_key, metrics, self._waiters)
-        super().__init__(places, InFlight(metrics), clock, max_unschedulable)
+        waiters = Waiters(self._hints, metrics)
+        places = Places(sort_key, metrics, waiters)
+        super().__init__(places, waiters, InFlight(metrics), clock, max_unschedulable)
         self._pre_enqueue = pre_enqueue
         self._still_rejected = still_rejected
         self._spared = metrics.attempts_spared
@@ -310,7 +310,7 @@ class SchedulingQueue(Glances):
         queued.woken = False
         self._spared.inc()
         self._note_move(queued, Tier.UNSCHEDULABLE, causes.STILL_REJECTED)
-        self._places.park(queued, queued.cohort, self._in_flight.position)
+        self._places.park(queued, queued.cohort, self._in_flight.position, keep_rank=True)
 
     def _expires_at(self) -> float:
         """When the next cohort has been parked for too long; a second has room for some only."""

@@ -339,6 +339,10 @@ class PodIndex:
             self._terms_about.put(key, known)
         return known
 
+    def repelling_keys(self) -> set[str]:
+        """The topology keys of all required anti-affinity of pods on nodes; O(distinct terms)."""
+        return {term.topology_key for role, term in self._terms if role == "anti_required"}
+
     def belongs(self, pod: PodInfo, sets: Iterable[PodSet]) -> bool:
         """Whether a pod, wherever it is, belongs to all the sets."""
         metadata = pod.pod.metadata

@@ -98,7 +98,7 @@ class World:
     async def drain(self) -> Took:
         """Attempt pods, a slice at a time, until nobody is ready and all bindings have ended."""
         core, deciding, began = self.core, 0.0, time.thread_time()
-        while core.queue.counts()["active"]:
+        while core.queue.active:
             started = time.thread_time()
             await core.loop.run_slice()
             deciding += time.thread_time() - started

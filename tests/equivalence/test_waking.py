@@ -11,11 +11,14 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
+import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
 from scheduler.model.podinfo import PodInfo
 from scheduler.pipeline import explanation
+from scheduler.queueing import scheduling_queue
+from scheduler.queueing import waiting as queue_waiting
 from tests.equivalence.searching import SETTINGS, Change, changes
 from tests.equivalence.templates import PROFILES, TEMPLATES, waiting
 from tests.equivalence.test_twins import FAULTY, Twin
@@ -95,5 +98,23 @@ class Waking(RuleBasedStateMachine):
             self.tell("see", waiting(template, f"w{self.count:02}", profile).obj())
 
 
+class SlowWaking(Waking):
+    """The same where pods are woken one at a time, as if very many waited."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(scheduling_queue, "WOKEN_AT_ONCE", 0)
+        self.patch.setattr(scheduling_queue, "PORTION", 1)
+        self.patch.setattr(scheduling_queue, "ASKED_IN_PASSING", 1)
+        self.patch.setattr(queue_waiting, "ASKED_AT_ONCE", 0)
+
+    def teardown(self) -> None:
+        self.patch.undo()
+        super().teardown()
+
+
 TestWaking = Waking.TestCase
 TestWaking.settings = SETTINGS
+TestSlowWaking = SlowWaking.TestCase
+TestSlowWaking.settings = SETTINGS

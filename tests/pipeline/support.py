@@ -150,7 +150,7 @@ class Stage:
 
     async def run(self) -> None:
         """Attempt pods until nobody is ready, and let all bindings end."""
-        while self.core.queue.counts()["active"]:
+        while self.core.queue.active:
             self.attempt()
         await self.idle()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -14,15 +14,39 @@ from scheduler.config.loading import from_dicts
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.framework.cycle import Cycle
 from scheduler.model.events import Event
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.placement import judge
-from scheduler.queueing.hints import HintTable, Requeue
+from scheduler.queueing.hints import HintRegistration, HintTable, Requeue
 from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.waiting import Waiters
 from tests.builders import Json, NodeBuilder, PodBuilder
 from tests.pipeline.support import RecordingOutlet
 
 METRICS = Metrics()
+
+
+def cured(
+    plugin: str,
+    hints: Mapping[str, Sequence[HintRegistration]],
+    pod: PodInfo,
+    event: Event,
+    metrics: Metrics,
+) -> bool:
+    """Whether an event brings back a pod that the plugin rejected: by its hint and its column."""
+    table = HintTable({SCHEDULER_NAME: hints}, metrics, clock=lambda: 0.0)
+    queued = QueuedPod(pod, 0.0, unschedulable_plugins={plugin})
+    by_hint = table.verdict(queued, event) is not Requeue.SKIP
+    waiters = Waiters(table, metrics)
+    waiter = waiters.join(queued, pod, (0,), SCHEDULER_NAME, [plugin], frozenset())
+    waiters.hear(event)
+    if not (isinstance(event.new, PodInfo) and event.new.uid == pod.uid):
+        assert bool(waiters.marked) is by_hint, "the column answers as the hint"
+    waiters.leave(waiter)
+    waiters.hear(event)
+    assert not waiters.marked, "nobody waits any more"
+    return by_hint
 
 
 def only(plugin: str, args: Any) -> Json:
@@ -87,6 +111,4 @@ class Bench:
 
     def wakes(self, pod: PodBuilder, event: Event) -> bool:
         """Whether an event brings back a pod that the plugin rejected."""
-        table = HintTable({SCHEDULER_NAME: self.framework.hints()}, METRICS, clock=lambda: 0.0)
-        queued = QueuedPod(pod.info(), 0.0, unschedulable_plugins={self.name})
-        return table.verdict(queued, event) is not Requeue.SKIP
+        return cured(self.name, self.framework.hints(), pod.info(), event, METRICS)

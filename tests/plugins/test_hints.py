@@ -14,10 +14,8 @@ from scheduler.plugins.node_identity import NodeName, NodeUnschedulable
 from scheduler.plugins.node_ports import NodePorts
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
 from scheduler.plugins.taint_toleration import TaintToleration
-from scheduler.queueing.hints import HintTable, Requeue
-from scheduler.queueing.tiers import QueuedPod
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod, make_worker
-from tests.plugins.support import Bench
+from tests.plugins.support import Bench, cured
 
 CORDON = "node.kubernetes.io/unschedulable"
 
@@ -200,9 +198,6 @@ CASES: list[tuple[Any, PodBuilder, Event, bool, str]] = [
 def test_hint(plugin: Any, pod: PodBuilder, event: Event, cures: bool) -> None:
     hints = Bench(plugin, NODES).framework.hints()
     metrics = Metrics()
-    table = HintTable({"equipoise": hints}, metrics, clock=lambda: 0.0)
-    queued = QueuedPod(pod.info(), 0.0, unschedulable_plugins={plugin.name})
-    verdict = table.verdict(queued, event)
-    assert verdict is (Requeue.AFTER_BACKOFF if cures else Requeue.SKIP)
+    assert cured(plugin.name, hints, pod.info(), event, metrics) is cures
     # A hint that raises counts as a cure, and must not pass for one here.
     assert not [each for family in metrics.plugin_errors.collect() for each in family.samples]

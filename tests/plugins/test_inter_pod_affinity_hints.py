@@ -8,10 +8,8 @@ from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Event
 from scheduler.model.objects import Namespace, from_dict
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
-from scheduler.queueing.hints import HintTable, Requeue
-from scheduler.queueing.tiers import QueuedPod
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod, pod_term
-from tests.plugins.support import Bench
+from tests.plugins.support import Bench, cured
 
 X = {"app": "x"}
 Y = {"app": "y"}
@@ -131,10 +129,7 @@ CASES: list[tuple[PodBuilder, Event, bool, str]] = [
 def test_hint(pod: PodBuilder, event: Event, cures: bool) -> None:
     hints = Bench(InterPodAffinity, [make_node("n")], RUNNING).framework.hints()
     metrics = Metrics()
-    table = HintTable({"equipoise": hints}, metrics, clock=lambda: 0.0)
-    queued = QueuedPod(pod.info(), 0.0, unschedulable_plugins={InterPodAffinity.name})
-    verdict = table.verdict(queued, event)
-    assert verdict is (Requeue.AFTER_BACKOFF if cures else Requeue.SKIP)
+    assert cured(InterPodAffinity.name, hints, pod.info(), event, metrics) is cures
     # A hint that raises counts as a cure.
     errors = metrics.plugin_errors.collect()
     assert not [sample for family in errors for sample in family.samples if sample.value]

@@ -7,10 +7,9 @@ import pytest
 from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Event
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.topology_spread import PodTopologySpread
-from scheduler.queueing.hints import HintTable, Requeue
-from scheduler.queueing.tiers import QueuedPod
 from tests.builders import NodeBuilder, PodBuilder, constraint, make_node, make_pod
 from tests.plugins.support import Bench
+from tests.plugins.support import cured as wakes
 
 APP_X = {"matchLabels": {"app": "x"}}
 
@@ -107,13 +106,11 @@ CASES: dict[str, tuple[Event, bool]] = {
 def cured(pod: PodBuilder, event: Event) -> bool:
     metrics = Metrics()
     hints = Bench(PodTopologySpread, ()).framework.hints()
-    table = HintTable({"equipoise": hints}, metrics, clock=lambda: 0.0)
-    queued = QueuedPod(pod.info(), 0.0, unschedulable_plugins={PodTopologySpread.name})
-    verdict = table.verdict(queued, event)
+    verdict = wakes(PodTopologySpread.name, hints, pod.info(), event, metrics)
     # A hint that raises counts as a cure.
     errors = metrics.plugin_errors.collect()
     assert not [sample for family in errors for sample in family.samples if sample.value]
-    return verdict is Requeue.AFTER_BACKOFF
+    return verdict
 
 
 @pytest.mark.parametrize(("event", "cures"), CASES.values(), ids=CASES)

@@ -12,8 +12,6 @@ from scheduler.plugins.node_volume_limits import NodeVolumeLimits
 from scheduler.plugins.volume_binding import VolumeBinding
 from scheduler.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.plugins.volume_zone import VolumeZone
-from scheduler.queueing.hints import HintTable, Requeue
-from scheduler.queueing.tiers import QueuedPod
 from tests.builders import Json, make_node
 from tests.plugins.storage import (
     VolumePod,
@@ -28,7 +26,7 @@ from tests.plugins.storage import (
     csi,
     struct,
 )
-from tests.plugins.support import Bench
+from tests.plugins.support import Bench, cured
 
 ZONE = "topology.kubernetes.io/zone"
 EBS = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
@@ -158,9 +156,6 @@ CASES: list[tuple[Any, VolumePod, Event, bool, str]] = [
 def test_hint(plugin: Any, pod: VolumePod, event: Event, cures: bool) -> None:
     hints = Bench(plugin, [make_node("n")]).framework.hints()
     metrics = Metrics()
-    table = HintTable({"equipoise": hints}, metrics, clock=lambda: 0.0)
-    queued = QueuedPod(pod.info(), 0.0, unschedulable_plugins={plugin.name})
-    verdict = table.verdict(queued, event)
-    assert verdict is (Requeue.AFTER_BACKOFF if cures else Requeue.SKIP)
+    assert cured(plugin.name, hints, pod.info(), event, metrics) is cures
     # A hint that raises counts as a cure, and must not pass for one here.
     assert not [each for family in metrics.plugin_errors.collect() for each in family.samples]

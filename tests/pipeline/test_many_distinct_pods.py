@@ -1,0 +1,83 @@
+"""Many different pods that fit nowhere: an event costs the same however many they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.builders import PodBuilder, make_node, make_pod, pod_term
+from tests.pipeline.support import Stage
+
+NODES = 8
+
+
+def hint_calls(stage: Stage) -> int:
+    """How often hints and columns were asked."""
+    (family,) = stage.metrics.queueing_hint_execution_duration.collect()
+    return round(sum(s.value for s in family.samples if s.name.endswith("_count")))
+
+
+async def crowded(*waiting: PodBuilder) -> tuple[Stage, list[PodBuilder]]:
+    """A full cluster, and pods that wait for room."""
+    stage = Stage()
+    stage.see(*(make_node(f"n{i}").cpu("4").label(zone=f"z{i % 2}") for i in range(NODES)))
+    running = [make_pod(f"r{i}").cpu("3").on(f"n{i % NODES}") for i in range(NODES)]
+    stage.see(*running, *waiting)
+    await stage.run()
+    assert stage.core.queue.counts()["unschedulable"] == len(waiting)
+    return stage, running
+
+
+KINDS = {
+    "requests": lambda i: make_pod(f"w{i}").cpu(f"{5000 + i}m"),
+    "labels of nodes": lambda i: make_pod(f"w{i}").node_selector(zone=f"elsewhere-{i}"),
+    "labels of pods": lambda i: make_pod(f"w{i}").near(pod_term("zone", {"app": f"a{i}"})),
+    "tolerations": lambda i: make_pod(f"w{i}").cpu("5").toleration(f"k{i}", "Exists"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_events_cost_as_many_calls_for_twice_as_many_kinds_of_pods(kind: str) -> None:
+    calls = []
+    for count in (20, 40):
+        stage, running = await crowded(*map(KINDS[kind], range(count)))
+        before = hint_calls(stage)
+        stage.lose(*running[:4])
+        stage.see(make_pod("new").cpu("1").label(app="other").on("n0"))
+        stage.see(make_node("n1").cpu("4").label(zone="z1", rack="r"))
+        calls.append(hint_calls(stage) - before)
+        assert stage.core.queue.counts()["unschedulable"] == count
+    assert calls[0] == calls[1]
+
+
+async def test_room_for_one_costs_one_attempt_though_many_would_fit() -> None:
+    pods = [make_pod(f"w{i:03}").cpu(f"{2000 + i}m") for i in range(150)]
+    stage, running = await crowded(*pods)
+    stage.clock.advance(60)
+    before = sum(entry.attempts for entry in stage.core.queue.snapshot())
+    stage.lose(running[0])
+    stage.see(make_pod("late").cpu("1"))
+    await stage.run()
+    assert stage.outlet.bound == [("default/w000", "n0"), ("default/late", "n0")]
+    after = sum(entry.attempts for entry in stage.core.queue.snapshot())
+    assert before - after == 1  # that of the one that is bound
+    assert stage.core.queue.counts()["unschedulable"] == 149
+
+
+async def test_one_who_finds_the_room_taken_is_woken_when_there_is_room_again() -> None:
+    pods = [make_pod(f"w{i:03}").cpu(f"{2000 + i}m") for i in range(100)]
+    stage, running = await crowded(*pods)
+    stage.clock.advance(60)
+    for node in running:
+        stage.lose(node)
+        await stage.run()
+    assert len(stage.outlet.bound) == NODES
+    assert [pod for pod, _ in stage.outlet.bound] == [f"default/w{i:03}" for i in range(NODES)]
+
+
+async def test_pods_that_may_not_go_to_the_freed_node_are_not_tried() -> None:
+    pods = [make_pod(f"w{i}").cpu("2").label(n=str(i)).node_selector(zone="z1") for i in range(5)]
+    stage, running = await crowded(*pods)
+    stage.clock.advance(60)
+    stage.lose(running[0])  # in zone z0
+    await stage.run()
+    assert {entry.attempts for entry in stage.core.queue.snapshot()} == {1}

@@ -1,0 +1,264 @@
+"""Those who wait, as rows of columns: what an event costs, and that nobody it cures is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from scheduler.model.events import Event, Hint
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.selectors import Requirement, Selector
+from scheduler.queueing import scheduling_queue, waiting
+from scheduler.queueing.columns import Alike, Answer, Indexed, label_tokens, required_tokens
+from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.tiers import QueuedPod
+from tests.queueing.support import NODE_ADD, NODE_TAINT, POD_DELETE, Bench, make_pod
+
+ANYTHING = NODE_ADD.action | NODE_TAINT.action
+
+
+class Calls:
+    """A hint that counts how often it is asked, and cures pods with a label."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, pod: PodInfo, event: Event) -> Hint:
+        self.count += 1
+        return Hint.QUEUE if "cured" in pod.pod.metadata.labels else Hint.SKIP
+
+
+class Everybody:
+    """A column that says what it is told."""
+
+    def __init__(self) -> None:
+        self.waiters: dict[int, str] = {}
+        self.answers = 0
+        self.doomed: set[str] = set()
+
+    def add(self, waiter: int, pod: PodInfo) -> None:
+        self.waiters[waiter] = pod.pod.metadata.name
+
+    def remove(self, waiter: int) -> None:
+        del self.waiters[waiter]
+
+    def hopeless(self) -> Collection[int]:
+        return [number for number, name in self.waiters.items() if name in self.doomed]
+
+    def answer(self, event: Event) -> Answer:
+        self.answers += 1
+        return Answer(list(self.waiters))
+
+
+class Broken(Everybody):
+    """A column that fails."""
+
+    def add(self, waiter: int, pod: PodInfo) -> None:
+        if pod.pod.metadata.name == "odd":
+            raise RuntimeError("cannot take it")
+        super().add(waiter, pod)
+
+    def answer(self, event: Event) -> Answer:
+        raise RuntimeError("cannot say")
+
+
+def kinds(bench: Bench, names: Collection[str], plugin: str = "P", **labels: str) -> None:
+    """Have pods rejected that are all of different kinds, and let their back-off end."""
+    for name in names:
+        queued = bench.popped(make_pod(name, labels=labels))
+        bench.queue.requeue_rejected(queued, [plugin], (), "no", name)
+    bench.clock.advance(60)
+
+
+def numbered(count: int) -> list[str]:
+    return [f"p{number:03}" for number in range(count)]
+
+
+@pytest.mark.parametrize("count", [1, 50, 100])
+def test_an_event_asks_a_column_once_however_many_wait(count: int) -> None:
+    hint, column = Calls(), Everybody()
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, hint, lambda: column)]})
+    kinds(bench, numbered(count))
+    bench.queue.on_event(NODE_ADD)
+    assert (column.answers, hint.count) == (1, 0)
+    assert bench.queue.active == count
+
+
+@pytest.mark.parametrize("count", [1, 50, 100])
+def test_hints_that_read_little_are_asked_once_for_all_who_are_alike(count: int) -> None:
+    hint = Calls()
+    registration = HintRegistration("Node", ANYTHING, hint, lambda: Alike(hint, lambda pod: None))
+    bench = Bench({"P": [registration]})
+    kinds(bench, numbered(count))
+    bench.queue.on_event(NODE_ADD)
+    assert hint.count == 1
+
+
+def test_hints_without_a_column_are_called_some_at_once_and_the_others_later() -> None:
+    hint = Calls()
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, hint)]})
+    kinds(bench, numbered(500))
+    kinds(bench, ["last"], cured="yes")
+    bench.queue.on_event(NODE_ADD)
+    assert hint.count == waiting.ASKED_AT_ONCE
+    assert bench.pop().key == "default/last"
+    assert hint.count == 501
+
+
+def test_whoever_waits_no_longer_is_not_asked_later() -> None:
+    hint = Calls()
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, hint)]})
+    kinds(bench, numbered(200))
+    bench.queue.on_event(NODE_ADD)
+    for name in numbered(200):
+        bench.queue.delete(make_pod(name))
+    assert bench.queue.pop() is None
+    assert hint.count == waiting.ASKED_AT_ONCE
+
+
+def test_beyond_a_bound_pods_count_as_cured_and_that_is_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(waiting, "MOST_PUT_OFF", 100)
+    hint = Calls()
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, hint)]})
+    kinds(bench, numbered(150))
+    bench.queue.on_event(NODE_ADD)
+    bench.queue.on_event(NODE_TAINT)
+    assert hint.count == waiting.ASKED_AT_ONCE
+    assert bench.sample("equipoise_queueing_hints_skipped_total", plugin="P") == 150
+    assert bench.queue.active == 150
+
+
+def test_many_are_woken_in_the_order_of_the_queue_and_those_without_room_stay() -> None:
+    column, room = Everybody(), [3]
+
+    def no_room(queued: QueuedPod) -> bool:
+        return room[0] <= 0
+
+    registration = HintRegistration("Node", ANYTHING, Calls(), lambda: column)
+    bench = Bench({"P": [registration]}, still_rejected=no_room)
+    kinds(bench, numbered(200))
+    bench.queue.on_event(NODE_ADD)
+    bench.queue.add(make_pod("new"))
+    placed = []
+    while (queued := bench.queue.pop()) is not None:
+        placed.append(queued.key)
+        bench.queue.done(queued.info.uid)
+        room[0] -= 1
+    assert placed == ["default/p000", "default/p001", "default/p002", "default/new"]
+    assert bench.queue.counts()["unschedulable"] == 197
+    assert bench.sample("equipoise_attempts_spared_total") == 197
+
+
+def test_a_pod_of_higher_priority_goes_first_though_many_were_marked_before_it() -> None:
+    registration = HintRegistration("Node", ANYTHING, Calls(), Everybody)
+    other = HintRegistration("Node", NODE_TAINT.action, Calls(), Everybody)
+    bench = Bench({"P": [registration], "Q": [other]})
+    queued = bench.popped(make_pod("urgent", priority=5))
+    bench.queue.requeue_rejected(queued, ["Q"], (), "no", "urgent")
+    kinds(bench, numbered(200))
+    bench.queue.on_event(NODE_ADD)
+    assert bench.pop().key == "default/p000"
+    bench.queue.on_event(NODE_TAINT)
+    assert bench.pop().key == "default/urgent"
+
+
+def test_whom_a_plugin_rejects_everywhere_is_not_woken() -> None:
+    column = Everybody()
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, Calls(), lambda: column)]})
+    kinds(bench, numbered(200))
+    bench.queue.on_event(NODE_ADD)
+    column.doomed = set(numbered(199))
+    assert bench.pop().key == "default/p199"
+    assert bench.queue.pop() is None
+
+
+def test_a_woken_pod_that_goes_back_keeps_its_place_and_hears_the_next_event() -> None:
+    refused = [True]
+    registration = HintRegistration("Node", ANYTHING, Calls(), Everybody)
+    bench = Bench({"P": [registration]}, still_rejected=lambda queued: refused[0])
+    kinds(bench, ["a", "b"])
+    bench.queue.on_event(NODE_ADD)
+    assert bench.queue.pop() is None
+    assert bench.tiers() == {"a": "unschedulable", "b": "unschedulable"}
+    refused[0] = False
+    bench.queue.on_event(NODE_ADD)
+    assert [bench.pop().key, bench.pop().key] == ["default/a", "default/b"]
+
+
+def test_a_new_pod_is_tried_even_if_it_would_be_rejected() -> None:
+    bench = Bench(still_rejected=lambda queued: True)
+    assert bench.popped(make_pod("new")).attempts == 1
+
+
+def test_a_column_that_fails_cures_everybody_and_whom_it_cannot_take_is_asked() -> None:
+    hint = Calls()
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, hint, Broken)]})
+    kinds(bench, ["even", "odd"])
+    bench.queue.on_event(NODE_ADD)
+    assert bench.tiers() == {"even": "active", "odd": "active"}
+
+
+def test_pods_that_were_parked_for_too_long_are_tried_some_in_a_second() -> None:
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING)]})
+    kinds(bench, numbered(200))
+    bench.clock.advance(300)
+    bench.queue.flush()
+    assert bench.queue.counts()["active"] == scheduling_queue.EXPIRED_PER_SECOND
+    assert bench.queue.next_deadline() == bench.clock() + 1.0
+    bench.clock.advance(1.0)
+    bench.queue.flush()
+    assert bench.queue.counts()["active"] == 2 * scheduling_queue.EXPIRED_PER_SECOND
+
+
+def test_what_nobody_listens_to_asks_nobody() -> None:
+    hint = Calls()
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, hint)]})
+    kinds(bench, numbered(10))
+    bench.queue.on_event(POD_DELETE)
+    assert hint.count == 0
+
+
+KEYS, VALUES = st.sampled_from("abc"), st.sampled_from("xyz")
+REQUIREMENTS = st.builds(
+    Requirement,
+    KEYS,
+    st.sampled_from(["In", "NotIn", "Exists", "DoesNotExist"]),
+    st.frozensets(VALUES, min_size=1),
+)
+
+
+@given(
+    selectors=st.lists(st.lists(REQUIREMENTS, max_size=3), max_size=6),
+    labels=st.dictionaries(KEYS, VALUES),
+    gone=st.sets(st.integers(0, 5)),
+)
+def test_an_index_finds_everybody_whose_selector_matches(
+    selectors: list[list[Requirement]], labels: dict[str, str], gone: set[int]
+) -> None:
+    index = Indexed(
+        lambda pod: [required_tokens(selectors[int(pod.uid)])], lambda event: label_tokens(labels)
+    )
+    for number in range(len(selectors)):
+        index.add(number, make_pod("p", uid=str(number)))
+    left = [number for number in range(len(selectors)) if number not in gone]
+    for number in gone & set(range(len(selectors))):
+        index.remove(number)
+    matching = {n for n in left if Selector(tuple(selectors[n])).matches(labels)}
+    found = set(index.answer(NODE_ADD).unsure)
+    assert matching <= found <= set(left)
+
+
+def test_an_index_finds_the_few_whom_an_event_concerns() -> None:
+    both = [Requirement("app", "In", frozenset(["web"]))]
+    index = Indexed(
+        lambda pod: [required_tokens([*both, Requirement("id", "In", frozenset([pod.uid]))])],
+        lambda event: label_tokens({"app": "web", "id": "7"}),
+    )
+    for number in range(1000):
+        index.add(number, make_pod("p", uid=str(number)))
+    assert len(index.answer(NODE_ADD).unsure) <= 2
