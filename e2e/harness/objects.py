@@ -101,7 +101,7 @@ def node_of(pod: Json) -> str:
 
 def condition(obj: Json, kind: str) -> Json:
     """The status condition of that type, empty if there is none."""
-    conditions: list[Json] = obj.get("status", {}).get("conditions", [])
+    conditions: list[Json] = obj.get("status", {}).get("conditions") or []
     return next((each for each in conditions if each["type"] == kind), {})
 
 

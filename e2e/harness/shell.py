@@ -12,7 +12,7 @@ from typing import Self
 from e2e.harness.patience import PATIENCE
 from e2e.harness.processes import POLL_SECONDS
 
-STACK_SECONDS = 5.0
+STACK_SECONDS = 30.0
 
 
 class CommandFailed(AssertionError):
@@ -72,8 +72,7 @@ class Shell:
         self._child.stdin.write(f"{command}\n{report}\n".encode())
         self._child.stdin.flush()
         if not self._ends():
-            self._signal(signal.SIGABRT)
-            time.sleep(STACK_SECONDS)
+            self._abort()
             raise self._failure(command, f"hung for {self._seconds:g} s", begin)
         status = self._status.read_text().strip() if self._status.exists() else "the shell's end"
         if status != "0":
@@ -98,8 +97,19 @@ class Shell:
             f"--- printed before:\n{before[-4000:]}"
         )
 
-    def _signal(self, which: signal.Signals) -> None:
+    def _abort(self) -> None:
+        """Have all programs end, and give them time to say where they were."""
+        deadline = time.monotonic() + STACK_SECONDS
+        alive = self._signal(signal.SIGABRT)
+        while alive and time.monotonic() < deadline:
+            time.sleep(POLL_SECONDS)
+            self._child.poll()
+            alive = self._signal(0)
+
+    def _signal(self, which: int) -> bool:
+        """Signal all programs; False if there are none any more."""
         try:
             os.killpg(self._child.pid, which)
         except ProcessLookupError:
-            return
+            return False
+        return True
