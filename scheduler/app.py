@@ -26,16 +26,16 @@ from typing import Any, TypeVar
 
 from scheduler import __version__, inspection
 from scheduler.assembly import Core, assemble
+from scheduler.cache_check import CacheCheck
 from scheduler.config.loading import Configuration
 from scheduler.framework.registry import Registry
 from scheduler.gangs.books import find_books
 from scheduler.heartbeat import Heartbeat, ask
 from scheduler.kube.client import KubeClient
-from scheduler.kube.errors import KubeError, WritesStopped
+from scheduler.kube.errors import WritesStopped
 from scheduler.kube.events import EventRecorder
 from scheduler.kube.fencing import Fence
 from scheduler.kube.lease import LeaderElector
-from scheduler.kube.listing import list_all
 from scheduler.kube.reviews import Reviews
 from scheduler.kube.watch import IDLE_SECONDS, STALE_SECONDS, Reflector, Resource
 from scheduler.kube.writes import ApiWriter
@@ -55,7 +55,6 @@ from scheduler.serve.health import PING, Check
 from scheduler.serve.opening import open_server
 from scheduler.serve.server import Server
 from scheduler.slices import in_slices
-from scheduler.state.checker import differences
 
 log = get_logger(__name__)
 
@@ -64,7 +63,6 @@ EXIT_LEADERSHIP_LOST = 1
 
 STOP_SECONDS = 5.0
 """How long a stop waits for what may as well be dropped: pods that wait for permission, events."""
-RECHECK_SECONDS = 2.0
 LOOK_SECONDS = 8.0
 """How long a reader waits for the scheduling loop."""
 EXPLAIN_SECONDS = 30.0
@@ -112,6 +110,7 @@ class Daemon:
             self._outlet,
             metrics,
         )
+        self._cache_check = CacheCheck(self.core, client, metrics)
         self._watch_idle_seconds = watch_idle_seconds
         self._reflectors: dict[str, Reflector[Any]] = {
             kind: self._reflector(kind) for kind in self.core.kinds()
@@ -185,6 +184,7 @@ class Daemon:
                         tasks.create_task(reflector.run(), name=f"watch {kind}")
                         for kind, reflector in self._reflectors.items()
                     ),
+                    tasks.create_task(self._check_regularly(), name="check cache regularly"),
                     tasks.create_task(self._lead(), name="lead"),
                 ]
                 await self._stopping.wait()
@@ -399,25 +399,17 @@ class Daemon:
             raise NotFound(f"unknown pod: {unknown}") from unknown
 
     async def check_cache(self) -> list[str]:
-        """Compare the columns with the API server, now and a little later; returns what persists.
+        """Compare what is remembered with the API server; returns what differed, one line each."""
+        return await self._cache_check.check()
 
-        The watch is always a moment behind, so only a difference that stays is one.
-        """
-        found = await self._differences()
-        if found:
-            await asyncio.sleep(RECHECK_SECONDS)
-            later = set(await self._differences())
-            found = [line for line in found if line in later]
-        for line in found:
-            log.error("Cache differs from the cluster", difference=line)
-        self._metrics.cache_mismatches.inc(len(found))
-        log.info("Cache was compared with the cluster", differences=len(found))
-        return found
+    async def check_cache_safely(self) -> None:
+        """The same, for those who cannot do anything if it fails."""
+        await self._cache_check.check_safely()
 
-    async def _differences(self) -> list[str]:
-        nodes = await list_all(self._client, _resource("Node"))
-        pods = await list_all(self._client, _resource("Pod"))
-        return differences(self.core.state, nodes, pods)
+    async def _check_regularly(self) -> None:
+        await self.until_synced()
+        if interval := self._config.equipoise.cache_check.interval_seconds:
+            await self._cache_check.run(interval)
 
 
 def _equivalence(core: Core, name: int | None, node: str | None, limit: int) -> Any:
@@ -442,7 +434,7 @@ async def run(config: Configuration, connect: Callable[[Metrics], Any]) -> int:
         checks: set[asyncio.Task[None]] = set()
 
         def check() -> None:
-            task = loop.create_task(_checked(daemon), name="check cache")
+            task = loop.create_task(daemon.check_cache_safely(), name="check cache")
             checks.add(task)
             task.add_done_callback(checks.discard)
 
@@ -453,10 +445,3 @@ async def run(config: Configuration, connect: Callable[[Metrics], Any]) -> int:
         return await daemon.run()
     finally:
         await client.close()
-
-
-async def _checked(daemon: Daemon) -> None:
-    try:
-        await daemon.check_cache()
-    except KubeError as fault:
-        log.warning("Cache could not be compared with the cluster", error=str(fault))

@@ -407,8 +407,24 @@ PROCESS = Row(
         ),
         Panel(
             "Cache mismatches",
-            "Differences from the API server that a comparison (SIGUSR2) found.",
-            (Query(f"sum(equipoise_cache_mismatches_total{{{HERE}}})", "mismatches"),),
+            "Differences from the API server that comparisons found and repaired.",
+            (
+                Query(
+                    f"sum by (kind) (equipoise_cache_mismatches_total{{{HERE}}})",
+                    "{{kind}}",
+                ),
+            ),
+        ),
+        Panel(
+            "Oldest assumed pod",
+            "For how long a binding has waited for its answer, and one that was answered for the "
+            "watch to show it.",
+            (
+                Query(
+                    f"max by (state) (equipoise_assumed_pod_oldest_seconds{{{HERE}}})", "{{state}}"
+                ),
+            ),
+            unit="s",
         ),
     ),
     folded=True,

@@ -212,6 +212,13 @@ class Watchdog(Section, frozen=True):
     """Without any progress for so long, the process ends and another replica takes over."""
 
 
+class CacheCheck(Section, frozen=True):
+    """How often what is remembered is compared with the API server, and repaired."""
+
+    interval_seconds: float = 600.0
+    """0: only when asked (SIGUSR2)."""
+
+
 class Events(Section, frozen=True):
     """Events waiting to be written; further ones are dropped and counted."""
 
@@ -355,6 +362,7 @@ class EquipoiseConfiguration(Section, frozen=True):
     logging: Logging = Logging()
     binding: Binding = Binding()
     watchdog: Watchdog = Watchdog()
+    cache_check: CacheCheck = CacheCheck()
     events: Events = Events()
     equivalence: Equivalence = Equivalence()
     batch: Batch = Batch()

@@ -247,9 +247,13 @@ def _own(config: EquipoiseConfiguration) -> Iterator[Problem]:
     for path, value in positive.items():
         if not value > 0:
             yield Problem(path, f"must be greater than 0, not {value:g}")
-    if not config.binding.stop_seconds >= 0:
-        message = f"must not be negative, not {config.binding.stop_seconds:g}"
-        yield Problem("binding.stopSeconds", message)
+    not_negative = {
+        "binding.stopSeconds": config.binding.stop_seconds,
+        "cacheCheck.intervalSeconds": config.cache_check.interval_seconds,
+    }
+    for path, seconds in not_negative.items():
+        if not seconds >= 0:
+            yield Problem(path, f"must not be negative, not {seconds:g}")
     yield from _batch(config)
     if not 0 <= config.tie_break_seed < 2**63:
         yield Problem("tieBreakSeed", f"must not be negative, not {config.tie_break_seed}")

@@ -211,7 +211,16 @@ class Metrics:
         )
         self.cache_mismatches = self._counter(
             "equipoise_cache_mismatches_total",
-            "Differences found between the cache and the API server.",
+            "Differences found between the cache and the API server, and repaired: of a 'node', a "
+            "'pod', a pod that was 'assumed' and that nobody binds, a pod that is missing from the "
+            "'queue'.",
+            ("kind",),
+        )
+        self.cache_checks = self._counter(
+            "equipoise_cache_checks_total",
+            "Comparisons of the cache with the API server: 'agrees', 'differs', or 'failed' when "
+            "the API server could not be read.",
+            ("result",),
         )
 
     def _add_framework(self) -> None:

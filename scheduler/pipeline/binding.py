@@ -66,6 +66,7 @@ class Bindings:
         self._limit = limit
         self._clock = clock
         self._tasks: set[asyncio.Task[None]] = set()
+        self._uids: set[str] = set()
         self.open = OpenBindings(total, clock)
         self._postponed: dict[str, dict[str, None]] = {}
         """Pods that wait in the queue because their namespace has enough under way."""
@@ -79,6 +80,10 @@ class Bindings:
     def __len__(self) -> int:
         """How many pods are between reservation and the end of binding."""
         return len(self._tasks)
+
+    def __contains__(self, uid: str) -> bool:
+        """Whether a pod is between reservation and the end of binding."""
+        return uid in self._uids
 
     @property
     def writing(self) -> int:
@@ -142,6 +147,7 @@ class Bindings:
         """Bind in the background."""
         pod = attempt.cycle.pod
         self._queue.placed(pod.uid)
+        self._uids.add(pod.uid)
         self.open.begin(pod.pod.metadata.namespace)
         task = asyncio.create_task(self._run(attempt), name=f"bind {pod.key}")
         self._tasks.add(task)
@@ -170,6 +176,7 @@ class Bindings:
 
     def _ended(self, pod: PodInfo, task: asyncio.Task[None]) -> None:
         namespace = pod.pod.metadata.namespace
+        self._uids.discard(pod.uid)
         self.open.end(pod.uid, namespace)
         self._running.dec()
         self._forget(task)

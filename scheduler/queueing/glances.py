@@ -46,6 +46,11 @@ class Glances:
         flight = self._in_flight.get(uid)
         return flight is not None and not flight.deleted
 
+    def knows(self, key: str, uid: str) -> bool:
+        """Whether a pod waits, or is in flight."""
+        queued = self._places.get(key)
+        return uid in self._in_flight or (queued is not None and queued.info.uid == uid)
+
     def wants(self, uid: str) -> bool:
         """Whether a pod is in flight, and neither deleted nor being deleted."""
         flight = self._in_flight.get(uid)

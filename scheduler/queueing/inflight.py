@@ -58,6 +58,9 @@ class InFlight:
     def __len__(self) -> int:
         return len(self._flights)
 
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._flights
+
     def begin(self, info: PodInfo) -> None:
         """A pod has been popped: remember events from now on."""
         self._flights[info.uid] = Flight(info, info, self.position)

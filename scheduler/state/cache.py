@@ -146,6 +146,10 @@ class ClusterState:
         """Names of all nodes that have pods, whether or not the nodes themselves are known."""
         return list(self._by_node)
 
+    def pods(self) -> list[PodInfo]:
+        """All pods that hold resources, assumed ones included."""
+        return list(self._pods.values())
+
     def pod(self, uid: str) -> PodInfo | None:
         """A pod that holds resources, by uid."""
         return self._pods.get(uid)

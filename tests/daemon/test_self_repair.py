@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
+from scheduler import cache_check
 from tests.builders import make_pod, make_worker
 from tests.daemon.support import (
     BINDING,
     Cluster,
+    Replica,
     configuration,
     eventually,
     expect_bound,
@@ -42,3 +48,121 @@ async def test_a_watch_that_says_nothing_leaves_nobody_assumed(cluster: Cluster)
         settled = {"outcome": "bound"}
         assert replica.sample("equipoise_assumed_pods_settled_total", **settled) == 5
         cluster.faults.resume_watches()
+
+
+Damage = Callable[[Replica], None]
+
+
+def lost_pod(replica: Replica) -> None:
+    state = replica.daemon.core.state
+    state.remove_pod(_uid(replica, "bound-0000"))
+
+
+def superfluous_pod(replica: Replica) -> None:
+    replica.daemon.core.state.set_pod(make_pod("ghost").cpu("1").on("n0").info())
+
+
+def moved_pod(replica: Replica) -> None:
+    state = replica.daemon.core.state
+    info = state.pod(_uid(replica, "bound-0000"))
+    assert info is not None
+    other = "n1" if info.node_name == "n0" else "n0"
+    state.set_pod(info.bound_to(other))
+
+
+def lost_node(replica: Replica) -> None:
+    replica.daemon.core.state.remove_node("n0")
+
+
+def superfluous_node(replica: Replica) -> None:
+    replica.daemon.core.state.set_node(make_worker("ghost").struct())
+
+
+def stale_node(replica: Replica) -> None:
+    replica.daemon.core.state.set_node(make_worker("n0").taint("t").label(a="b").struct())
+
+
+def wrong_sum(replica: Replica) -> None:
+    columns = replica.daemon.core.state.columns
+    columns.requested[0, replica.daemon.core.state.row("n1")] += 500
+
+
+def assumed_by_nobody(replica: Replica) -> None:
+    core = replica.daemon.core
+    info = core.queue._places.get("default/waiting-0000")
+    assert info is not None
+    core.queue.delete(info.info)
+    core.state.assume(info.info, "n0")
+
+
+def lost_from_queue(replica: Replica) -> None:
+    queue = replica.daemon.core.queue
+    queued = queue._places.get("default/waiting-0000")
+    assert queued is not None
+    queue.delete(queued.info)
+
+
+def _uid(replica: Replica, name: str) -> str:
+    return str(replica.cluster.pod(name)["metadata"]["uid"])
+
+
+@pytest.mark.parametrize(
+    ("damage", "kind"),
+    [
+        pytest.param(lost_pod, "pod", id="a pod that was lost"),
+        pytest.param(superfluous_pod, "pod", id="a pod that does not exist"),
+        pytest.param(moved_pod, "pod", id="a pod on the wrong node"),
+        pytest.param(lost_node, "node", id="a node that was lost"),
+        pytest.param(superfluous_node, "node", id="a node that does not exist"),
+        pytest.param(stale_node, "node", id="an old version of a node"),
+        pytest.param(wrong_sum, "node", id="a wrong sum"),
+        pytest.param(assumed_by_nobody, "assumed", id="a pod that is assumed for no reason"),
+        pytest.param(lost_from_queue, "queue", id="a pod that is missing from the queue"),
+    ],
+)
+async def test_what_differs_is_found_and_repaired(
+    cluster: Cluster, damage: Damage, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cache_check, "RECHECK_SECONDS", 0.0)
+    cluster.add(make_worker("n0"), make_worker("n1"))
+    async with running_daemon(cluster) as replica:
+        bound = cluster.submit_many(6, make_pod, "bound")
+        waiting = cluster.submit_many(3, lambda name: make_pod(name).cpu("1000"), "waiting")
+        await expect_bound(cluster, *bound)
+        await replica.settled()
+        assert await replica.daemon.check_cache() == []
+        damage(replica)
+        lines = await replica.daemon.check_cache()
+        assert lines, "found"
+        assert replica.sample("equipoise_cache_mismatches_total", kind=kind) == len(lines)
+        assert await replica.daemon.check_cache() == [], "repaired"
+        await replica.settled()
+        assert all(replica.queued(name) for name in waiting)
+        assert replica.sample("equipoise_cache_checks_total", result="differs") == 1
+
+
+async def test_the_check_runs_by_itself(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache_check, "RECHECK_SECONDS", 0.0)
+    cluster.add(make_worker("n0"))
+    own = {"server": {"port": 0}, "cacheCheck": {"intervalSeconds": 0.05}}
+    async with running_daemon(cluster, configuration(own=own)) as replica:
+        agrees = {"result": "agrees"}
+        await eventually(lambda: replica.sample("equipoise_cache_checks_total", **agrees) >= 2)
+        replica.daemon.core.state.remove_node("n0")
+        await eventually(lambda: replica.daemon.core.state.node_count == 1, "repaired")
+
+
+async def test_a_busy_cluster_is_no_difference(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pods come and are bound while the check runs: nothing is wrong, and nothing is touched."""
+    monkeypatch.setattr(cache_check, "RECHECK_SECONDS", 0.2)
+    cluster.add(*(make_worker(f"n{number}").cpu("1000") for number in range(3)))
+    own = {"server": {"port": 0}, "cacheCheck": {"intervalSeconds": 0.01}}
+    async with running_daemon(cluster, configuration(own=own)) as replica:
+        for number in range(20):
+            names = cluster.submit_many(20, make_pod, f"p{number}")
+            await expect_bound(cluster, *names)
+            for name in names[::2]:
+                cluster.delete_pod(name)
+        assert replica.sample("equipoise_cache_checks_total", result="differs") == 0

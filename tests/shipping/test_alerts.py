@@ -92,6 +92,7 @@ RESTARTS = "equipoise_watch_restarts_total"
 AGE = "equipoise_watch_age_seconds"
 DROPPED = "equipoise_events_dropped_total"
 FLUSHED = "scheduler_pod_scheduled_after_flush_total"
+SETTLED = "equipoise_assumed_pods_settled_total"
 MISMATCHES = "equipoise_cache_mismatches_total"
 PLUGIN = {"plugin": "P", "extension_point": "Filter"}
 PROFILE = {"result": "scheduled", "profile": "equipoise"}
@@ -241,6 +242,8 @@ CASES = [
     Case("EquipoiseUnreadableObjects", "none", grows(DECODE, "0x180", kind="Node"), False),
     Case("EquipoiseCacheMismatch", "found", grows(MISMATCHES, "0x60 3x120"), True),
     Case("EquipoiseCacheMismatch", "none", grows(MISMATCHES, "0x180"), False),
+    Case("EquipoiseBindingsUnconfirmed", "one", grows(SETTLED, "0x85 1x95", outcome="bound"), True),
+    Case("EquipoiseBindingsUnconfirmed", "none", grows(SETTLED, "0x180", outcome="bound"), False),
     Case("EquipoiseEventsDropped", "all the time", grows(DROPPED, "0+5x180"), True),
     Case("EquipoiseEventsDropped", "once", grows(DROPPED, "0x80 5x100"), False),
     Case("EquipoiseMissedEvents", "one pod", grows(FLUSHED, "0x60 1x120"), True),
