@@ -1,12 +1,17 @@
 """Two replicas: one leads, the other takes over, and no pod is bound twice or lost."""
 
+import asyncio
+import json
 import signal
+import subprocess
+import sys
 from collections import Counter
 
 from e2e.conftest import Launch
 from e2e.harness.election import QUICK_ELECTION, holder, wait_for_leader
 from e2e.harness.objects import Json, is_bound, pod
-from e2e.harness.scheduler import LEASE
+from e2e.harness.patience import PATIENCE
+from e2e.harness.scheduler import LEASE, SchedulerProcess
 from e2e.harness.workspace import Workspace
 
 
@@ -62,3 +67,43 @@ async def test_leader_that_is_asked_to_stop_releases_the_lease(
 
     assert leader.process.wait() == 0
     assert holder(await space.api.get(LEASE)) == ""
+
+
+async def decisions(*replicas: SchedulerProcess) -> subprocess.CompletedProcess[str]:
+    """``equipoise decisions``, asking these."""
+    servers = (part for each in replicas for part in ("--server", each.url))
+    command = [sys.executable, "-m", "scheduler", "decisions", "-o", "json", *servers]
+    return await asyncio.to_thread(
+        subprocess.run, command, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+async def test_commands_find_the_leader_and_tell_a_standby_from_it(
+    space: Workspace, launch: Launch
+) -> None:
+    await space.add_nodes(1)
+    first = launch(*QUICK_ELECTION)
+    identity = await wait_for_leader(space.api)
+    second = launch(*QUICK_ELECTION)
+    await space.create_pods([pod("before")])
+    await space.wait_for_pod("before")
+
+    # A replica that has just started has yet to hear who leads.
+    while not (asked := await decisions(second)).returncode:
+        assert "nobody leads yet" in asked.stderr
+    assert (asked.returncode, asked.stdout) == (1, "")
+    assert f"is a standby: the leader is {identity}" in asked.stderr
+
+    found = await decisions(second, first)
+    assert (found.returncode, found.stderr) == (0, "")
+    answer = json.loads(found.stdout)
+    assert answer["replica"] == {"identity": identity, "leading": True, "leader": identity}
+    assert [each["pod"] for each in answer["decisions"]] == [f"{space.name}/before"]
+
+    first.process.send(signal.SIGTERM)
+    assert first.process.wait() == 0
+    await wait_for_leader(space.api, other_than=identity)
+    await space.create_pods([pod("after")])
+    await space.wait_for_pod("after")
+    taken_over = json.loads((await decisions(first, second)).stdout)
+    assert [each["pod"] for each in taken_over["decisions"]] == [f"{space.name}/after"]
