@@ -71,7 +71,7 @@ class SchedulingLoop(SchedulingCycle):
 
     async def run(self) -> None:
         """Schedule until stopped or cancelled."""
-        self.begin()
+        await self.in_turn(self.begin)
         while not self._stopped:
             await self._queue.wait()
             await self._bindings.room()

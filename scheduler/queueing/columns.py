@@ -25,6 +25,10 @@ MOST_TOKENS = 64
 """Under how many tokens one pod is kept; who needs more is asked about every event."""
 
 
+MOST_KEYS = 1024
+"""For how many different keys a hint is called at once."""
+
+
 class Answer(NamedTuple):
     """What an event means to those who wait."""
 
@@ -58,7 +62,10 @@ ColumnFactory = Callable[[], WaitingColumn]
 
 
 class Alike:
-    """Asks the hint once for all pods with the same key. O(distinct keys) for each event."""
+    """Asks the hint once for all pods with the same key. O(distinct keys) for each event.
+
+    Of very many keys nothing is known until each pod has been asked about, later.
+    """
 
     def __init__(self, hint: HintFunction, key: Callable[[PodInfo], Hashable]) -> None:
         self._hint = hint
@@ -85,6 +92,8 @@ class Alike:
 
     def answer(self, event: Event) -> Answer:
         """Ask for one pod of each key."""
+        if len(self._groups) > MOST_KEYS:
+            return Answer(unsure=self._keys)
         cured: list[int] = []
         for pod, waiters in self._groups.values():
             if self._hint(pod, event) is Hint.QUEUE:

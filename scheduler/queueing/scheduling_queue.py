@@ -289,12 +289,14 @@ class SchedulingQueue(Glances):
 
     def _wake_some(self) -> None:
         """Wake more of those whom events may have cured, unless some are active that come first."""
+        portion = PORTION
         while self._waiters.marked and (self._waiters.fresh or not self._places.woken):
             self._waiters.drop_hopeless()
-            for woken in self._waiters.take(PORTION):
-                if self._worth_waking(woken):
+            for woken in self._waiters.take(portion):
+                if self._waiters.waits(woken.waiter) and self._worth_waking(woken):
                     self._wake(woken)
-            checkpoint()
+                checkpoint()
+            portion *= 2  # most of them back off: finding the first of many is not for nothing
 
     def _worth_waking(self, woken: Woken) -> bool:
         who = woken.waiter.who

@@ -178,6 +178,10 @@ class Waiters:
         self._marks.pop(number, None)
         self._free.append(number)
 
+    def waits(self, waiter: Waiter) -> bool:
+        """Whether somebody still waits."""
+        return self._waiters.get(waiter.number) is waiter
+
     def hear(self, event: Event, exclude: str = "", up_to: int | None = None) -> None:
         """Mark whom an event may have cured, but for pods of a priority above ``up_to``."""
         listeners = self._hints.listeners(event)
@@ -295,7 +299,7 @@ class Waiters:
         self, plugin: str, hint: HintFunction, event: Event, exclude: str, waiter: Waiter
     ) -> int:
         """Ask about one who still waits, if the answer can change anything; returns the calls."""
-        if self._waiters.get(waiter.number) is not waiter:
+        if not self.waits(waiter):
             return 0
         mark = self._marks.get(waiter.number)
         if mark is not None and (mark.verdict is Requeue.AT_ONCE or plugin not in waiter.pending):
