@@ -325,7 +325,8 @@ class Daemon:
         settings = self._config.equipoise.server
         if not settings.port:
             return None
-        return await open_server(self._sources(), settings, Reviews(client))
+        dropped = self._metrics.serving_dropped
+        return await open_server(self._sources(), settings, Reviews(client), dropped)
 
     def _sources(self) -> Sources:
         live = (PING, Check("event-loop", self._stuck), Check("leaderElection", self._late))

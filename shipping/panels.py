@@ -382,6 +382,13 @@ PROCESS = Row(
             unit="s",
         ),
         Panel(
+            "Callers not served",
+            "Connections and answers that were cut, by reason.",
+            (Query(f"sum by (reason) ({rate('equipoise_serving_dropped_total')})", "{{reason}}"),),
+            unit="reqps",
+            empty_until="somebody is too slow, or too many come at once",
+        ),
+        Panel(
             "Garbage collection, p99",
             "Pauses by generation.",
             quantiles("equipoise_gc_pause_seconds", "generation", of=(0.99,)),

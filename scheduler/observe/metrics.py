@@ -315,6 +315,13 @@ class Metrics:
             "How late the event loop ran a timer, in seconds.",
             buckets=PAUSE_BUCKETS,
         )
+        self.serving_dropped = self._counter(
+            "equipoise_serving_dropped_total",
+            "Callers of the serving port that were not served to the end: 'timeout' when a "
+            "request or the taking of its answer took too long, 'evicted' when others needed the "
+            "place of a connection that waited, 'refused' when there was no room.",
+            ("reason",),
+        )
         self.loop_stalls = self._counter(
             "equipoise_loop_stalls_total",
             "Times that the scheduling loop made no progress for two seconds or longer.",

@@ -18,10 +18,14 @@ from prometheus_client.exposition import choose_encoder
 from scheduler.serve.access import Access
 from scheduler.serve.guards import BadRequest, NotFound, Unavailable, errors_as_json, harden
 from scheduler.serve.health import PING, Check, report
+from scheduler.serve.reads import Reads
+from scheduler.slices import checkpoint, in_slices
 
 DEFAULT_LIMIT = 500
 MAX_LIMIT = 5000
 MAX_SCRAPES = 8
+
+COMPRESS_HERE_BYTES = 16 * 1024
 
 OPENMETRICS = "application/openmetrics-text"
 
@@ -74,7 +78,7 @@ class Sources:
 def build_app(sources: Sources, access: Access | None = None) -> web.Application:
     """Return the application with one route per source, for those whom `access` admits."""
     guards = [access.middleware()] if access else []
-    app = web.Application(middlewares=[errors_as_json, *guards])
+    app = web.Application(middlewares=[errors_as_json, *guards, Reads().middleware()])
     app.on_response_prepare.append(harden)
     routes = app.router
     for name, checks in (
@@ -150,13 +154,13 @@ class _Scrapes:
 
 
 async def _page(source: Callable[[], Any], request: web.Request) -> web.Response:
-    return _json(source())
+    return await _json(source())
 
 
 async def _list(
     source: Callable[[int], Awaitable[Any]], replica: Callable[[], Replica], request: web.Request
 ) -> web.Response:
-    return _json({**await source(_limit(request)), "replica": replica()})
+    return await _json({**await source(_limit(request)), "replica": replica()})
 
 
 def _limit(request: web.Request) -> int:
@@ -182,7 +186,7 @@ async def _equivalence(
         raise BadRequest(f"class must be an equivalenceHash, a number, not {text!r}")
     if node is not None and name is None:
         raise BadRequest("node needs a class: what is kept belongs to a class")
-    return _json(await source(name, node, _limit(request)))
+    return await _json(await source(name, node, _limit(request)))
 
 
 async def _explain(
@@ -192,15 +196,32 @@ async def _explain(
     namespace, _, name = pod.partition("/")
     if not namespace or not name or "/" in name:
         raise BadRequest(f"pod must be given as namespace/name, not {pod!r}")
-    return _json({**await source(pod), "replica": replica()})
+    return await _json({**await source(pod), "replica": replica()})
 
 
-def _json(value: Any) -> web.Response:
-    return _answer(msgspec.json.encode(value), "application/json; charset=utf-8")
+async def _json(value: Any) -> web.Response:
+    return _answer(await in_slices(encoded, value), "application/json; charset=utf-8")
+
+
+def encoded(value: Any, depth: int = 2) -> bytes:
+    """The value as JSON, with a checkpoint after each of its larger parts."""
+    checkpoint()
+    if depth and isinstance(value, dict):
+        parts = (_key(key) + b":" + encoded(each, depth - 1) for key, each in value.items())
+        return b"{" + b",".join(parts) + b"}"
+    if depth and isinstance(value, list):
+        return b"[" + b",".join([encoded(each, depth - 1) for each in value]) + b"]"
+    return msgspec.json.encode(value)
+
+
+def _key(key: Any) -> bytes:
+    return msgspec.json.encode(key if isinstance(key, str) else str(key))
 
 
 def _answer(body: bytes, content_type: str) -> web.Response:
-    """Return the body, compressed if the client likes; aiohttp does that off the loop."""
-    response = web.Response(body=body, headers={"Content-Type": content_type})
+    """Return the body, compressed if the client likes; a large one in another thread."""
+    response = web.Response(
+        body=body, headers={"Content-Type": content_type}, zlib_executor_size=COMPRESS_HERE_BYTES
+    )
     response.enable_compression()
     return response

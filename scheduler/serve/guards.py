@@ -49,6 +49,13 @@ class Unavailable(RequestError):
     status = 503
 
 
+class TooMany(RequestError):
+    """Others are being served, try again: 429."""
+
+    status = 429
+    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "1"}
+
+
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Turn every failure of a handler into a JSON answer; unexpected ones are logged, not shown."""

@@ -5,25 +5,28 @@ import ipaddress
 import socket
 
 from scheduler.config.schema import Server as Settings
+from scheduler.observe.instruments import Counter
 from scheduler.serve.access import Access, Reviewer
 from scheduler.serve.certificates import Files, SelfSigned, Tls
 from scheduler.serve.endpoints import Sources, build_app
 from scheduler.serve.server import Server
 
 
-async def open_server(sources: Sources, settings: Settings, reviewer: Reviewer) -> Server:
+async def open_server(
+    sources: Sources, settings: Settings, reviewer: Reviewer, dropped: Counter | None = None
+) -> Server:
     """The server that the settings ask for, not yet started.
 
     On an address that only this machine reaches, everybody may read, by default over plain HTTP.
     Anywhere else it is TLS, and `reviewer` is asked about every caller. Raises OSError if there is
-    no certificate to serve with.
+    no certificate to serve with. `dropped` counts, by reason, who is not served to the end.
     """
     reviewed = settings.protection == "always" or not is_loopback(settings.bind_address)
     access = Access(reviewer, settings.always_allow_paths) if reviewed else None
     wanted = reviewed or settings.tls_cert_file
     tls = await asyncio.to_thread(_tls, settings) if wanted else None
     app = build_app(sources, access)
-    return Server(app, host=settings.bind_address, port=settings.port, tls=tls)
+    return Server(app, host=settings.bind_address, port=settings.port, tls=tls, dropped=dropped)
 
 
 def is_loopback(address: str) -> bool:

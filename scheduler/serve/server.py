@@ -1,20 +1,31 @@
 """The listening socket under the endpoints: plain HTTP or TLS, started and stopped in order."""
 
 import asyncio
+import errno
+import socket
 from types import TracebackType
 from typing import Self
 
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 
+from scheduler.observe.instruments import Counter
+from scheduler.observe.logs import get_logger
 from scheduler.serve.certificates import Tls
+from scheduler.serve.connections import KEEPALIVE_SECONDS, Connections
 
-KEEPALIVE_SECONDS = 75.0
+log = get_logger(__name__)
+
 SHUTDOWN_SECONDS = 5.0
 REFRESH_SECONDS = 10.0
 """How often a rotated certificate is looked for."""
-MAX_CONNECTIONS = 256
-"""Further callers are turned away: whoever opens connections must not exhaust the scheduler's."""
-HANDSHAKE_SECONDS = 10.0
+SWEEP_SECONDS = 1.0
+LINGER_SECONDS = 2.0
+"""How long the body of a request is thrown away: nothing that is served takes one."""
+PAUSE_SECONDS = 0.1
+"""How long not to accept after that has failed."""
+BACKLOG = 512
+"""Connections that the kernel keeps until they are accepted."""
 
 
 class Server:
@@ -31,19 +42,23 @@ class Server:
         port: int = 0,
         tls: Tls | None = None,
         refresh_seconds: float = REFRESH_SECONDS,
+        dropped: Counter | None = None,
     ) -> None:
         self.host = host
         self.port = port
         self._tls = tls
         self._refresh_seconds = refresh_seconds
-        self._refreshing: asyncio.Task[None] | None = None
-        self._listening: asyncio.Server | None = None
+        self._tending: list[asyncio.Task[None]] = []
+        self._listening: list[socket.socket] = []
         self._runner = web.AppRunner(
             app,
             access_log=None,
             keepalive_timeout=KEEPALIVE_SECONDS,
             shutdown_timeout=SHUTDOWN_SECONDS,
+            lingering_time=LINGER_SECONDS,
         )
+        self.connections = Connections(self._requests, tls.context if tls else None, dropped)
+        app.middlewares.insert(0, self.connections.middleware())
 
     @property
     def url(self) -> str:
@@ -55,33 +70,49 @@ class Server:
         """Listen; raises OSError if the address cannot be had, and then leaves nothing behind."""
         await self._runner.setup()
         try:
-            self._listening = await asyncio.get_running_loop().create_server(
-                self._accept,
-                self.host,
-                self.port,
-                ssl=self._tls.context if self._tls else None,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS if self._tls else None,
-                reuse_address=True,
-            )
+            self._listening = await _listen(self.host, self.port)
         except OSError:
             await self._runner.cleanup()
             raise
-        self.port = self._listening.sockets[0].getsockname()[1]
+        self.port = self._listening[0].getsockname()[1]
+        for listening in self._listening:
+            self._tending.append(asyncio.create_task(self._accept(listening), name="accept"))
+        self._tending.append(asyncio.create_task(self._sweep(), name="connections"))
         if self._tls:
-            self._refreshing = asyncio.create_task(self._refresh(self._tls), name="certificate")
+            self._tending.append(asyncio.create_task(self._refresh(self._tls), name="certificate"))
 
     async def stop(self) -> None:
         """Stop listening and end open requests, within a few seconds; may be called again."""
-        if self._refreshing is not None:
-            self._refreshing.cancel()
-        if self._listening is not None:
-            self._listening.close()
+        for task in self._tending:
+            task.cancel()
+        if self._tending:
+            await asyncio.wait(self._tending)
+        for listening in self._listening:
+            listening.close()
+        self.connections.close()
         await self._runner.cleanup()
 
-    def _accept(self) -> asyncio.BaseProtocol:
+    def _requests(self) -> RequestHandler:
         requests = self._runner.server
         assert requests is not None, "it is set up before anybody can connect"
-        return requests() if len(requests.connections) < MAX_CONNECTIONS else _TurnedAway()
+        return requests()
+
+    async def _accept(self, listening: socket.socket) -> None:
+        """Connections are accepted here and not by the library, so that each is known at once."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listening)
+            except OSError as fault:  # no more files may be open, or the caller has gone
+                log.warning("A connection cannot be accepted", error=str(fault))
+                await asyncio.sleep(PAUSE_SECONDS)
+                continue
+            self.connections.accept(accepted, str(address[0]))
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self.connections.sweep()
 
     async def _refresh(self, tls: Tls) -> None:
         while True:
@@ -101,8 +132,29 @@ class Server:
         await self.stop()
 
 
-class _TurnedAway(asyncio.Protocol):
-    """Closes a connection as soon as it is there."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        transport.close()
+async def _listen(host: str, port: int) -> list[socket.socket]:
+    """Sockets that listen on all addresses of the host; raises OSError."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    listening: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys((family, address) for family, *_, address in found):
+            sock = socket.socket(family, socket.SOCK_STREAM)
+            listening.append(sock)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.setblocking(False)
+            try:
+                sock.bind(address)
+            except OSError as fault:
+                reason = (fault.strerror or str(fault)).lower()
+                text = f"cannot listen on {address!r}: {reason}"
+                raise OSError(fault.errno or errno.EADDRINUSE, text) from fault
+            sock.listen(BACKLOG)
+    except BaseException:
+        for sock in listening:
+            sock.close()
+        raise
+    return listening

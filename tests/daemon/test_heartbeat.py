@@ -121,7 +121,7 @@ async def test_work_that_holds_the_loop_costs_neither_the_lease_nor_a_probe(
         await eventually(lambda: leads(replica))
         assert replica.daemon.server is not None
         onlooker = Onlooker(server.url, replica.daemon.server.url)
-        assert onlooker.done.wait(60), "the lease is renewed although this loop is held"
+        assert onlooker.done.wait(PATIENCE), "the lease is renewed although this loop is held"
         onlooker.join()
         busy = onlooker.answers.pop("queue")
         assert {status for status, _ in onlooker.answers.values()} == {200}

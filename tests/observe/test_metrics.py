@@ -83,6 +83,7 @@ KUBE_SCHEDULER = [
 
 OURS = [
     Row("loop_lag", "equipoise_event_loop_lag_seconds", Histogram, (), 0.0001, 2, 15),
+    Row("serving_dropped", "equipoise_serving_dropped_total", Counter, ("reason",)),
     Row("loop_stalls", "equipoise_loop_stalls_total", Counter, ()),
     Row("loop_stalled", "equipoise_loop_stalled_seconds", Gauge, ()),
     Row("gc_pause", "equipoise_gc_pause_seconds", Histogram, ("generation",), 0.0001, 2, 15),

@@ -1,6 +1,5 @@
 """The socket under the endpoints: free ports, TLS, and a clean end."""
 
-import asyncio
 import ssl
 from pathlib import Path
 
@@ -10,11 +9,9 @@ import trustme
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
-from scheduler.serve import server as serving
 from scheduler.serve.certificates import Files, Tls
 from scheduler.serve.endpoints import Sources, build_app
 from scheduler.serve.server import Server
-from tests.patience import PATIENCE
 
 
 def bare_app() -> web.Application:
@@ -61,32 +58,6 @@ async def test_tls(tmp_path: Path) -> None:
         assert server.url.startswith("https://127.0.0.1:")
         async with session.get(f"{server.url}/livez", ssl=trust) as response:
             assert await response.text() == "ok"
-
-
-async def test_callers_beyond_the_limit_are_turned_away_until_others_leave(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(serving, "MAX_CONNECTIONS", 2)
-    request = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
-    async with Server(bare_app()) as server:
-
-        async def call() -> tuple[bytes, asyncio.StreamWriter]:
-            reader, writer = await asyncio.open_connection(server.host, server.port)
-            writer.write(request)
-            try:
-                return await reader.readline(), writer
-            except ConnectionError:
-                return b"", writer
-
-        answers = [await call() for _ in range(3)]
-        assert [status for status, _ in answers] == [b"HTTP/1.1 200 OK\r\n"] * 2 + [b""]
-        for _, writer in answers:
-            writer.close()
-            await writer.wait_closed()
-        async with asyncio.timeout(PATIENCE):
-            while not (again := await call())[0]:  # noqa: ASYNC110  because nobody tells
-                await asyncio.sleep(0.01)
-        again[1].close()
 
 
 def test_ipv6_addresses_are_bracketed() -> None:
