@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from scheduler.kube.fairness import Shares
+from scheduler.fairness import Shares
 from scheduler.kube.slots import Slots
 from scheduler.serve.connections import send
 from scheduler.serve.guards import TooMany
