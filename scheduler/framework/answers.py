@@ -13,6 +13,7 @@ since that the answer depends on are asked about again, a few times; then the ol
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Hashable
+from contextvars import ContextVar
 from typing import Any
 
 import msgspec
@@ -31,6 +32,9 @@ MAX_ROUNDS = 4
 Before the last time it lets go of what is kept for its class, and asks about all rows that it was
 told nothing of: from then on, old answers will do.
 """
+
+EXPLAINING: ContextVar[bool] = ContextVar("explaining", default=False)
+"""Whether a question is asked to explain something, and not to schedule anybody."""
 
 _UNCOUNTED = Tallies()
 _NOTHING = Reads()

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar
 
-from scheduler.framework.answers import AnswerNeeded, Failed, Question, Told
+from scheduler.framework.answers import EXPLAINING, AnswerNeeded, Failed, Question, Told
 from scheduler.framework.cycle import Cycle
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
@@ -195,8 +195,12 @@ async def answered(work: Callable[[Told], T]) -> T:
     Done again from the start after each answer, so it must not change anything.
     """
     told = Told(insists=True)
-    while True:
-        try:
-            return work(told)
-        except AnswerNeeded as needed:
-            needed.question.hear(told, await needed.question.ask())
+    token = EXPLAINING.set(True)
+    try:
+        while True:
+            try:
+                return work(told)
+            except AnswerNeeded as needed:
+                needed.question.hear(told, await needed.question.ask())
+    finally:
+        EXPLAINING.reset(token)

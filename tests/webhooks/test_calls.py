@@ -44,7 +44,8 @@ class Calls:
 
     async def call(self, body: bytes = b"{}", **more: Any) -> bytes:
         read: Callable[[bytes], bytes] = more.pop("read", lambda answer: answer)
-        return await self.caller.call("filter", "filter", lambda: body, read, **more)
+        given = {"namespace": "default", **more}
+        return await self.caller.call("filter", "filter", lambda: body, read, **given)
 
     async def failure(self, **more: Any) -> CallFailed:
         with pytest.raises(CallFailed) as caught:

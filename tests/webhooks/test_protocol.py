@@ -37,7 +37,7 @@ BAD = {
     "an unknown field of a rejection": (
         "filter",
         b'{"rejected": {"n1": {"reason": "x"}}}',
-        "unknown field `reason` - at `$.rejected[...]`",
+        "rejected['n1']: Object contains unknown field `reason`",
     ),
     "a score of a stranger": ("score", b'{"scores": {"n9": 1}}', "scores['n9']: is not one of"),
     "a score that is too high": (
@@ -51,7 +51,34 @@ BAD = {
     "a time before now": (
         "permit",
         b'{"code": "Wait", "timeoutSeconds": -1}',
-        "timeoutSeconds: must not be negative, not -1",
+        "timeoutSeconds: must be between 0 and 86400, not -1",
+    ),
+    "a time beyond all times": (
+        "preEnqueue",
+        b'{"code": "Pending", "retryAfterSeconds": 1e300}',
+        "retryAfterSeconds: must be between 0 and 86400, not 1e+300",
+    ),
+    "a time that is no number": ("permit", b'{"retryAfterSeconds": NaN}', "JSON is malformed"),
+    "a score beyond all scores": (
+        "score",
+        b'{"scores": {"n1": 99999999999999999999}}',
+        "scores['n1']: must be between 0 and 100",
+    ),
+    "a score that is no number": ("score", b'{"scores": {"n1": NaN}}', "JSON is malformed"),
+    "a node's name without end": (
+        "filter",
+        b'{"rejected": {"%s": {}}}' % (b"n" * 100_000),
+        "nnn…']: is not one of the nodes in question",
+    ),
+    "more names than clusters have nodes": (
+        "preFilter",
+        b'{"nodeNames": [%s]}' % b",".join(b'"n%d"' % i for i in range(100_001)),
+        "nodeNames: must not have more than 100000 items",
+    ),
+    "more strings than nodes explain": (
+        "filter",
+        b'{"rejected": {%s}}' % b",".join(b'"n%d": {}' % i for i in range(300_000)),
+        "more strings than an answer about 1 nodes can have",
     ),
     "reasons that are no list": ("bind", b'{"reasons": "x"}', "at `$.reasons`"),
 }

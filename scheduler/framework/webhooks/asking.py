@@ -48,7 +48,12 @@ class Asking:
         read: Callable[[bytes], Any] = partial(read_answer, point, asked=names or ())
         try:
             answer = await self._caller.call(
-                point, PATHS[point], body, read, repeatable=point not in _ONCE
+                point,
+                PATHS[point],
+                body,
+                read,
+                namespace=pod.pod.metadata.namespace,
+                repeatable=point not in _ONCE,
             )
         except CallFailed as failure:
             log.debug("Webhook failed", webhook=self.name, point=point, pod=pod.key, exc=failure)

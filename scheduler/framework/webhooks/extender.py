@@ -8,6 +8,7 @@ except for prioritizing, whose failures never matter.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -121,16 +122,15 @@ class ExtenderPlugin:
             return no_scores(rows)
         pod = cycle.pod
 
-        def read(scores: Mapping[str, int], names: Sequence[str]) -> Answers:
+        def values(scores: Mapping[str, int], names: Sequence[str]) -> Answers:
             return SCALE * scores_of(scores, names, _LIMIT)
 
         async def ask(point: str, names: Sequence[str]) -> Mapping[str, int] | Failed:
             body = self._args(pod, names)
-            return await self._call(
-                "prioritize", self._extender.prioritize_verb, body, wire.read_priorities
-            )
+            read = partial(wire.read_priorities, items=len(names))
+            return await self._call(pod, "prioritize", self._extender.prioritize_verb, body, read)
 
-        scores, _, _ = self._rows.lookup(cycle, SCORE, rows, pod.uid, ask, read)
+        scores, _, _ = self._rows.lookup(cycle, SCORE, rows, pod.uid, ask, values)
         return scores
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
@@ -146,7 +146,7 @@ class ExtenderPlugin:
         args = wire.BindingArgs(metadata.name, metadata.namespace, metadata.uid, node)
         body = msgspec.json.encode(args)
         said = await self._call(
-            "bind", self._extender.bind_verb, lambda: body, wire.read_binding, repeatable=False
+            pod, "bind", self._extender.bind_verb, lambda: body, wire.read_binding, repeatable=False
         )
         problem = said.message if isinstance(said, Failed) else said
         if not problem:
@@ -181,8 +181,10 @@ class ExtenderPlugin:
 
     async def _filter(self, pod: PodInfo, names: Sequence[str]) -> Mapping[str, Status] | Failed:
         """The verdicts on nodes that do not pass."""
+        whole = not self._extender.node_cache_capable
+        read = partial(wire.read_filter, items=len(names), whole=whole)
         result = await self._call(
-            "filter", self._extender.filter_verb, self._args(pod, names), wire.read_filter
+            pod, "filter", self._extender.filter_verb, self._args(pod, names), read
         )
         if isinstance(result, Failed):
             return result
@@ -192,8 +194,8 @@ class ExtenderPlugin:
         passing = (result.node_names if cached else result.nodes) or frozenset()
         if strangers := passing - set(names):
             return Failed(
-                f'extender "{self.name}" claims a filtered node "{min(strangers)}" which is not '
-                "found in the input node list"
+                f'extender "{self.name}" claims a filtered node "{clean(min(strangers))}" which is '
+                "not found in the input node list"
             )
         return {name: self._verdict(name, result) for name in names if name not in passing}
 
@@ -238,9 +240,9 @@ class ExtenderPlugin:
             return msgspec.json.encode(wire.PreemptionArgs(original, whole, None))
 
         async def ask() -> Any:
-            return await self._call(
-                "preempt", self._extender.preempt_verb, body, wire.read_preemption
-            )
+            items = sum(1 + len(each.pods) for each in victims.values())
+            read = partial(wire.read_preemption, items=items)
+            return await self._call(pod, "preempt", self._extender.preempt_verb, body, read)
 
         def hear(told: Told, answer: Any) -> None:
             told.hear(subject, answer)
@@ -254,17 +256,18 @@ class ExtenderPlugin:
             on_node = {pod.uid: pod for pod in self._state.pods_on(node)}
             if missing := [uid for uid in refs.uids if uid not in on_node]:
                 raise WebhookError(
-                    f"extender: {self.name} claims to preempt pod (UID: {missing[0]}) on node: "
-                    f"{node}, but the pod is not found on that node"
+                    f"extender: {self.name} claims to preempt pod (UID: {clean(missing[0])}) on "
+                    f"node: {clean(node)}, but the pod is not found on that node"
                 )
             if refs.uids:
                 found[node] = Victims([on_node[uid] for uid in refs.uids], refs.violations)
             elif not self._extender.ignorable:
-                raise WebhookError(f'expected at least one victim pod on node "{node}"')
+                raise WebhookError(f'expected at least one victim pod on node "{clean(node)}"')
         return found
 
     async def _call(
         self,
+        pod: PodInfo,
         point: str,
         verb: str,
         body: Callable[[], bytes],
@@ -273,7 +276,14 @@ class ExtenderPlugin:
         repeatable: bool = True,
     ) -> T | Failed:
         try:
-            return await self._caller.call(point, verb, body, read, repeatable=repeatable)
+            return await self._caller.call(
+                point,
+                verb,
+                body,
+                read,
+                namespace=pod.pod.metadata.namespace,
+                repeatable=repeatable,
+            )
         except CallFailed as failure:
             log.debug("Extender failed", extender=self.name, verb=verb, exc=failure)
             return Failed(f"extender {self.name}: failed {verb}: {failure}")

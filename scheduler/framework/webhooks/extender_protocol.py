@@ -10,7 +10,12 @@ from typing import Any
 
 import msgspec
 
+from scheduler.framework.webhooks.protocol import MAX_STRINGS, STRINGS_PER_NODE, clean
+from scheduler.slices import checkpoint
+
 MAX_EXTENDER_PRIORITY = 10
+STRINGS_PER_WHOLE_NODE = 1024
+"""How many strings an answer may have for each node that it sends back whole."""
 
 
 class NodeList(msgspec.Struct):
@@ -75,6 +80,13 @@ class VictimRefs(msgspec.Struct, frozen=True):
     violations: int
 
 
+class _Priority(msgspec.Struct, forbid_unknown_fields=True):
+    """A priority as Go writes it; others are read name by name."""
+
+    host: str = msgspec.field(name="Host", default="")
+    score: int = msgspec.field(name="Score", default=0)
+
+
 class _Meta(msgspec.Struct, frozen=True):
     name: str = ""
 
@@ -102,6 +114,9 @@ class _Object:
         return _decode(raw, type_, f"{self._path}.{name}" if self._path else name)
 
 
+_PRIORITIES = msgspec.json.Decoder(list[_Priority])
+
+
 def _decode(body: bytes | msgspec.Raw, type_: Any, path: str) -> Any:
     try:
         return msgspec.json.decode(body, type=type_)
@@ -109,8 +124,9 @@ def _decode(body: bytes | msgspec.Raw, type_: Any, path: str) -> Any:
         raise ValueError(f"{path}: {fault}" if path else str(fault)) from None
 
 
-def read_filter(body: bytes) -> FilterResult:
-    """What a filter verb answers; raises ValueError that names the field."""
+def read_filter(body: bytes, *, items: int = 0, whole: bool = False) -> FilterResult:
+    """What a filter verb answers about so many nodes; raises ValueError that names the field."""
+    _bound(body, items, STRINGS_PER_WHOLE_NODE if whole else STRINGS_PER_NODE)
     answer = _Object(body)
     nodes: _Items | None = answer.get("Nodes", _Items, None)
     names: list[str] | None = answer.get("NodeNames", list[str], None)
@@ -123,11 +139,20 @@ def read_filter(body: bytes) -> FilterResult:
     )
 
 
-def read_priorities(body: bytes) -> dict[str, int]:
-    """What a prioritize verb answers; raises ValueError that names the field."""
-    items: list[msgspec.Raw] = _decode(body, list[msgspec.Raw] | None, "") or []
-    hosts = (_Object(raw, f"[{i}]") for i, raw in enumerate(items))
-    return {host.get("Host", str, ""): host.get("Score", int, 0) for host in hosts}
+def read_priorities(body: bytes, *, items: int = 0) -> dict[str, int]:
+    """What a prioritize verb answers about so many nodes; raises ValueError, naming the field."""
+    _bound(body, items)
+    try:
+        return {each.host: each.score for each in _PRIORITIES.decode(body)}
+    except msgspec.DecodeError:
+        pass  # in another case, or something else than numbers: the slow way finds out
+    hosts: list[msgspec.Raw] = _decode(body, list[msgspec.Raw] | None, "") or []
+    scores: dict[str, int] = {}
+    for i, raw in enumerate(hosts):
+        checkpoint()
+        host = _Object(raw, f"[{i}]")
+        scores[host.get("Host", str, "")] = host.get("Score", int, 0)
+    return scores
 
 
 def read_binding(body: bytes) -> str:
@@ -136,15 +161,26 @@ def read_binding(body: bytes) -> str:
     return error
 
 
-def read_preemption(body: bytes) -> dict[str, VictimRefs]:
-    """What a preempt verb answers; raises ValueError that names the field."""
+def read_preemption(body: bytes, *, items: int = 0) -> dict[str, VictimRefs]:
+    """What a preempt verb answers about so many victims; raises ValueError that names the field."""
+    _bound(body, items)
     field = "NodeNameToMetaVictims"
     nodes: dict[str, msgspec.Raw] = _Object(body).get(field, dict[str, msgspec.Raw], {})
-    return {node: _victims(raw, f"{field}[{node!r}]") for node, raw in nodes.items()}
+    return {node: _victims(raw, f"{field}[{clean(node)!r}]") for node, raw in nodes.items()}
 
 
 def _victims(raw: msgspec.Raw, path: str) -> VictimRefs:
+    checkpoint()
     victims = _Object(raw, path)
     pods: list[msgspec.Raw] = victims.get("Pods", list[msgspec.Raw], [])
-    uids = (_Object(pod, f"{path}.Pods[{i}]").get("UID", str, "") for i, pod in enumerate(pods))
+    uids: list[str] = []
+    for i, pod in enumerate(pods):
+        checkpoint()
+        uids.append(_Object(pod, f"{path}.Pods[{i}]").get("UID", str, ""))
     return VictimRefs(tuple(uids), victims.get("NumPDBViolations", int, 0))
+
+
+def _bound(body: bytes, items: int, strings: int = STRINGS_PER_NODE) -> None:
+    """Refuse what would take long to read for its number of values."""
+    if body.count(b'"') > 2 * (MAX_STRINGS + strings * items):
+        raise ValueError(f"more strings than an answer about {items} items can have")

@@ -7,13 +7,13 @@ Its methods are those of any plugin. They answer from what the pod was told, or 
 from __future__ import annotations
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from scheduler.bounded import MEBIBYTE, Memo
 from scheduler.config.schema import Webhook
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.equivalence.verdicts import Answers
@@ -58,7 +58,8 @@ from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.columns import Codes, Rows, Scores
 
 NOT_ASKED = "node(s) changed faster than webhook {} answered"
-MAX_PRE_FILTERS = 4096
+PRE_FILTER_BYTES = 16 * MEBIBYTE
+"""Of answers of pre-filters that are kept; whoever asked has been told in any case."""
 MAX_VETOES = 10
 """Each costs a call and another try: who vetoes more should filter."""
 
@@ -240,7 +241,7 @@ class DeclaringWebhook(WebhookPlugin):
         super().__init__(webhook, asking, views, handle)
         assert webhook.reads is not None, "it declares nothing"
         self._declared = reads_of(webhook.reads)
-        self._pre_filters: OrderedDict[bytes, Any] = OrderedDict()
+        self._pre_filters: Memo[bytes, PreFilterAnswer] = Memo(PRE_FILTER_BYTES, _size)
         """By digest of the key, which may be long: the verdict on a pod as a whole depends on
         nothing else that is shown."""
 
@@ -277,9 +278,7 @@ class DeclaringWebhook(WebhookPlugin):
         def hear(told: Told, answer: Any) -> None:
             told.hear(subject, answer)
             if not isinstance(answer, Failed):
-                self._pre_filters[_digest(key)] = answer
-                if len(self._pre_filters) > MAX_PRE_FILTERS:
-                    self._pre_filters.popitem(last=False)
+                self._pre_filters.put(_digest(key), answer)
 
         return Question(self.name, (self._handle.profile, *subject, key), ask, hear)
 
@@ -287,6 +286,10 @@ class DeclaringWebhook(WebhookPlugin):
         if point != "preFilter":
             return None
         return self._pre_filters.get(_digest(self._views.key(pod)))
+
+
+def _size(key: bytes, answer: PreFilterAnswer) -> int:
+    return len(key) + 80 * len(answer.node_names or ()) + 300 * (1 + len(answer.reasons))
 
 
 def _digest(key: bytes) -> bytes:

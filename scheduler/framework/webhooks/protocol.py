@@ -1,6 +1,8 @@
 """Our own webhook protocol: what is sent to each extension point, and what may come back.
 
 `docs/plugins/webhooks.openapi.yaml` says the same for those who write webhooks; a test compares.
+Whatever comes back, reading it costs in proportion to what was asked: bytes are bounded where they
+are read (`transport`), values here, and what is kept of an answer is cut to what people read.
 """
 
 from __future__ import annotations
@@ -13,11 +15,20 @@ import msgspec
 
 from scheduler.framework.interface import MAX_SCORE
 from scheduler.model.status import Code, Status
+from scheduler.slices import checkpoint
 
 API_VERSION = "equipoise.dev/v1alpha1"
 MAX_REASONS = 8
 MAX_REASON_LENGTH = 256
 """Reasons become events and conditions, and are kept: a webhook must not fill either."""
+
+MAX_SECONDS = 86_400.0
+"""Of a time to wait, in an answer: a pod must not be held for ever by a slip of the pen."""
+MAX_NODE_NAMES = 100_000
+MAX_STRINGS = 32 * 4096
+STRINGS_PER_NODE = 32
+"""How many strings an answer may have, in all and for each node in question: a rejection has a
+name, two fields, a code and up to eight reasons."""
 
 UNRESERVE = "unreserve"
 
@@ -95,6 +106,12 @@ class FilterAnswer(_Answer, frozen=True):
     rejected: dict[str, Rejection] = {}
 
 
+class _RawFilterAnswer(_Answer, frozen=True):
+    """The same with rejections to be read one by one, as there may be many."""
+
+    rejected: dict[str, msgspec.Raw] = {}
+
+
 class PostFilterAnswer(_Answer, frozen=True):
     """What came of making room."""
 
@@ -117,6 +134,7 @@ Answer = TypeVar("Answer", bound=_Answer)
 
 _OK, _ERROR, _SKIP, _WAIT = Code.SUCCESS, Code.ERROR, Code.SKIP, Code.WAIT
 _REJECTIONS = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
+_REJECTION_CODES = tuple(code.value for code in _REJECTIONS)
 _ALLOWED: Mapping[str, tuple[Code, ...]] = {
     "preEnqueue": (_OK, *_REJECTIONS, Code.PENDING, _ERROR),
     "queueSort": (_OK, _ERROR),
@@ -141,9 +159,14 @@ _ANSWERS: Mapping[str, type[_Answer]] = {
     "postFilter": PostFilterAnswer,
     "score": ScoreAnswer,
 }
-_DECODERS = {
-    point: msgspec.json.Decoder(_ANSWERS.get(point, StatusAnswer), strict=True) for point in PATHS
+_DECODERS: Mapping[str, msgspec.json.Decoder[Any]] = {
+    **{
+        point: msgspec.json.Decoder(_ANSWERS.get(point, StatusAnswer), strict=True)
+        for point in PATHS
+    },
+    "filter": msgspec.json.Decoder(_RawFilterAnswer, strict=True),
 }
+_REJECTION_DECODER = msgspec.json.Decoder(Rejection, strict=True)
 
 
 def answer_type(point: str) -> type[_Answer]:
@@ -159,49 +182,80 @@ def allowed_codes(point: str) -> list[str]:
 def read_answer(point: str, body: bytes, asked: Collection[str] = ()) -> Any:
     """An answer, checked; raises ValueError that names the field.
 
-    ``asked`` are the nodes it may speak of.
+    ``asked`` are the nodes it may speak of. May be run in slices.
     """
+    if body.count(b'"') > 2 * (MAX_STRINGS + STRINGS_PER_NODE * len(asked)):
+        raise ValueError(f"more strings than an answer about {len(asked)} nodes can have")
     answer: Any = _DECODERS[point].decode(body or b"{}")
     if answer.code not in (allowed := allowed_codes(point)):
-        raise ValueError(f"code: must be one of {', '.join(allowed)}, not {answer.code!r}")
-    if isinstance(answer, FilterAnswer):
-        if answer.rejected:
-            _check_rejections(answer.rejected, frozenset(asked))
-    elif isinstance(answer, ScoreAnswer):
-        if answer.scores:
-            _check_scores(answer.scores, frozenset(asked))
+        raise ValueError(f"code: must be one of {', '.join(allowed)}, not {clean(answer.code)!r}")
+    if isinstance(answer, _RawFilterAnswer):
+        rejected = _read_rejections(answer.rejected, frozenset(asked))
+        return FilterAnswer(code=answer.code, reasons=_cut(answer.reasons), rejected=rejected)
+    if isinstance(answer, ScoreAnswer):
+        _check_scores(answer.scores, frozenset(asked))
     elif isinstance(answer, KeyAnswer):
-        _check_number("key", answer.key)
+        _check_finite("key", answer.key)
     elif isinstance(answer, StatusAnswer):
-        for field in ("retry_after_seconds", "timeout_seconds"):
-            value = getattr(answer, field)
-            name = "retryAfterSeconds" if field.startswith("retry") else "timeoutSeconds"
-            _check_number(name, value)
-            if value < 0:
-                raise ValueError(f"{name}: must not be negative, not {value:g}")
-    return answer
+        _check_seconds("retryAfterSeconds", answer.retry_after_seconds)
+        _check_seconds("timeoutSeconds", answer.timeout_seconds)
+    elif isinstance(answer, PreFilterAnswer) and answer.node_names is not None:
+        if len(answer.node_names) > MAX_NODE_NAMES:
+            raise ValueError(f"nodeNames: must not have more than {MAX_NODE_NAMES} items")
+    elif isinstance(answer, PostFilterAnswer) and answer.nominated_node:
+        _check_name("nominatedNode", answer.nominated_node)
+    return msgspec.structs.replace(answer, reasons=_cut(answer.reasons))
 
 
-def _check_number(name: str, value: float) -> None:
+def _check_finite(name: str, value: float) -> None:
     if not math.isfinite(value):
         raise ValueError(f"{name}: must be a finite number, not {value}")
 
 
-def _check_rejections(rejected: Mapping[str, Rejection], asked: Collection[str]) -> None:
-    for node, rejection in rejected.items():
+def _check_seconds(name: str, value: float) -> None:
+    _check_finite(name, value)
+    if not 0 <= value <= MAX_SECONDS:
+        raise ValueError(f"{name}: must be between 0 and {MAX_SECONDS:g}, not {value:g}")
+
+
+def _check_name(name: str, value: str) -> None:
+    if len(value) > MAX_REASON_LENGTH:
+        raise ValueError(f"{name}: is longer than names of nodes are")
+
+
+def _read_rejections(
+    rejected: Mapping[str, msgspec.Raw], asked: Collection[str]
+) -> dict[str, Rejection]:
+    found: dict[str, Rejection] = {}
+    for node, raw in rejected.items():
+        checkpoint()
+        field = f"rejected[{clean(node)!r}]"
         if node not in asked:
-            raise ValueError(f"rejected[{node!r}]: is not one of the nodes in question")
-        if rejection.code not in (code.value for code in _REJECTIONS):
-            choice = " or ".join(code.value for code in _REJECTIONS)
-            raise ValueError(f"rejected[{node!r}].code: must be {choice}, not {rejection.code!r}")
+            raise ValueError(f"{field}: is not one of the nodes in question")
+        try:
+            rejection = _REJECTION_DECODER.decode(raw)
+        except msgspec.DecodeError as fault:
+            raise ValueError(f"{field}: {fault}") from None
+        if rejection.code not in _REJECTION_CODES:
+            choice = " or ".join(_REJECTION_CODES)
+            raise ValueError(f"{field}.code: must be {choice}, not {clean(rejection.code)!r}")
+        found[node] = rejection
+    return found
 
 
 def _check_scores(scores: Mapping[str, int], asked: Collection[str]) -> None:
     for node, score in scores.items():
         if node not in asked:
-            raise ValueError(f"scores[{node!r}]: is not one of the nodes in question")
+            raise ValueError(f"scores[{clean(node)!r}]: is not one of the nodes in question")
         if not 0 <= score <= MAX_SCORE:
-            raise ValueError(f"scores[{node!r}]: must be between 0 and {MAX_SCORE}, not {score}")
+            raise ValueError(
+                f"scores[{clean(node)!r}]: must be between 0 and {MAX_SCORE}, not {score}"
+            )
+
+
+def _cut(reasons: tuple[str, ...]) -> tuple[str, ...]:
+    """As many reasons, and as much of each, as is ever shown: answers are kept for a while."""
+    return tuple(map(clean, reasons[:MAX_REASONS]))
 
 
 def status_of(answer: _Answer | Rejection, plugin: str) -> Status:
@@ -215,5 +269,5 @@ def status_of(answer: _Answer | Rejection, plugin: str) -> Status:
 
 def clean(reason: str) -> str:
     """A reason on one line, and not longer than people read."""
-    line = " ".join(reason.split())
+    line = " ".join(reason[: 4 * MAX_REASON_LENGTH].split())
     return line if len(line) <= MAX_REASON_LENGTH else line[: MAX_REASON_LENGTH - 1] + "…"

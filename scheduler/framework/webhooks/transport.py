@@ -22,6 +22,13 @@ CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 4.0
 """How long a connection is kept for the next call: less than servers do, or a call might be sent
 on one that is just being closed. So long may an old certificate be in use."""
+MAX_MESSAGE = 512
+"""Of what an author or a webhook wrote, so much is in an error: it ends up in conditions."""
+ANSWER_BYTES = 2**20
+ANSWER_TIMES = 16
+"""An answer has at most a mebibyte and sixteen times the bytes of its question, whatever the
+settings allow: it is read in one piece, and nodes can be named as often as they were asked about.
+"""
 _EXCERPT = 200
 _JSON = "application/json"
 
@@ -32,7 +39,7 @@ class CallFailed(Exception):
     """No usable answer. ``result`` is its word in metrics; ``unsent`` if nothing went out."""
 
     def __init__(self, result: str, message: str, *, unsent: bool = False) -> None:
-        super().__init__(message)
+        super().__init__(message if len(message) <= MAX_MESSAGE else message[:MAX_MESSAGE] + "…")
         self.result = result
         self.unsent = unsent
 
@@ -74,10 +81,15 @@ def _stamp(file: str) -> object:
 
 
 class Transport:
-    """HTTP to one endpoint. Connections are kept; made on the first call, closed by ``close``."""
+    """HTTP to one endpoint. Connections are kept; made on the first call, closed by ``close``.
 
-    def __init__(self, endpoint: Endpoint) -> None:
+    ``connections`` bounds their number. No answer is decompressed, no redirect followed, no cookie
+    kept; the whole exchange has one deadline, so nothing that drips goes on for longer.
+    """
+
+    def __init__(self, endpoint: Endpoint, connections: int) -> None:
         self._endpoint = endpoint
+        self._connections = connections
         self._session: aiohttp.ClientSession | None = None
         self._tls = Rotated(
             self._make_tls, (endpoint.ca_file, endpoint.cert_file, endpoint.key_file)
@@ -102,7 +114,7 @@ class Transport:
             raise CallFailed("broken", _words(fault)) from fault
 
     async def _exchange(self, url: str, body: bytes) -> bytes:
-        headers = {"Content-Type": _JSON, "Accept": _JSON}
+        headers = {"Content-Type": _JSON, "Accept": _JSON, "Accept-Encoding": "identity"}
         tls: ssl.SSLContext | bool = True
         try:
             if self._endpoint.token_file:
@@ -120,26 +132,15 @@ class Transport:
             # A token must not follow whoever redirects.
             allow_redirects=False,
         ) as response:
-            answer = await self._read(response)
             if response.status != 200:
-                excerpt = answer[:_EXCERPT].decode(errors="replace").strip()
-                raise CallFailed(
-                    "refused" if response.status < 500 else "server_error",
-                    f"HTTP status {response.status}{f': {excerpt}' if excerpt else ''}",
-                )
-            return answer
-
-    async def _read(self, response: aiohttp.ClientResponse) -> bytes:
-        limit = self._endpoint.max_response_bytes
-        chunks: list[bytes] = []
-        size = 0
-        async for chunk in response.content.iter_any():
-            size += len(chunk)
-            if size > limit:
+                raise await _refusal(response)
+            encoding = response.headers.get("Content-Encoding", "identity")
+            if encoding.lower() != "identity":
+                # A small body could become any size.
                 response.close()
-                raise CallFailed("response_too_large", f"the answer has more than {limit} bytes")
-            chunks.append(chunk)
-        return b"".join(chunks)
+                raise CallFailed("invalid", f"its answer is compressed ({encoding}): nobody asked")
+            most = ANSWER_BYTES + ANSWER_TIMES * len(body)
+            return await _read(response, min(most, self._endpoint.max_response_bytes))
 
     async def close(self) -> None:
         """Close all connections."""
@@ -151,8 +152,9 @@ class Transport:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=self._endpoint.concurrency, keepalive_timeout=IDLE_SECONDS
+                    limit=self._connections, keepalive_timeout=IDLE_SECONDS
                 ),
+                auto_decompress=False,
                 headers={"User-Agent": f"equipoise/{__version__}"},
                 timeout=aiohttp.ClientTimeout(total=None, connect=CONNECT_SECONDS),
                 # Cookies are a way for one call to change the next.
@@ -181,6 +183,32 @@ class Transport:
         elif endpoint.cert_data:
             _load_text(context, endpoint.cert_data, endpoint.key_data)
         return context
+
+
+async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
+    """A body of so many bytes; what has more is not read to its end."""
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > limit:
+            response.close()
+            raise CallFailed("response_too_large", f"the answer has more than {limit} bytes")
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+async def _refusal(response: aiohttp.ClientResponse) -> CallFailed:
+    """Why there is no answer, with the first words of the body."""
+    excerpt = b""
+    async for chunk in response.content.iter_any():
+        excerpt += chunk
+        if len(excerpt) > _EXCERPT:
+            response.close()
+            break
+    words = excerpt[:_EXCERPT].decode(errors="replace").strip()
+    result = "refused" if response.status < 500 else "server_error"
+    return CallFailed(result, f"HTTP status {response.status}{f': {words}' if words else ''}")
 
 
 def _load_text(context: ssl.SSLContext, certificate: str, key: str) -> None:
