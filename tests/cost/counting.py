@@ -46,13 +46,16 @@ class Counted(str):
 
 
 def counted(value: Any) -> Any:
-    """API JSON with all strings replaced by counted ones."""
+    """An object with all strings replaced by counted ones."""
     if isinstance(value, str):
         return Counted(value)
     if isinstance(value, dict):
-        return {Counted(key): counted(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [counted(each) for each in value]
+        return {counted(key): counted(each) for key, each in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(counted, value))
+    if isinstance(value, msgspec.Struct):
+        fields = {name: counted(getattr(value, name)) for name in value.__struct_fields__}
+        return type(value)(**fields)
     return value
 
 
