@@ -21,6 +21,7 @@ from scheduler import __version__
 from scheduler.kube.connections import (
     CONNECT_TIMEOUT_SECONDS,
     STREAM_BUFFER_BYTES,
+    Check,
     ConnectionPool,
     Endpoint,
     Stream,
@@ -64,6 +65,7 @@ class _Call(msgspec.Struct, frozen=True, gc=False):
     params: Mapping[str, str] | None = None
     data: bytes | None = None
     content_type: str = JSON
+    check: Check | None = None
 
 
 class KubeClient:
@@ -164,14 +166,16 @@ class KubeClient:
         content_type: str = JSON,
         timeout: float = REQUEST_TIMEOUT_SECONDS,
         limit: int = MAX_BODY_BYTES,
+        check: Check | None = None,
     ) -> bytes:
         """One request, answered within `timeout` or raising; `body` is encoded as JSON.
 
         Credentials are renewed and the request repeated once on 401; nothing else is retried.
-        Raises TooLarge for an answer of more than `limit` bytes.
+        Raises TooLarge for an answer of more than `limit` bytes, and what `check` raises, which is
+        called immediately before the request goes out.
         """
         data = None if body is None else msgspec.json.encode(body)
-        call = _Call(method, path, params, data, content_type)
+        call = _Call(method, path, params, data, content_type, check)
         try:
             with self._deadlines.scope(timeout):
                 access = await self._admitted()
@@ -230,13 +234,28 @@ class KubeClient:
                 endpoint,
                 message,
                 harmless=harmless,
-                fence=None if harmless else self.fence,
+                check=self._check_of(call),
                 limit=limit,
             )
             code = str(answer.status)
         finally:
             self._count(access, call.method, code, began)
         return answer
+
+    def _check_of(self, call: _Call) -> Check | None:
+        """What must not raise for a request to go out: the fence of writes, and its own check."""
+        fence = None if call.method == "GET" else self.fence
+        if fence is None:
+            return call.check
+        if call.check is None:
+            return fence.check
+        own, stopped = call.check, fence.check
+
+        def check() -> None:
+            own()
+            stopped()
+
+        return check
 
     async def _opened(self, call: _Call) -> "_Source":
         """An answer that is no refusal; its body is still to be read."""
@@ -272,9 +291,8 @@ class KubeClient:
         """The same through the library, which knows proxies."""
         if self._session.closed:
             raise Unreachable("the client is closed")
-        if self.fence is not None and call.method != "GET":
-            # Only behind a proxy; the library may still have to connect.
-            self.fence.check()
+        if (check := self._check_of(call)) is not None:
+            check()  # only behind a proxy; the library may still have to connect
         headers = {"Authorization": access.authorization} if access.authorization else {}
         if call.data is not None:
             headers["Content-Type"] = call.content_type

@@ -20,8 +20,10 @@ from urllib.parse import quote, urlsplit
 
 from scheduler.kube.credentials import Access
 from scheduler.kube.errors import Ambiguous, Garbled, TooLarge, Unreachable
-from scheduler.kube.fencing import Fence
 from scheduler.kube.http1 import MAX_BODY_BYTES, Answer, Head, Reader, StreamReader, reader
+
+Check = Callable[[], None]
+"""Raises if a request must not go out."""
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 # Room for all binding slots, events and status updates at once.
@@ -111,27 +113,28 @@ class ConnectionPool:
         message: bytes,
         *,
         harmless: bool,
-        fence: Fence | None = None,
+        check: Check | None = None,
         limit: int = MAX_BODY_BYTES,
     ) -> Answer:
         """Send one request and return its answer, whose body has at most `limit` bytes.
 
-        Raises Unreachable when nothing was sent, Ambiguous when the answer was lost, WritesStopped
-        when the `fence` did not let it out. The caller sets the deadline; cancelled, the request
-        may still have its effect. A `harmless` one, which changes nothing, is sent again if the
-        server turns out to have closed a kept connection.
+        Raises Unreachable when nothing was sent, Ambiguous when the answer was lost, and what the
+        `check` raises, which is called immediately before the bytes go out: then nothing was sent
+        either. The caller sets the deadline; cancelled, the request may still have its effect. A
+        `harmless` one, which changes nothing, is sent again if the server turns out to have closed
+        a kept connection.
         """
         async with self._room:
             connection = self._latest(endpoint) or await self._next(endpoint)
             kept = connection.kept
             try:
-                return await self._carry(connection, endpoint, message, fence, limit)
+                return await self._carry(connection, endpoint, message, check, limit)
             except (Garbled, TooLarge):
                 raise
             except Ambiguous:
                 if not (harmless and kept):
                     raise
-            return await self._carry(await self._connect(endpoint), endpoint, message, fence, limit)
+            return await self._carry(await self._connect(endpoint), endpoint, message, check, limit)
 
     async def open_stream(self, endpoint: Endpoint, message: bytes) -> "Stream":
         """Send one request on a connection of its own and return its answer once it begins.
@@ -161,11 +164,11 @@ class ConnectionPool:
         connection: "_Connection",
         endpoint: Endpoint,
         message: bytes,
-        fence: Fence | None,
+        check: Check | None,
         limit: int,
     ) -> Answer:
         try:
-            return await connection.exchange(message, fence, limit)
+            return await connection.exchange(message, check, limit)
         except (Ambiguous, OSError) as error:
             raise _lost(endpoint.server, error) from error
         finally:
@@ -235,13 +238,16 @@ class _Connection(asyncio.Protocol):
         self._reader: Reader | None = None
         self._waiter: asyncio.Future[Answer] | None = None
 
-    async def exchange(self, message: bytes, fence: Fence | None, limit: int) -> Answer:
-        """Send a request and wait for its answer. Raises Ambiguous, OSError or WritesStopped."""
+    async def exchange(self, message: bytes, check: Check | None, limit: int) -> Answer:
+        """Send a request and wait for its answer. Raises Ambiguous, OSError or what `check` does.
+
+        What is raised by `check` leaves the connection as it is.
+        """
         assert self._transport is not None, "made by create_connection"
         assert self.usable, "one request at a time"
-        if fence is not None:
+        if check is not None:
             # The transport writes to the socket at once unless earlier bytes still wait.
-            fence.check()
+            check()
         self.usable = False
         self._reader = reader(limit)
         self._waiter = self._loop.create_future()

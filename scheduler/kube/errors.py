@@ -15,6 +15,7 @@
     │   ├── Silent             nothing more arrived on an open connection for too long
     │   ├── Garbled            what arrived is not HTTP, or not what we asked for
     │   └── TooLarge           the answer has more bytes than we take
+    ├── Outdated             nothing was sent: what was to be written is no longer right
     ├── ClusterUnreachable   no way to an API server was found at start-up
     └── WritesStopped        we no longer lead, or shut down: nothing may be written
 
@@ -112,6 +113,10 @@ class ClusterUnreachable(KubeError):
     def __init__(self, tried: Sequence[str]) -> None:
         super().__init__("no cluster can be reached; tried " + "; ".join(tried))
         self.tried = list(tried)
+
+
+class Outdated(KubeError):
+    """Nothing was sent: what was to be written is no longer right."""
 
 
 class WritesStopped(KubeError):

@@ -23,6 +23,7 @@ from scheduler.kube.errors import (
     Conflict,
     KubeError,
     NotFound,
+    Outdated,
     ServerError,
     WritesStopped,
 )
@@ -258,13 +259,19 @@ class ApiWriter:
         self, request: "_BindRequest", stale: Callable[[], str]
     ) -> BindOutcome | KubeError:
         """Send a binding, if it is still right; how that ended, or what went wrong."""
-        if reason := stale():
-            outdated = BindOutcome(Binding.STALE, reason)
+
+        def check() -> None:
+            if reason := stale():
+                raise Outdated(reason)
+
+        try:
+            check()  # now, and again when there is a connection
+            await self._request("POST", f"{request.path}/binding", request.body(), check=check)
+            return BindOutcome(Binding.BOUND, node=request.node)
+        except Outdated as error:
+            outdated = BindOutcome(Binding.STALE, str(error))
             # An earlier try may have bound the pod: then it is not ours to give the node back.
             return await self._settled(request, outdated) if request.in_doubt else outdated
-        try:
-            await self._request("POST", f"{request.path}/binding", request.body())
-            return BindOutcome(Binding.BOUND, node=request.node)
         except NotFound as error:
             return BindOutcome(Binding.GONE, str(error))
         except KubeError as error:
@@ -314,11 +321,21 @@ class ApiWriter:
             raise Ambiguous(f"the pod cannot be read: {error}") from error
 
     async def _request(
-        self, method: str, path: str, body: object = None, content_type: str = JSON
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        content_type: str = JSON,
+        check: Callable[[], None] | None = None,
     ) -> bytes:
         try:
             return await self._client.request(
-                method, path, body=body, content_type=content_type, timeout=self._timeout
+                method,
+                path,
+                body=body,
+                content_type=content_type,
+                timeout=self._timeout,
+                check=check,
             )
         except WritesStopped:  # by the fence: nothing else may be written either
             self.stop()

@@ -17,6 +17,7 @@ server says. Bindings whose outcome is not known at all are read by their own ta
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any, Never, Protocol
 
 import msgspec
@@ -27,6 +28,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
+from scheduler.observe.repeats import Repeats
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.expectations import Expected, Unconfirmed
 from scheduler.pipeline.ingest import Ingest
@@ -76,6 +78,7 @@ class Rereading:
         self._reader = reader
         self._metrics = metrics
         self._shares = Shares(READS_AT_ONCE)
+        self._logged = Repeats(time.monotonic)
         self.oldest = 0.0
         """For how long the oldest binding that was answered has not been confirmed, in seconds."""
 
@@ -107,7 +110,8 @@ class Rereading:
         try:
             found = await self._reader.read_pod(pod)
         except WriteError as fault:
-            log.warning("Assumed pod could not be read", pod=pod.key, error=str(fault))
+            tell = log.warning if self._logged.news(str(fault)) else log.debug
+            tell("Assumed pod could not be read", pod=pod.key, error=str(fault))
             self._unconfirmed.postpone(each)
             return
         finally:
@@ -137,7 +141,8 @@ class Rereading:
 
     def _count(self, pod: PodInfo, node: str, outcome: str) -> None:
         self._metrics.assumed_pods_settled.labels(outcome).inc()
-        log.warning(
+        tell = log.warning if self._logged.news(outcome) else log.debug
+        tell(
             "Watch did not confirm a binding, pod was read", pod=pod.key, node=node, outcome=outcome
         )
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from random import Random
 
 import pytest
 
@@ -166,3 +168,53 @@ async def test_a_busy_cluster_is_no_difference(
             for name in names[::2]:
                 cluster.delete_pod(name)
         assert replica.sample("equipoise_cache_checks_total", result="differs") == 0
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_nothing_is_lost_and_nothing_is_bound_twice_whatever_happens(
+    cluster: Cluster, seed: int
+) -> None:
+    """Bindings that fail, are lost, lied about or late, while nodes and pods come and go."""
+    random = Random(seed)
+    faults = cluster.faults
+    own = {"server": {"port": 0}, "binding": {"confirmSeconds": 0.2, "concurrency": 4}}
+    nodes = [f"n{number}" for number in range(6)]
+    cluster.add(*(make_worker(name).pods("40") for name in nodes))
+    where: dict[str, str] = {}
+
+    def look() -> None:
+        for name, node in cluster.bound().items():
+            uid = cluster.pod(name)["metadata"]["uid"]
+            assert where.setdefault(uid, node) == node, "bound twice"
+
+    async with running_daemon(cluster, configuration(own=own)) as replica:
+        alive: list[str] = []
+        for number in range(12):
+            match random.randrange(5):
+                case 0:
+                    faults.pretend("POST", BINDING, times=random.randrange(5))
+                case 1:
+                    faults.drop("POST", BINDING, processed=bool(random.randrange(2)), times=3)
+                case 2:
+                    faults.fail(
+                        "POST", BINDING, status=random.choice([409, 429, 500, 503]), times=3
+                    )
+                case 3:
+                    faults.delay("POST", BINDING, 0.05, times=5)
+                case 4:
+                    faults.cut_watches()
+            alive += cluster.submit_many(12, make_pod, f"p{number}")
+            if random.randrange(2):
+                victim = alive.pop(random.randrange(len(alive)))
+                cluster.delete_pod(victim)
+            if random.randrange(2):
+                name = random.choice(nodes)
+                cluster.remove_node(name)
+                cluster.add(make_worker(name).pods("40"))
+            for _ in range(50):  # the daemon is in the middle of it
+                await asyncio.sleep(0)
+            look()
+        await eventually(lambda: cluster.bound().keys() >= set(alive), "all are bound")
+        look()
+        await eventually(lambda: not replica.daemon.core.state.assumed_count)
+        assert not replica.daemon.core.queue.counts()["in-flight"]

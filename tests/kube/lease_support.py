@@ -1,7 +1,7 @@
 """A lease that lives in memory, and a candidate that runs for it on a manual clock."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -69,6 +69,7 @@ class LeaseServer(ScriptedClient):
         content_type: str = JSON,
         timeout: float = 0.0,
         limit: int = 0,
+        check: Callable[[], None] | None = None,
     ) -> bytes:
         self.requests.append(method)
         assert 0 < timeout <= 5.0, "each call has a deadline"

@@ -64,7 +64,10 @@ class ScriptedClient(KubeClient):
         content_type: str = JSON,
         timeout: float = 0.0,
         limit: int = 0,
+        check: Callable[[], None] | None = None,
     ) -> bytes:
+        if check is not None:
+            check()
         plain = msgspec.json.decode(msgspec.json.encode(body))
         self.calls.append(Call(method, path, plain, content_type, timeout))
         answer = self.answers.pop(0)

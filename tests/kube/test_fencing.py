@@ -9,7 +9,7 @@ from aiohttp import web
 from scheduler.kube.connections import ConnectionPool
 from scheduler.kube.errors import WritesStopped
 from scheduler.kube.fencing import Fence, clock_with_suspension
-from scheduler.kube.writes import ApiWriter
+from scheduler.kube.writes import ApiWriter, Binding
 from tests.patience import PATIENCE
 
 from .lease_support import Candidate, LeaseServer
@@ -144,3 +144,31 @@ async def test_a_lease_of_doubt_is_left_to_expire() -> None:
     assert candidate.status == 0
     with pytest.raises(WritesStopped):
         candidate.fence.check()
+
+
+async def test_a_binding_that_waited_for_a_connection_is_checked_when_its_turn_comes() -> None:
+    server = Recorder()
+    async with serving(server.answer) as url, connected(url) as client:
+        client._connections = ConnectionPool(limit=1)
+        server.answering.clear()
+        first = asyncio.create_task(client.request("POST", "/first", body={}))
+        await promptly(lambda: server.arrived == ["POST /first"])
+        reasons: list[str] = []
+        asked = 0
+
+        def stale() -> str:
+            nonlocal asked
+            asked += 1
+            return reasons[0] if reasons else ""
+
+        writer = ApiWriter(client)
+        binding = asyncio.create_task(writer.bind("a", "x", "u", "n", stale))
+        await promptly(lambda: asked == 1)
+        reasons.append("the node is gone")
+        server.answering.set()
+        await first
+        outcome = await binding
+        assert (outcome.result, outcome.message) == (Binding.STALE, "the node is gone")
+        assert server.arrived == ["POST /first"]
+        await client.request("GET", "/next")  # the connection is as good as before
+        assert server.arrived == ["POST /first", "GET /next"]

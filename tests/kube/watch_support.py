@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
@@ -82,6 +82,7 @@ class ScriptedServer(KubeClient):
         content_type: str = JSON,
         timeout: float = 0.0,
         limit: int = 0,
+        check: Callable[[], None] | None = None,
     ) -> bytes:
         await asyncio.sleep(0)
         self.list_params.append(dict(params or {}))
