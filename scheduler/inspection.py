@@ -15,7 +15,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.pipeline import explanation
 from scheduler.pipeline.suspension import answered
-from scheduler.slices import checkpoint
+from scheduler.slices import checkpoint, in_slices
 from scheduler.state.scratch import scratch
 
 
@@ -29,8 +29,8 @@ class NothingKept(LookupError):
 
 def queue(core: Core, limit: int) -> dict[str, Any]:
     """How many pods wait in each tier, and the first of them, best first."""
-    entries = core.queue.snapshot()[:limit]
-    return {"counts": core.queue.counts(), "pods": msgspec.to_builtins(entries)}
+    entries = core.queue.first(limit)
+    return {"counts": core.queue.counts(), "pods": [_plain(entry) for entry in entries]}
 
 
 def nodes(core: Core, limit: int) -> dict[str, Any]:
@@ -46,7 +46,12 @@ def nodes(core: Core, limit: int) -> dict[str, Any]:
 
 def decisions(core: Core, limit: int) -> dict[str, Any]:
     """The latest decisions, newest first."""
-    return {"decisions": msgspec.to_builtins(core.decisions.latest(limit))}
+    return {"decisions": [_plain(decision) for decision in core.decisions.latest(limit)]}
+
+
+def _plain(value: Any) -> Any:
+    checkpoint()
+    return msgspec.to_builtins(value)
 
 
 def equivalence(core: Core, name: int | None, node: str | None, limit: int) -> dict[str, Any]:
@@ -82,12 +87,15 @@ async def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, An
     waiting = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
     info = PodInfo(waiting, core.config.equipoise.limits)
 
-    def explained(told: Told) -> dict[str, Any]:
+    def judged(told: Told) -> explanation.Findings:
+        if info.volumes.attachable:
+            core.state.attachments.catch_up()
         with scratch(core.state) as changes:
             if (placed := core.state.pod(info.uid)) is not None:
                 changes.remove(placed)
-            return explanation.explain(framework, core.state, info, core.seed, told)
+            return explanation.judge_all(framework, core.state, info, core.seed, told)
 
-    answer = await answered(explained)
+    findings = await answered(judged)
+    answer = await in_slices(explanation.described, findings)
     gang = {"group": group} if (group := describe_group(core.state, pod)) else {}
     return {**answer, **gang, "boundTo": pod.spec.node_name or None}

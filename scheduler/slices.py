@@ -22,6 +22,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any, ParamSpec, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
@@ -55,6 +56,7 @@ async def in_slices_until(stopped: Callable[[], bool], function: Callable[[], R]
 
 
 async def _run(work: _Sliced, stopped: Callable[[], bool]) -> Any:
+    work.gr_context = copy_context()  # else context variables have no values in there
     try:
         while True:
             work.ends_at = time.perf_counter() + SLICE_SECONDS

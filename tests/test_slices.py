@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 
 import pytest
 
@@ -103,6 +104,18 @@ async def test_two_pieces_of_work_take_turns() -> None:
 
     await asyncio.gather(in_slices(work, "a"), in_slices(work, "b"))
     assert seen == ["a0", "b0", "a1", "b1"]
+
+
+async def test_context_variables_have_the_values_of_the_caller() -> None:
+    variable: ContextVar[str] = ContextVar("variable", default="none")
+    variable.set("caller's")
+
+    def work() -> list[str]:
+        seen = [variable.get()]
+        checkpoint()
+        return [*seen, variable.get()]
+
+    assert await in_slices(work) == ["caller's", "caller's"]
 
 
 async def test_stopped_work_ends_at_its_checkpoint() -> None:

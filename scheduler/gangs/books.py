@@ -6,7 +6,7 @@ assumes. When a group changes, its own members are woken, and nobody else is loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from scheduler.framework.interface import Handle
@@ -195,13 +195,23 @@ class Books:
 
     def release(self, gang: Gang) -> None:
         """Enough members hold nodes: all that wait may be bound."""
+        for uid in self.let_go(gang):
+            self.allow(uid)
+
+    def let_go(self, gang: Gang) -> Collection[str]:
+        """No member waits for others any more; returns those that are to be allowed to go on."""
         if gang.complete_since is not None:
             self._durations.observe(self._clock() - gang.complete_since)
             gang.complete_since = None
-        for uid in tuple(gang.held):
-            self.unhold(gang, uid)
-            if waiting := self._permit(uid):
-                waiting.allow(PERMIT_PLUGIN)
+        released = tuple(gang.held)
+        gang.held.clear()
+        self._held.dec(len(released))
+        return released
+
+    def allow(self, uid: str) -> None:
+        """Let a member go on that waits for permission."""
+        if waiting := self._permit(uid):
+            waiting.allow(PERMIT_PLUGIN)
 
     def reject(self, gang: Gang, reason: str) -> None:
         """Send all members that wait for permission back to the queue."""

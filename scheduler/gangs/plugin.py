@@ -25,6 +25,7 @@ from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedu
 from scheduler.model.workloads import pod_group_of
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.queueing.tiers import QueuedPod
+from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
 
 NAME = PERMIT_PLUGIN
@@ -109,7 +110,9 @@ class Coscheduling:
         """Let all go on who wait for permission, if enough members hold nodes."""
         gang = self.books.get(group)
         if gang is not None and gang.whole:
-            self.books.release(gang)
+            for uid in self.books.let_go(gang):
+                self.books.allow(uid)
+                checkpoint()
 
     def reject_group(self, group: str, reason: str) -> None:
         """Send members that wait for permission back to the queue."""

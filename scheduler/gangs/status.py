@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 from scheduler.gangs.books import find_books
@@ -21,6 +22,10 @@ FIELDS = (
     "scheduleStartTime",
 )
 """All that we write; whatever else a status has is not ours."""
+
+
+LOOKED_AT = 100
+"""Of so many members the owner is looked up: usually the first one has it."""
 
 
 def status_of(gang: Gang, said: Mapping[str, Any], now: datetime) -> dict[str, Any]:
@@ -64,8 +69,8 @@ def describe_group(state: ClusterState, pod: Pod) -> dict[str, Any] | None:
 
 
 def _owner(gang: Gang) -> str:
-    """Who made the members, as ``namespace/name``: the controller of the first that has one."""
-    for pod in gang.members.values():
+    """Who made the members, as ``namespace/name``: the controller of one of the first."""
+    for pod in islice(gang.members.values(), LOOKED_AT):
         controller = pod.metadata.controller
         if controller is not None:
             return f"{pod.metadata.namespace}/{controller.name}"

@@ -127,8 +127,8 @@ class PodGroupOperator:
         changed, self._changed = self._changed, {}
         for key in changed:
             try:
-                if await self._bring_up_to_date(key):
-                    await asyncio.sleep(WRITE_SECONDS)
+                written = await self._bring_up_to_date(key)
+                await asyncio.sleep(WRITE_SECONDS if written else 0)
                 self._failing = False
             except WritesStopped:
                 raise

@@ -37,7 +37,7 @@ log = get_logger(__name__)
 DEFAULT_LIMIT = 1024
 DEFAULT_TOTAL = 16_384
 PAUSE_SECONDS = 0.05
-STARTED_AT_ONCE = 64
+STARTED_AT_ONCE = 16
 CROWDED = "bindings of namespace {} hang: others of its pods have to end first"
 
 

@@ -122,7 +122,9 @@ class SchedulingCycle:
 
     def _try(self, attempt: Attempt, along: Sequence[QueuedPod] = ()) -> None:
         queued = attempt.queued
-        if not along and self.obsolete(queued):
+        if queued.info.volumes.attachable:
+            self._state.attachments.catch_up()
+        if not along and (self.obsolete(queued) or not self._queue.expects(queued.info.uid)):
             self._suspension.settled(queued.info.uid)
             self._queue.done(queued.info.uid)
             return

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from scheduler.framework.answers import TOLD, Told
@@ -20,8 +22,25 @@ from scheduler.pipeline.placement import (
     judge,
     promised_row,
 )
+from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
-from scheduler.state.columns import Rows
+from scheduler.state.columns import Rows, Scores
+
+
+class Findings(msgspec.Struct, frozen=True):
+    """What was found for a pod, of all nodes at one moment; nothing here refers to rows."""
+
+    pod: str
+    node: str | None
+    """The one that would be chosen."""
+    nodes: Sequence[str]
+    verdicts: Sequence[Status]
+    """For each of the nodes."""
+    scored: Sequence[str]
+    """Nodes that were compared."""
+    totals: Scores
+    parts: Mapping[str, Scores]
+    message: str
 
 
 def explain(
@@ -38,74 +57,97 @@ def explain(
     attempt is what is said of every node. With ``told`` plugins outside have their say, and
     AnswerNeeded is raised for what they have not been asked yet; without, that is a fault too.
     """
+    return described(judge_all(framework, state, pod, seed, told))
+
+
+def judge_all(
+    framework: Framework,
+    state: ClusterState,
+    pod: PodInfo,
+    seed: int = 0,
+    told: Told | None = None,
+) -> Findings:
+    """The first half of it: judge all nodes and score those that fit."""
     cycle = Cycle(pod, state)
     if told is not None:
         cycle.put(TOLD, told)
     try:
-        return _explain(framework, cycle, seed)
+        return _judge_all(framework, cycle, seed)
     except (PluginFault, CycleError) as fault:
         status = error(str(fault)).by(fault.plugin)
-        return {
-            "pod": pod.key,
-            "node": None,
-            "fit": [],
-            "nodes": {name: _verdict(status) for name in sorted(state.names())},
-            "scores": {},
-            "message": str(fault),
-        }
+        names = state.names()
+        nothing = np.zeros(0, np.int64)
+        verdicts = [status] * len(names)
+        return Findings(pod.key, None, names, verdicts, (), nothing, {}, str(fault))
 
 
-def _explain(framework: Framework, cycle: Cycle, seed: int) -> dict[str, Any]:
-    diagnosis = judge(framework, cycle)
+def described(findings: Findings) -> dict[str, Any]:
+    """The second half of it: say so in plain values. Gives the loop back."""
+    verdicts = dict(zip(findings.nodes, findings.verdicts, strict=True))
+    # Nodes fail in few different ways, so each way is spelt out once.
+    spelt = {id(status): _verdict(status) for status in findings.verdicts}
+    nodes, scores = {}, {}
+    for name in sorted(verdicts):
+        checkpoint()
+        nodes[name] = spelt[id(verdicts[name])]
+    for i, name in enumerate(findings.scored):
+        checkpoint()
+        if verdicts[name].ok:
+            parts = {plugin: int(part[i]) for plugin, part in findings.parts.items()}
+            scores[name] = {"total": int(findings.totals[i]), "plugins": parts}
+    return {
+        "pod": findings.pod,
+        "node": findings.node,
+        "fit": [name for name in nodes if verdicts[name].ok],
+        "nodes": nodes,
+        "scores": scores,
+        "message": findings.message,
+    }
+
+
+def _judge_all(framework: Framework, cycle: Cycle, seed: int) -> Findings:
+    state, diagnosis = cycle.state, judge(framework, cycle)
     feasible = diagnosis.rows[diagnosis.codes == 0]
     ended = None if diagnosis.pre_filter else after_filters(framework, cycle, feasible)
     if ended is not None:
         diagnosis, feasible = ended, ended.rows
-    node, scores = _choice(framework, cycle, diagnosis, feasible, seed)
-    verdicts = _verdicts(cycle.state, diagnosis)
-    return {
-        "pod": cycle.pod.key,
-        "node": node,
-        "fit": sorted(name for name, status in verdicts.items() if status.ok),
-        "nodes": {name: _verdict(status) for name, status in sorted(verdicts.items())},
-        "scores": {name: score for name, score in scores.items() if verdicts[name].ok},
-        "message": "" if node else fit_error(cycle, diagnosis),
-    }
+    node, totals, parts = None, np.zeros(0, np.int64), {}
+    if len(feasible):
+        scored = framework.run_scores(cycle, feasible)
+        totals, parts = scored.totals, dict(scored.plugins)
+        node = _choice(framework, cycle, diagnosis, feasible, totals, seed)
+    names, verdicts = _verdicts(state, diagnosis)
+    message = "" if node else fit_error(cycle, diagnosis)
+    compared = [state.name(row) for row in feasible.tolist()]
+    return Findings(cycle.pod.key, node, names, verdicts, compared, totals, parts, message)
 
 
 def _choice(
-    framework: Framework, cycle: Cycle, diagnosis: Diagnosis, feasible: Rows, seed: int
-) -> tuple[str | None, dict[str, Any]]:
-    """The node that would be chosen, and all scores; vetoes go into the diagnosis."""
-    if not len(feasible):
-        return None, {}
+    framework: Framework,
+    cycle: Cycle,
+    diagnosis: Diagnosis,
+    feasible: Rows,
+    totals: Scores,
+    seed: int,
+) -> str | None:
+    """The node that would be chosen; vetoes go into the diagnosis."""
     state = cycle.state
-    scored = framework.run_scores(cycle, feasible)
-    scores = {
-        state.name(int(row)): {
-            "total": int(scored.totals[i]),
-            "plugins": {name: int(part[i]) for name, part in scored.plugins.items()},
-        }
-        for i, row in enumerate(feasible)
-    }
     promised = promised_row(cycle)
     if promised is not None and promised in feasible:
         node = state.name(promised)
         if framework.run_post_score(cycle, node).ok:
-            return node, scores
-    best, vetoes = choose(framework, cycle, feasible, scored.totals, seed)
+            return node
+    best, vetoes = choose(framework, cycle, feasible, totals, seed)
     diagnosis.codes[diagnosis.codes == 0] = veto_codes(cycle, feasible, vetoes)
-    return (None if best is None else state.name(int(feasible[best]))), scores
+    return None if best is None else state.name(int(feasible[best]))
 
 
-def _verdicts(state: ClusterState, diagnosis: Diagnosis) -> dict[str, Status]:
+def _verdicts(state: ClusterState, diagnosis: Diagnosis) -> tuple[list[str], list[Status]]:
     if diagnosis.pre_filter is not None:
-        return dict.fromkeys(state.names(), diagnosis.pre_filter)
+        return state.names(), [diagnosis.pre_filter] * state.node_count
     known = {int(code): state.statuses.status(int(code)) for code in np.unique(diagnosis.codes)}
-    return {
-        state.name(int(row)): known[int(code)]
-        for row, code in zip(diagnosis.rows, diagnosis.codes, strict=True)
-    }
+    names = [state.name(row) for row in diagnosis.rows.tolist()]
+    return names, [known[code] for code in diagnosis.codes.tolist()]
 
 
 def _verdict(status: Status) -> dict[str, Any]:

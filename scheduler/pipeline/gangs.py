@@ -274,6 +274,8 @@ class GangPass:
                 if len(placed) + len(pending) - position < needed:
                     break
                 checkpoint()
+                if attempt.queued.info.volumes.attachable:
+                    self._state.attachments.catch_up()
                 if slices_ended() != began and not self._waits(plugin, group, attempt):
                     continue
                 reason = self._try(attempt)
@@ -337,11 +339,11 @@ class GangPass:
     def _bind(
         self, plugin: GroupPlugin, group: str, needed: int, placed: list[Attempt], *, release: bool
     ) -> None:
-        certain = placed.copy()
-        placed.clear()
-        muster = self._muster(plugin, group, needed, certain)
+        muster = self._muster(plugin, group, needed, placed)
         if muster is None and release:
             plugin.release_group(group)
+        certain = placed.copy()
+        placed.clear()
         for attempt in certain:
             attempt.muster = muster
             attempt.drop_brief()

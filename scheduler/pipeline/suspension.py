@@ -27,6 +27,7 @@ from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.own_verdicts import SUSPENSION
 from scheduler.queueing.once_more import OnceMoreQueue
+from scheduler.slices import in_slices
 
 log = get_logger(__name__)
 
@@ -192,14 +193,14 @@ async def _no_slice() -> None:
 async def answered(work: Callable[[Told], T]) -> T:
     """The result of work that may need answers, for those who can wait, such as explanations.
 
-    Done again from the start after each answer, so it must not change anything.
+    Done in slices, and again from the start after each answer, so it must not change anything.
     """
     told = Told(insists=True)
     token = EXPLAINING.set(True)
     try:
         while True:
             try:
-                return work(told)
+                return await in_slices(work, told)
             except AnswerNeeded as needed:
                 needed.question.hear(told, await needed.question.ask())
     finally:

@@ -20,7 +20,7 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 
-from scheduler.queueing.heap import KeyedHeap
+from scheduler.queueing.heap import KeyedHeap, smallest
 from scheduler.queueing.hints import Requeue
 from scheduler.queueing.tiers import QueuedPod, SortKey
 from scheduler.queueing.waiting import Waiter, Waiters
@@ -115,6 +115,11 @@ class Cohorts:
         """All parked pods, best first; O(n log n)."""
         parked = [queued for cohort in self._cohorts.values() for queued in cohort.parked]
         return iter(sorted(parked, key=lambda queued: queued.rank))
+
+    def first(self, count: int) -> list[QueuedPod]:
+        """The best parked pods, best first, as they were when asked; gives the loop back."""
+        parked = [queued for cohort in self._cohorts.values() for queued in cohort.parked]
+        return smallest(parked, count, lambda queued: queued.rank)
 
     def of(self, queued: QueuedPod) -> Cohort:
         """The cohort of a parked pod."""

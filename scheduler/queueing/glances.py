@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from scheduler.queueing.inflight import InFlight
-from scheduler.queueing.listing import QueueEntry, entries
+from scheduler.queueing.listing import QueueEntry, entries, first_entries
 from scheduler.queueing.places import Places
 from scheduler.queueing.tiers import QueuedPod, Tier
 from scheduler.queueing.waiting import Waiters
@@ -60,6 +60,10 @@ class Glances:
         """The number of pods in each tier, and of those ``in-flight``."""
         counts = {tier.value: self._places.count(tier) for tier in Tier}
         return counts | {"in-flight": len(self._in_flight)}
+
+    def first(self, limit: int) -> list[QueueEntry]:
+        """The first waiting pods, tier by tier, best first; O(n), and gives the loop back."""
+        return first_entries(self._places, self._clock(), self._max_unschedulable, limit)
 
     def snapshot(self) -> list[QueueEntry]:
         """All waiting pods, tier by tier, best first; O(n log n)."""

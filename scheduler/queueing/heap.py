@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
+
+from scheduler.slices import checkpoint
 
 T = TypeVar("T")
 
 _COMPACT_ABOVE = 64
+_SORTED_AT_ONCE = 1000
+
+
+def smallest(items: Iterable[T], count: int, order: Callable[[T], Any]) -> list[T]:
+    """The first so many items, sorted. Looks at each item once, and gives the loop back."""
+    pool, best = list(items), list[T]()
+    for start in range(0, len(pool), _SORTED_AT_ONCE):
+        some = itertools.chain(best, pool[start : start + _SORTED_AT_ONCE])
+        best = heapq.nsmallest(count, some, key=order)
+        checkpoint()
+    return best
 
 
 class KeyedHeap(Generic[T]):
@@ -35,6 +48,10 @@ class KeyedHeap(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         """All items, best first; O(n log n)."""
         return (entry[3] for entry in sorted(self._live.values(), key=lambda entry: entry[:2]))
+
+    def first(self, count: int) -> list[T]:
+        """The best items, best first, as they were when asked; gives the loop back."""
+        return [entry[3] for entry in smallest(self._live.values(), count, lambda each: each[:2])]
 
     def put(self, key: Hashable, item: T) -> None:
         """Add an item, or replace the one with this key; it keeps its turn if its order does."""

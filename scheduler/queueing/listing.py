@@ -8,6 +8,7 @@ from scheduler.model.workloads import pod_group_of
 from scheduler.queueing.cohorts import Cohort
 from scheduler.queueing.places import Places
 from scheduler.queueing.tiers import QueuedPod, Tier
+from scheduler.slices import checkpoint
 
 
 class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -33,6 +34,18 @@ class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
 def entries(places: Places, now: float, max_unschedulable: float) -> list[QueueEntry]:
     """Describe all waiting pods, tier by tier, at a moment of the queue's clock; O(n log n)."""
     return [_entry(queued, places, now, max_unschedulable) for queued in places]
+
+
+def first_entries(
+    places: Places, now: float, max_unschedulable: float, limit: int
+) -> list[QueueEntry]:
+    """Describe the first waiting pods likewise; looks at each pod once, and gives the loop back."""
+    described = []
+    for queued in places.first(limit):
+        checkpoint()
+        if queued.tier is not None:  # else it has left since
+            described.append(_entry(queued, places, now, max_unschedulable))
+    return described
 
 
 def _entry(queued: QueuedPod, places: Places, now: float, max_unschedulable: float) -> QueueEntry:

@@ -43,6 +43,15 @@ class Places:
         for tier in Tier:
             yield from self.cohorts if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
 
+    def first(self, count: int) -> list[QueuedPod]:
+        """The first pods, tier by tier, each tier best first; gives the loop back."""
+        found: list[QueuedPod] = []
+        for tier in Tier:
+            heap = self.cohorts if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
+            if len(found) < count:
+                found += heap.first(count - len(found))
+        return found
+
     def get(self, key: str) -> QueuedPod | None:
         """The waiting pod of this name."""
         return self._pods.get(key)

@@ -30,12 +30,15 @@ from scheduler.model.storage import (
     VolumeAttachment,
 )
 from scheduler.model.volumes import class_of, made_for
+from scheduler.slices import checkpoint
 from scheduler.state.aspects import Aspect, ChangeLog
 from scheduler.state.objects import ObjectStore
 
 T = TypeVar("T")
 
 NO_LIMIT = 2**62
+COUNTED_AT_ONCE = 32
+"""So many stale rows are left to whoever asks."""
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 
 Counts = NDArray[np.int64]
@@ -174,6 +177,15 @@ class Attachments:
         known = self._migrated.get(plugin)
         return known if known is not None else np.zeros(self._capacity, np.bool_)
 
+    def catch_up(self) -> None:
+        """Count most stale rows before somebody asks, and give the loop back in between.
+
+        The first pod with volumes finds every row stale, and asks in the middle of an attempt.
+        """
+        while len(self._stale) > COUNTED_AT_ONCE:
+            self._count_again(self._stale.pop())
+            checkpoint()
+
     # Following
 
     def touch(self, row: int) -> None:
@@ -218,11 +230,13 @@ class Attachments:
 
     def _refresh(self) -> None:
         while self._stale:
-            row = self._stale.pop()
-            self._erase(row)
-            self._count(row)
+            self._count_again(self._stale.pop())
         if not self._changes.on_trial:
             self._tried.clear()
+
+    def _count_again(self, row: int) -> None:
+        self._erase(row)
+        self._count(row)
 
     def _erase(self, row: int) -> None:
         was = self._rows.pop(row, _EMPTY)
