@@ -16,7 +16,8 @@ import msgspec
 from scheduler.assembly import Core, assemble, configure
 from scheduler.config.durations import Duration
 from scheduler.config.loading import Configuration
-from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
+from scheduler.config.plugin_args import NodeResourceTopologyMatchArgs
+from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, PluginConfig
 from scheduler.flow.problem import Solution
 from scheduler.framework.answers import Told
 from scheduler.framework.outlet import Stale, holds
@@ -212,7 +213,35 @@ def _core(config: Config, objects: Iterable[Object], recorder: _Recorder) -> Cor
     # bind volumes, so those that a pod would get are simply taken.
     without = ("postFilter", "preBind")
     # What those outside do, to bind a pod for one, would be for real.
-    return assemble(_configuration(config, objects), recorder, Metrics(), without=without, dry=True)
+    reserving = _reserving(_configuration(config, objects))
+    return assemble(reserving, recorder, Metrics(), without=without, dry=True)
+
+
+def _reserving(config: Configuration) -> Configuration:
+    """The same with the reserve cache of NUMA cells.
+
+    No kubelet publishes what the simulation has placed, so without it cells would be given out
+    twice.
+    """
+
+    def reserve(each: PluginConfig) -> PluginConfig:
+        if not isinstance(each.args, NodeResourceTopologyMatchArgs):
+            return each
+        cache = each.args.cache and msgspec.structs.replace(each.args.cache, mode="")
+        args = msgspec.structs.replace(
+            each.args,
+            cache_resync_period_seconds=each.args.cache_resync_period_seconds or 1,
+            discard_reserved_nodes=False,
+            cache=cache,
+        )
+        return msgspec.structs.replace(each, args=args)
+
+    profiles = tuple(
+        msgspec.structs.replace(profile, plugin_config=tuple(map(reserve, profile.plugin_config)))
+        for profile in config.scheduler.profiles
+    )
+    scheduler = msgspec.structs.replace(config.scheduler, profiles=profiles)
+    return replace(config, scheduler=scheduler)
 
 
 def _configuration(config: Config, objects: Iterable[Object]) -> Configuration:

@@ -282,6 +282,18 @@ NUMA = Row(
     "NUMA",
     (
         Panel(
+            "Pods refused by kubelets",
+            "Our pods that a kubelet did not take, by reason; there should be none.",
+            (
+                Query(
+                    f"sum by (reason) (increase(equipoise_pod_admission_errors_total{{{HERE}}}"
+                    "[$__rate_interval]))",
+                    "{{reason}}",
+                ),
+            ),
+            empty_until="a kubelet refuses a pod",
+        ),
+        Panel(
             "Nodes not settled",
             "Nodes on which pods came or went that their NodeResourceTopology has not told about.",
             (Query(f"sum(equipoise_numa_dirty_nodes{{{HERE}}} {LEADING})", "nodes"),),

@@ -194,6 +194,7 @@ def _topology_match(path: str, args: NodeResourceTopologyMatchArgs) -> Iterator[
         yield from _range(where, resource.weight, 0, 100)
     cache = args.cache or TopologyCacheArgs()
     for name, value, choices in (
+        ("mode", cache.mode, ("Off",)),
         ("foreignPodsDetect", cache.foreign_pods_detect, ("None", "All", "OnlyExclusiveResources")),
         ("resyncMethod", cache.resync_method, ("Autodetect", "All", "OnlyExclusiveResources")),
         ("informerMode", cache.informer_mode, ("Shared", "Dedicated")),

@@ -28,6 +28,18 @@ from scheduler.config.schema import (
 )
 
 SCHEDULER_NAME = "equipoise"
+NODE_RESOURCE_TOPOLOGY = "NodeResourceTopologyMatch"
+RESERVE_CACHE: dict[str, Any] = {
+    "name": NODE_RESOURCE_TOPOLOGY,
+    "args": {"cacheResyncPeriodSeconds": 5},
+}
+OWN_PROFILE: dict[str, Any] = {
+    "plugins": {"multiPoint": {"enabled": [{"name": NODE_RESOURCE_TOPOLOGY}]}},
+    "pluginConfig": [RESERVE_CACHE],
+}
+"""The profile where no KubeSchedulerConfiguration is given: kube-scheduler's default plugins, and
+NUMA cells with the reserve cache, which do nothing where no node publishes its cells. A document
+that is given means what it says."""
 _FALLBACK_NAMESPACE = "kube-system"
 _DEFAULT_BURST = 100
 

@@ -38,8 +38,8 @@ def parse_documents(text: str) -> list[dict[str, Any]]:
 
 def split_documents(
     documents: Sequence[Mapping[str, Any]], problems: list[Problem]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The bodies of kube-scheduler's document and of ours, in any order; an absent one is {}."""
+) -> tuple[dict[str, Any] | None, dict[str, Any]]:
+    """The bodies of kube-scheduler's document, None if it is absent, and of ours, in any order."""
     bodies: dict[str, dict[str, Any]] = {}
     for i, document in enumerate(documents):
         where = f"documents[{i}]"
@@ -59,4 +59,4 @@ def split_documents(
         else:
             body = {k: v for k, v in document.items() if k not in {"kind", "apiVersion"}}
             bodies[str(kind)] = body
-    return bodies.get(KUBE_KIND, {}), bodies.get(OWN_KIND, {})
+    return bodies.get(KUBE_KIND), bodies.get(OWN_KIND, {})

@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from scheduler.config.cautions import cautions, idle_webhooks
 from scheduler.config.codec import decode, encode_struct
-from scheduler.config.defaults import with_defaults
+from scheduler.config.defaults import NODE_RESOURCE_TOPOLOGY, OWN_PROFILE, with_defaults
 from scheduler.config.documents import parse_documents, split_documents
-from scheduler.config.plugin_args import ARGS_TYPES
+from scheduler.config.plugin_args import ARGS_TYPES, NodeResourceTopologyMatchArgs
 from scheduler.config.plugins import Available
 from scheduler.config.problems import ConfigError, Problem
 from scheduler.config.schema import (
@@ -112,6 +112,8 @@ def from_dicts(
     """
     problems: list[Problem] = []
     kube, own = split_documents(documents, problems)
+    if kube is None:
+        kube = {"profiles": [OWN_PROFILE]} if NODE_RESOURCE_TOPOLOGY in (available or ()) else {}
     given: KubeSchedulerConfiguration = decode(KubeSchedulerConfiguration, kube, "", problems)
     given = _decode_args(given, problems)
     equipoise: EquipoiseConfiguration = decode(EquipoiseConfiguration, own, "", problems)
@@ -164,6 +166,8 @@ def _typed(config: PluginConfig, path: str, problems: list[Problem]) -> PluginCo
     if kind is None:
         return replace(config, args=args)
     args = dict(args)
+    if kind is NodeResourceTopologyMatchArgs and args.get("cache") in (False, "Off"):
+        args["cache"] = {"mode": "Off"}  # YAML reads a plain Off as false
     for key, expected in (("apiVersion", KUBE_API_VERSION), ("kind", f"{config.name}Args")):
         stated = args.pop(key, expected)
         if stated != expected:

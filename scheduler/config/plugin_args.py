@@ -122,6 +122,8 @@ class TopologyScoringStrategy(Section, frozen=True):
 class TopologyCacheArgs(Section, frozen=True):
     """Details of the reserve cache; "" stands for the default."""
 
+    mode: str = ""
+    """Off: there is none, and objects are believed as they are published."""
     foreign_pods_detect: str = ""
     resync_method: str = ""
     informer_mode: str = ""
@@ -151,6 +153,7 @@ class NodeResourceTopologyMatchArgs(Section, frozen=True):
     discard_reserved_nodes: bool = False
     """Leave nodes alone while a pod is being bound there; instead of the reserve cache."""
     cache: TopologyCacheArgs | None = None
+    """Details of the reserve cache; a document may say ``cache: Off``."""
     preemption_mode: str = "Disabled"
     missing_topology: str = "RejectWithdrawn"
     """Pods that need cells, on nodes that publish none: Pass, Reject, or RejectWithdrawn, which

@@ -153,6 +153,7 @@ class ContainerStatus(Struct, frozen=True):
 
 class PodStatus(Struct, frozen=True):
     phase: str = ""
+    reason: str = ""
     nominated_node_name: str = ""
     start_time: str | None = None
     conditions: tuple[Condition, ...] = ()

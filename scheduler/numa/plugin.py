@@ -299,9 +299,10 @@ def _board(args: NodeResourceTopologyMatchArgs, handle: Handle) -> Board:
 
 
 def _settings(args: NodeResourceTopologyMatchArgs) -> ReserveSettings | None:
-    if args.cache_resync_period_seconds <= 0 or args.discard_reserved_nodes:
-        return None
     cache = args.cache or TopologyCacheArgs()
+    off = args.cache_resync_period_seconds <= 0 or cache.mode == "Off"
+    if off or args.discard_reserved_nodes:
+        return None
     methods = {"All": ALL, "OnlyExclusiveResources": WITH_EXCLUSIVE_RESOURCES}
     return ReserveSettings(
         compare_after=args.compare_after_rejections,

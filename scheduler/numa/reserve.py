@@ -72,10 +72,12 @@ class ReserveCache:
         """Nodes whose object was deleted, and when their cells are forgotten; the first is next."""
         self._better: tuple[object, str] | None = None
         self._comparisons = Children(metrics.numa_comparisons)
+        self._begun = False
+        self._finished_before: dict[tuple[str, str], str] = {}
+        """Nodes of finished pods, while no node publishes cells."""
         for name, known in state.objects.all(NodeResourceTopology).items():
             self._topology(name, None, known)
         state.objects.subscribe(NodeResourceTopology, self._topology)
-        state.residents.watch(self._pod)
         state.residents.watch_finished(self._finished)
 
     # Reading
@@ -135,6 +137,8 @@ class ReserveCache:
     def _topology(
         self, node: str, old: NodeResourceTopology | None, new: NodeResourceTopology | None
     ) -> None:
+        if not self._begun:
+            self._begin()
         ledger = self._ledger(node)
         self._withdrawn.pop(node, None)
         if new is None:
@@ -153,6 +157,21 @@ class ReserveCache:
             self._better = (new, node)
         self._forget_if_empty(ledger)
         self.forget_withdrawn()
+
+    def _begin(self) -> None:
+        """The first node publishes cells: learn of the pods that are there.
+
+        Before that pods cost nothing here.
+        """
+        self._begun = True
+        state = self._state
+        for node in state.nodes_with_pods():
+            for info in state.pods_on(node):
+                self._pod(info, node, True, state.assumed(info.uid))
+        for (namespace, name), node in self._finished_before.items():
+            self._finished(namespace, name, node, True)
+        self._finished_before.clear()
+        state.residents.watch(self._pod)
 
     def forget_withdrawn(self) -> None:
         """Believe nothing any more of cells whose object was deleted too long ago."""
@@ -187,6 +206,12 @@ class ReserveCache:
         self._forget_if_empty(ledger)
 
     def _finished(self, namespace: str, name: str, node: str, came: bool) -> None:
+        if not self._begun:
+            if came:
+                self._finished_before[namespace, name] = node
+            else:
+                self._finished_before.pop((namespace, name), None)
+            return
         ledger = self._ledger(node)
         (ledger.finish if came else ledger.delete_finished)((namespace, name))
         if node in self._dirty:

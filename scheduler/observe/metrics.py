@@ -339,6 +339,12 @@ class Metrics:
         )
 
     def _add_numa(self) -> None:
+        self.admission_errors = self._counter(
+            "equipoise_pod_admission_errors_total",
+            "Pods that we bound and the node's kubelet refused, by its reason (OutOfOther: some "
+            "resource besides cpu, memory, pods and ephemeral storage) and by node.",
+            ("reason", "node"),
+        )
         self.numa_dirty_nodes = self._gauge(
             "equipoise_numa_dirty_nodes",
             "Nodes on which pods came or went that their NodeResourceTopology has not told about.",

@@ -14,6 +14,7 @@ from typing import Any
 
 from scheduler.framework.memory import Memories
 from scheduler.framework.runtime import Framework
+from scheduler.model.admission import admission_error
 from scheduler.model.events import (
     ASSIGNED_POD,
     UNSCHEDULED_POD,
@@ -65,6 +66,7 @@ class Ingest:
         self._suspension = suspension
         self._limits = limits
         self._over_limits = Children(metrics.pods_over_limits)
+        self._admission_errors = Children(metrics.admission_errors)
         self._durations = Children(metrics.event_handling_duration)
         self._sizes = Children(metrics.cache_size)
 
@@ -104,6 +106,7 @@ class Ingest:
         self._state.residents.follow(old, new)
         if old is not None and _ended(old, new):
             self._memories.pod_gone(old.metadata.uid)
+            self._count_refusal(old, new)
         was = self._info(old)
         now = self._renewed(was, new)
         if now is not None and now.excess:
@@ -117,6 +120,13 @@ class Ingest:
         if was is not None and self._ours(was):
             return self._gone(was)
         return None
+
+    def _count_refusal(self, old: Pod, new: Pod | None) -> None:
+        """Count a pod of ours that its kubelet did not take."""
+        if new is None or old.finished or not self.responsible(new):
+            return
+        if reason := admission_error(new):
+            self._admission_errors[reason, new.spec.node_name].inc()
 
     def _info(self, pod: Pod | None) -> PodInfo | None:
         if pod is None:

@@ -164,10 +164,13 @@ def test_the_server_asks_the_api_server_about_its_callers(server: Json, reviews:
 
 
 def test_with_a_configuration_of_ones_own_rights_are_named() -> None:
-    default = granted(Rendered().the("ClusterRole")["rules"])
-    own = {"existingConfigMap": "mine"}
+    usual = granted(Rendered().the("ClusterRole")["rules"])
+    assert granted(Rendered({"existingConfigMap": "mine"}).the("ClusterRole")["rules"]) == usual
+    own: dict[str, Any] = {"numa": {"enabled": False}}
+    default = granted(Rendered(own).the("ClusterRole")["rules"])
+    own["existingConfigMap"] = "mine"
     assert granted(Rendered(own).the("ClusterRole")["rules"]) == default
-    own["rbac"] = {"plugins": ["NodeResourceTopologyMatch"]}  # type: ignore[assignment]  # values are of any shape
+    own["rbac"] = {"plugins": ["NodeResourceTopologyMatch"]}
     more = granted(Rendered(own).the("ClusterRole")["rules"])
     assert more == {
         **default,

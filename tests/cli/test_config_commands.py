@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from scheduler.assembly import available
 from scheduler.cli.config_commands import config
 from scheduler.config.loading import from_dicts, loads
 
@@ -54,7 +55,7 @@ def test_print_gives_the_effective_configuration(file: Path) -> None:
 def test_the_defaults_load_to_the_defaults(arguments: list[str]) -> None:
     result = CliRunner().invoke(config, arguments)
     assert result.exit_code == 0
-    assert loads(result.stdout) == from_dicts([])
+    assert loads(result.stdout, available()) == from_dicts([], available())
 
 
 def test_plugins_are_checked_against_those_that_exist(file: Path) -> None:

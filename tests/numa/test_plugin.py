@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status
+from scheduler.numa.board import Published
+from scheduler.numa.plugin import NodeResourceTopologyMatch
+from scheduler.numa.reserve import ReserveCache
 from scheduler.simulation import explain
 from tests.builders import make_node, make_pod
 from tests.numa.support import Numa, config, large_node, make_topology, pinned, with_container
@@ -213,6 +217,29 @@ def test_profiles_share_their_books() -> None:
     assert plugins[0].board is plugins[1].board  # type: ignore[attr-defined]  # the NUMA plugin
 
 
-def test_objects_are_watched_only_where_the_plugin_is_enabled() -> None:
+def test_objects_are_watched_where_the_plugin_is_enabled_as_by_default() -> None:
+    stock = {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND}
     assert "NodeResourceTopology" in Numa().stage.core.kinds()
-    assert "NodeResourceTopology" not in Stage().core.kinds()
+    assert "NodeResourceTopology" in Stage().core.kinds()
+    assert "NodeResourceTopology" not in Stage(config=(stock,)).core.kinds()
+
+
+def test_by_default_cells_are_reserved() -> None:
+    framework = Stage().core.frameworks["equipoise"]
+    plugin = framework.plugins["NodeResourceTopologyMatch"]
+    assert isinstance(plugin, NodeResourceTopologyMatch)
+    assert isinstance(plugin.board, ReserveCache)
+
+
+@pytest.mark.parametrize("off", [False, "Off"], ids=["as YAML reads it", "quoted"])
+def test_the_cache_can_be_turned_off(off: object) -> None:
+    assert isinstance(Numa(cache=off).plugin.board, Published)
+
+
+def test_pods_cost_nothing_until_a_node_publishes_cells() -> None:
+    numa = Numa().nodes("n1").runs(pinned("a", 8)).see(make_pod("done").on("n1").phase("Failed"))
+    assert numa.cache.ledger("n1") is None
+    numa.publish(make_topology().cell(8).cell(16).knows("a"))
+    assert not numa.cache.dirty()
+    assert numa.fits(pinned("p", 16))
+    assert not numa.fits(pinned("p", 17))

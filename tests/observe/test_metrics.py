@@ -88,6 +88,12 @@ OURS = [
     Row("loop_stalled", "equipoise_loop_stalled_seconds", Gauge, ()),
     Row("gc_pause", "equipoise_gc_pause_seconds", Histogram, ("generation",), 0.0001, 2, 15),
     Row("watch_decode", "equipoise_watch_decode_seconds", Histogram, (), 0.00001, 1.5, 20),
+    Row(
+        "admission_errors",
+        "equipoise_pod_admission_errors_total",
+        Counter,
+        ("reason", "node"),
+    ),
     Row("pods_over_limits", "equipoise_pods_over_limits_total", Counter, ("state",)),
     Row("watch_decode_errors", "equipoise_watch_decode_errors_total", Counter, ("kind",)),
     Row("watch_restarts", "equipoise_watch_restarts_total", Counter, ("kind", "reason")),

@@ -79,6 +79,11 @@ def cells(dirty: str, settled: str | None) -> dict[str, str]:
     return {**nodes, **(counted if settled else {})}
 
 
+def refused(errors: str) -> dict[str, str]:
+    labels = {"reason": "TopologyAffinityError", "node": "n1"}
+    return grows("equipoise_pod_admission_errors_total", errors, **labels)
+
+
 def gangs(waiting: str, placed: str | None) -> dict[str, str]:
     groups = grows("equipoise_gang_groups", waiting, phase="Scheduling")
     counted = grows("equipoise_gang_passes_total", placed or "", result="placed")
@@ -251,6 +256,9 @@ CASES = [
     Case("EquipoiseEquivalenceThrashing", "small", kept("0+1x180", "0+99x180", "0+600x180"), True),
     Case("EquipoiseEquivalenceThrashing", "hits", kept("0+99x180", "0+1x180", "0+600x180"), False),
     Case("EquipoiseEquivalenceThrashing", "new", kept("0+1x180", "0+99x180", "0x180"), False),
+    Case("EquipoiseAdmissionErrors", "the first", refused("_x80 1x100"), True),
+    Case("EquipoiseAdmissionErrors", "another", refused("3x80 4x100"), True),
+    Case("EquipoiseAdmissionErrors", "long ago", refused("0x10 1x170"), False),
     Case("EquipoiseNumaUnsettled", "never settled", cells("3x180", None), True),
     Case("EquipoiseNumaUnsettled", "settled once", cells("3x180", "5x180"), True),
     Case("EquipoiseNumaUnsettled", "settled always", cells("3x180", "0+1x180"), False),

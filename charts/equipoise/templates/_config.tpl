@@ -2,10 +2,26 @@
 
 {{- define "equipoise.kubeSchedulerConfiguration" -}}
 {{- $profile := dict "schedulerName" .Values.schedulerName }}
-{{- if or .Values.plugins.enabled .Values.plugins.disabled }}
-{{- $_ := set $profile "plugins" (dict "multiPoint" .Values.plugins) }}
+{{- $enabled := .Values.plugins.enabled | default list }}
+{{- $disabled := .Values.plugins.disabled | default list }}
+{{- $args := .Values.pluginConfig | default list }}
+{{- if .Values.numa.enabled }}
+{{- $numa := "NodeResourceTopologyMatch" }}
+{{- $off := include "equipoise.pluginNames" $disabled | fromJsonArray }}
+{{- $on := include "equipoise.pluginNames" $enabled | fromJsonArray }}
+{{- if not (or (has $numa $on) (has $numa $off) (has "*" $off)) }}
+{{- $enabled = append $enabled (dict "name" $numa) }}
+{{- $on = append $on $numa }}
 {{- end }}
-{{- with .Values.pluginConfig }}
+{{- $given := include "equipoise.pluginNames" $args | fromJsonArray }}
+{{- if and (has $numa $on) (not (has $numa $given)) }}
+{{- $args = append $args (dict "name" $numa "args" (dict "cacheResyncPeriodSeconds" 5)) }}
+{{- end }}
+{{- end }}
+{{- if or $enabled $disabled }}
+{{- $_ := set $profile "plugins" (dict "multiPoint" (dict "enabled" $enabled "disabled" $disabled)) }}
+{{- end }}
+{{- with $args }}
 {{- $_ := set $profile "pluginConfig" . }}
 {{- end }}
 {{- $election := dict "leaderElect" .Values.leaderElection.enabled

@@ -31,7 +31,8 @@
 {{- $found := list }}
 {{- range $name, $plugin := $rights.plugins }}
 {{- if $.Values.existingConfigMap }}
-{{- if or $plugin.default (has $name $.Values.rbac.plugins) }}{{ $found = append $found $name }}{{ end }}
+{{- $numa := and $.Values.numa.enabled (eq $name "NodeResourceTopologyMatch") }}
+{{- if or $plugin.default $numa (has $name $.Values.rbac.plugins) }}{{ $found = append $found $name }}{{ end }}
 {{- else }}
 {{- range $config.profiles }}
 {{- $sets := .plugins | default dict }}

@@ -35,7 +35,7 @@
 {{- if and (not .Values.existingConfigMap) (include "equipoise.servesLoopback" .) }}
 {{- $found = append $found "equipoiseConfig.server.bindAddress is a loopback address: neither Prometheus nor probes get there, unless you give probes that do." }}
 {{- end }}
-{{- $numa := has "NodeResourceTopologyMatch" (include "equipoise.pluginsWithRights" . | fromJsonArray) }}
+{{- $numa := has "NodeResourceTopologyMatch" (include "equipoise.pluginNames" .Values.plugins.enabled | fromJsonArray) }}
 {{- $defined := or .Values.crds.nodeResourceTopology.create (.Capabilities.APIVersions.Has "topology.node.k8s.io/v1alpha2") }}
 {{- if and $numa (not $defined) }}
 {{- $found = append $found "NodeResourceTopologyMatch is enabled, but the cluster has no NodeResourceTopology objects: install a topology updater, or set crds.nodeResourceTopology.create." }}
