@@ -141,7 +141,8 @@ class SchedulingQueue(Glances):
         When nobody is active the next of those that back off goes early: the time is free.
         Every pod popped must be given back by `done`, `requeue_rejected` or `requeue_error`.
         """
-        self._waiters.ask(ASKED_IN_PASSING)
+        if self._waiters.busy:
+            self._waiters.ask(ASKED_IN_PASSING)
         while (queued := self._next()) is not None:
             if not (queued.woken and self._still_rejected(queued)):
                 break
@@ -278,7 +279,8 @@ class SchedulingQueue(Glances):
 
     def _next(self) -> QueuedPod | None:
         """The pod whose turn it is, after all hints have been asked if nobody is active."""
-        self._wake_some()
+        if self._waiters.busy:
+            self._wake_some()
         queued = self._places.head(Tier.ACTIVE)
         while queued is None and self._waiters.busy:
             self._waiters.ask(ASKED_IN_PASSING)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 import pytest
 
+from scheduler import slices
+from scheduler.slices import in_slices
 from tests.builders import PodBuilder, make_node, make_pod, pod_term
-from tests.pipeline.support import Stage
+from tests.pipeline.support import Change, Stage
 
 NODES = 8
 
@@ -81,3 +86,52 @@ async def test_pods_that_may_not_go_to_the_freed_node_are_not_tried() -> None:
     stage.lose(running[0])  # in zone z0
     await stage.run()
     assert {entry.attempts for entry in stage.core.queue.snapshot()} == {1}
+
+
+class Turns:
+    """How often the event loop gets its turn while something runs in slices that end at once."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    async def of(self, work: Callable[[], object]) -> int:
+        task = asyncio.create_task(self._count())
+        await in_slices(work)
+        task.cancel()
+        return self.count
+
+    async def _count(self) -> None:
+        while True:
+            self.count += 1
+            await asyncio.sleep(0)
+
+
+@pytest.fixture
+def _slices_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("_slices_end_at_once")
+async def test_changes_are_taken_in_one_by_one() -> None:
+    stage = Stage()
+    changes = [Change(None, make_pod(f"p{i}").struct()) for i in range(50)]
+    assert await Turns().of(lambda: stage.core.ingest.handler("Pod")(changes)) >= 50
+
+
+@pytest.mark.usefixtures("_slices_end_at_once")
+async def test_pods_that_go_back_without_an_attempt_hold_up_nobody() -> None:
+    stage, running = await crowded(*(make_pod(f"w{i}").cpu(f"{2000 + i}m") for i in range(100)))
+    stage.see(make_node("n0").cpu("4").pods("1").label(zone="z0"))
+    stage.clock.advance(60)
+    stage.lose(running[0])
+    stage.see(make_pod("tiny").cpu("10m").on("n0"))  # there is room, but for no further pod
+    assert await Turns().of(stage.core.queue.pop) >= 100
+    assert stage.core.queue.counts()["unschedulable"] == 100
+
+
+@pytest.mark.usefixtures("_slices_end_at_once")
+async def test_back_offs_that_end_together_hold_up_nobody() -> None:
+    stage, _ = await crowded(*(make_pod(f"w{i}").cpu(f"{2000 + i}m") for i in range(100)))
+    stage.see(*(make_node(f"new{i}").cpu("1") for i in range(2)))
+    stage.clock.advance(301)
+    assert await Turns().of(stage.core.queue.flush) >= 50
