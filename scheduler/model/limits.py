@@ -11,13 +11,15 @@ that is on a node already counts, as far as the bounds go: see `PodInfo`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from operator import attrgetter
 
 import msgspec
 
-from scheduler.model.meta import LabelSelector
-from scheduler.model.nodes import NodeSelectorTerm
+from scheduler.model.meta import LabelSelector, LabelSelectorRequirement
+from scheduler.model.nodes import NodeSelectorRequirement, NodeSelectorTerm
+from scheduler.model.packed import plain
 from scheduler.model.pods import Affinity, Container, Pod, PodAffinity, PodAffinityTerm, PodSpec
 
 _FEW = 256
@@ -71,6 +73,7 @@ def excess(pod: Pod, limits: PodLimits) -> tuple[str, ...]:
     affinity = spec.affinity
     containers = len(spec.containers) + len(spec.init_containers)
     requests, ports, images = _of_containers(spec)
+    requests += len(spec.overhead)
     total = requests + ports + containers + len(labels) + len(spec.volumes)
     total += len(spec.tolerations) + len(spec.node_selector)
     selecting = affinity is not None or spec.topology_spread_constraints
@@ -165,8 +168,7 @@ def _selector_entries(spec: PodSpec) -> int:
     number = 0
     if spec.affinity is not None:
         for term in (each for terms in _node_terms(spec.affinity) for each in terms):
-            for requirement in (*term.match_expressions, *term.match_fields):
-                number += 1 + len(requirement.values)
+            number += _with_values(term.match_expressions) + _with_values(term.match_fields)
         for rules in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
             number += sum(map(term_entries, _terms(rules))) if rules else 0
     for constraint in spec.topology_spread_constraints:
@@ -194,9 +196,17 @@ def term_entries(term: PodAffinityTerm) -> int:
 def _entries(selector: LabelSelector | None) -> int:
     if selector is None:
         return 0
-    return len(selector.match_labels) + sum(
-        1 + len(expression.values) for expression in selector.match_expressions
-    )
+    return len(selector.match_labels) + _with_values(selector.match_expressions)
 
 
-_ENCODER = msgspec.msgpack.Encoder()
+def _with_values(
+    requirements: Sequence[NodeSelectorRequirement] | Sequence[LabelSelectorRequirement],
+) -> int:
+    """How many requirements there are, and values in them; counted in C, as there may be many."""
+    if not requirements:
+        return 0
+    return len(requirements) + sum(map(len, map(_VALUES, requirements)))
+
+
+_VALUES = attrgetter("values")
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=plain)

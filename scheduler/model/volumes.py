@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import msgspec
 
 from scheduler.model.csi_migration import migration_of
@@ -12,6 +14,9 @@ BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+_MONITORS = 64
+"""How many monitors of a disk are looked at."""
 
 DELAYED = "WaitForFirstConsumer"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
@@ -58,7 +63,7 @@ def pod_volumes(pod: Pod, limit: int) -> PodVolumes:
     """
     volumes = pod.spec.volumes[:limit]
     claims = [claim for volume in volumes if (claim := _claim(pod, volume))]
-    disks = [disk for volume in volumes for disk in _disks(volume)]
+    disks = list(islice((disk for volume in volumes for disk in _disks(volume)), limit))
     inline = [volume for volume in volumes if migration_of(volume)]
     if not claims and not disks and not inline:
         return NO_VOLUMES
@@ -88,7 +93,7 @@ def _disks(volume: Volume) -> list[DiskUse]:
     if rbd := volume.rbd:
         disks += [
             DiskUse(("rbd", monitor, rbd.pool, rbd.image), rbd.read_only)
-            for monitor in dict.fromkeys(rbd.monitors)
+            for monitor in dict.fromkeys(rbd.monitors[:_MONITORS])
         ]
     return disks
 

@@ -7,16 +7,21 @@ what everything costs anyway does not hide a square.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
 
 from scheduler.config.defaults import SCHEDULER_NAME
+from scheduler.equivalence import classes
+from scheduler.model import limits
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.numa.topology import MAX_CELLS
+from scheduler.state import podindex
 from tests.builders import make_pod, make_worker
-from tests.cost.counting import UNLIMITED, Cost, counted
+from tests.cost.counting import UNLIMITED, Cost, PlainEncoder, counted
 from tests.cost.fields import Field, Json, fields
 from tests.pipeline.support import Stage
 
@@ -106,11 +111,12 @@ def life(field: Field, number: int, role: str) -> Cost:
     ]
     taken = Cost()
     for each in (first, second):
-        taken.of(partial(scene.see, _Ready(each, each.struct())))
+        struct = each.struct()
+        taken.of(partial(scene.see, _Ready(each, struct)))
     scene.see(*probes)
     for _ in range(3):
         taken.of(scene.attempt)
-    taken.of(lambda: scene.lose(first))
+    taken.of(partial(scene.lose, _Ready(second, struct)))
     return taken
 
 
@@ -142,6 +148,22 @@ def everything_is_imported() -> None:
     scene = stage()
     scene.see(make_pod("hopeless").cpu("1000"))
     scene.attempt()
+
+
+@pytest.fixture(autouse=True)
+def encoders(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Encoders take no strings of other types."""
+    monkeypatch.setattr(classes, "_ENCODER", PlainEncoder(classes._ENCODER))
+    monkeypatch.setattr(limits, "_ENCODER", PlainEncoder(limits._ENCODER))
+    in_order = msgspec.json.Encoder(order="deterministic")
+    monkeypatch.setattr(podindex, "encode_labels", PlainEncoder(in_order).encode)
+
+
+@pytest.fixture(autouse=True)
+def everything_went_well(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
+    """An event that cannot be applied, or an attempt that fails, costs nothing and says nothing."""
+    yield
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
 @pytest.mark.parametrize(("field", "role"), cases())

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from scheduler.config.schema import OWN_API_VERSION, OWN_KIND
+from scheduler.model.packed import pack_labels
 from tests.builders import PodBuilder, make_pod, make_worker
-from tests.pipeline.support import Stage
+from tests.pipeline.support import Change, Stage
 
 HOST = "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
@@ -200,6 +201,17 @@ async def test_a_pod_has_a_limit_in_bytes() -> None:
     await stage.run()
     (word,) = stage.outlet.conditions
     assert "bytes exceed the limit of 20000 (limits.encodedBytes)" in word.message
+
+
+async def test_labels_that_are_kept_in_one_piece_count_too() -> None:
+    stage = Stage()
+    stage.see(make_worker("n1"))
+    pod = labelled(1025).struct()
+    pack_labels(pod.metadata)
+    stage.core.ingest.handler("Pod")([Change(None, pod)])
+    await stage.run()
+    (word,) = stage.outlet.conditions
+    assert "metadata.labels: 1025 exceed the limit of 1024" in word.message
 
 
 async def test_only_a_change_of_the_pod_brings_it_back() -> None:
