@@ -36,6 +36,9 @@ told nothing of: from then on, old answers will do.
 EXPLAINING: ContextVar[bool] = ContextVar("explaining", default=False)
 """Whether a question is asked to explain something, and not to schedule anybody."""
 
+WHOLE_BYTES = 4096
+"""About what an answer that is not about rows takes."""
+
 _UNCOUNTED = Tallies()
 _NOTHING = Reads()
 
@@ -73,6 +76,12 @@ class RowAnswers:
             column.sync(int(rows.max(initial=0)))
             column.known[rows] = True
 
+    @property
+    def bytes(self) -> int:
+        """How much memory it takes."""
+        columns = {id(each): each for each in (self._fresh, self._heard)}.values()
+        return sum(each.values.nbytes + each.known.nbytes for each in columns)
+
     def fill(self, values: Answers) -> None:
         """The answer is here, one value per row."""
         self._fresh.values[self.rows] = values
@@ -97,6 +106,12 @@ class Told:
         self._whole: dict[Subject, Any] = {}
         self._rows: dict[Subject, list[RowAnswers]] = {}
         self._rounds: dict[Subject, int] = {}
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory the answers take."""
+        rows = sum(answers.bytes for several in self._rows.values() for answers in several)
+        return rows + WHOLE_BYTES * len(self._whole)
 
     @property
     def weary(self) -> bool:
@@ -161,6 +176,8 @@ class Question(msgspec.Struct, frozen=True):
     """Never raises: without an answer it returns `Failed`."""
     hear: Callable[[Told, Any], None]
     """Put the answer into what a pod was told."""
+    bytes: int = WHOLE_BYTES
+    """About how much memory the answer will take."""
 
 
 class AnswerNeeded(BaseException):

@@ -32,6 +32,8 @@ class Attempt(msgspec.Struct):
     """The version of the chosen node that was judged (`ClusterState.node_version`)."""
     companions: tuple[str, ...] = ()
     """Pods (``namespace/name``) that wait in the queue for what this one is answered."""
+    told_along: dict[str, Told] = msgspec.field(default_factory=dict)
+    """By uid, what they were answered so far: kept until this one is tried again, or gone."""
 
     @property
     def cohort(self) -> bytes | None:
@@ -48,6 +50,7 @@ class Attempt(msgspec.Struct):
         """A node is reserved: let go of all that binding, which may take long, does not need."""
         self.cycle.drop_brief()
         self.told = Told()
+        self.told_along = {}
 
     @property
     def node(self) -> str:

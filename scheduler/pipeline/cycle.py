@@ -85,6 +85,7 @@ class SchedulingCycle:
             self._take,
             self._schedule_alone,
             suspension.suspend,
+            suspension.resume,
             suspension.settled,
         )
         self._gangs = GangPass(state, queue, bindings, failures, metrics, steps, clock)
@@ -244,7 +245,6 @@ class SchedulingCycle:
         if self._classes is not None:
             self._classes.clear()
         self._suspension.forget_codes()
-        self._gangs.forget_codes()
         self._state.statuses.restart()
 
     def postpone(self, queued: QueuedPod) -> bool:

@@ -38,7 +38,7 @@ from functools import partial
 import msgspec
 
 from scheduler.equivalence.classes import PodClass
-from scheduler.framework.answers import AnswerNeeded, Question, Told
+from scheduler.framework.answers import AnswerNeeded, Question
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.groups import IN_PASS, GroupPlugin, GroupStanding
@@ -71,9 +71,6 @@ MAX_ROUNDS = 3
 """How often members are tried whose nodes went away during the pass."""
 NODE_GONE = "its node was deleted"
 
-MAX_ASKING = 1024
-"""Of so many gangs it is remembered what their members were answered from outside."""
-
 
 class Steps(msgspec.Struct, frozen=True):
     """What is done to one member: the steps of the cycle."""
@@ -88,8 +85,10 @@ class Steps(msgspec.Struct, frozen=True):
     """Reserve the node and ask for permission."""
     alone: Callable[[Attempt], None]
     """The whole way of a pod that is in no gang."""
-    suspend: Callable[[Attempt, Question], None]
-    """Have a question asked outside, and the pod come back with the answer."""
+    suspend: Callable[[Attempt, Question, str], None]
+    """Have a question asked outside, and the pod come back with the answer, in place of another."""
+    resume: Callable[[str], None]
+    """The pod of this uid has come back, and keeps its place until `suspend` or `settled`."""
     settled: Callable[[str], None]
     """The pod of this uid waits for no answer any more."""
 
@@ -125,8 +124,6 @@ class GangPass:
         self._failures = failures
         self._steps = steps
         self._clock = clock
-        self._told: dict[str, dict[str, Told]] = {}
-        """What members were answered from outside, by group and uid, until a pass gets through."""
         self._passes = Children(metrics.gang_passes)
         self._durations = metrics.gang_pass_duration
         self._searches = metrics.scheduling_algorithm_duration
@@ -148,21 +145,20 @@ class GangPass:
             if found is None:
                 return False
             group = found
-            self._steps.settled(first.queued.info.uid)
+            self._steps.resume(first.queued.info.uid)
             with self._queue.events_deferred():
                 attempts = self._gather(plugin, group, first, along)
-                result = self._place(plugin, group, attempts, placed, surplus)
+                result = self._place(plugin, group, first, attempts, placed, surplus)
         except Exception as fault:
             log.error("A gang could not be tried", exc=fault, pod=first.queued.key, group=group)
-            self._steps.settled(first.queued.info.uid)
             self._undo_all(placed)
             for attempt in attempts:
                 self._failures.failed(attempt, f"{type(fault).__name__}: {fault}")
             result = "error"
         finally:
             self._undo_all(placed)  # of a pass that was stopped at a checkpoint
-        if group is not None and result != "asking":
-            self._told.pop(group, None)
+        if result != "asking":
+            self._steps.settled(first.queued.info.uid)
         self._passes[result,].inc()
         self._durations.observe(self._clock() - started)
         for each in surplus:
@@ -177,17 +173,12 @@ class GangPass:
         else:
             self._queue.done(member.queued.info.uid)
 
-    def forget_codes(self) -> None:
-        """Codes of verdicts are given out anew: what members were told in codes is void."""
-        for members in self._told.values():
-            for told in members.values():
-                told.forget()
-
     def _gather(
         self, plugin: GroupPlugin, group: str, first: Attempt, along: Sequence[QueuedPod]
     ) -> list[Attempt]:
         """Attempts at all members that wait, in the order of the queue."""
-        framework, told = first.framework, self._told.get(group, {})
+        framework = first.framework
+        told = {**first.told_along, first.queued.info.uid: first.told}
         others = self._queue.pop_together(plugin.members(group), framework.profile)
         attempts = []
         for queued in (first.queued, *along, *others):
@@ -208,6 +199,7 @@ class GangPass:
         self,
         plugin: GroupPlugin,
         group: str,
+        first: Attempt,
         attempts: list[Attempt],
         placed: list[Attempt],
         surplus: list[Attempt],
@@ -227,7 +219,7 @@ class GangPass:
         asking = self._place_all(plugin, group, attempts, needed, placed, unplaced)
         if asking is not None and asking.question is not None:
             self._undo_all(placed)
-            self._ask(plugin, group, attempts, asking.attempt, asking.question)
+            self._ask(plugin, group, first, attempts, asking.attempt, asking.question)
             return "asking"
         enough = len(placed) >= needed
         complete = standing.placed + len(placed) >= standing.minimum
@@ -394,22 +386,25 @@ class GangPass:
         self,
         plugin: GroupPlugin,
         group: str,
+        first: Attempt,
         attempts: list[Attempt],
         asking: Attempt,
         question: Question,
     ) -> None:
-        """Have one member ask; the others wait for it in the queue, and what all know is kept."""
-        self._told.pop(group, None)
-        while len(self._told) >= MAX_ASKING:
-            del self._told[next(iter(self._told))]
-        self._told[group] = {each.queued.info.uid: each.told for each in attempts}
-        others = [each.queued for each in attempts if each is not asking]
+        """Have one member ask; the others wait for it in the queue, and what all know is kept.
+
+        It has the place of the one that asked before: a gang that has begun gets through.
+        """
+        uid = asking.queued.info.uid
+        rest = [each for each in attempts if each.queued.info.uid != uid]
+        asking.told_along = {each.queued.info.uid: each.told for each in rest}
+        others = [each.queued for each in rest]
         if others:
             message = f"pod group {group}: {question.plugin} is asked about {asking.queued.key}"
             rejectors, pending = (plugin.name,), (question.plugin,)
             self._queue.requeue_together(others, rejectors, pending, message, ("group", group))
         asking.companions = tuple(queued.key for queued in others)
-        self._steps.suspend(asking, question)
+        self._steps.suspend(asking, question, first.queued.info.uid)
 
     def _give_up(
         self,

@@ -7,8 +7,10 @@
        └── slice of the loop ◄── ready ◄─────┘ told
 
 A suspended pod is in flight, like one that is being bound: events since its pop are replayed if it
-is rejected in the end. Their number is bounded; who comes when it is reached goes back to the queue
-and is tried again when another is done.
+is rejected in the end. Their number is bounded, and what they were told in bytes; who comes when a
+bound is reached goes back to the queue and is tried again when another is done. Whoever is
+suspended keeps its place, and all that it and its gang were told, until its attempt has come to an
+end or it is gone: however many ask, those who have begun get through.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar
 
+from scheduler.bounded import MEBIBYTE
 from scheduler.framework.answers import EXPLAINING, AnswerNeeded, Failed, Question, Told
 from scheduler.framework.cycle import Cycle
 from scheduler.model.podinfo import PodInfo
@@ -32,6 +35,8 @@ from scheduler.slices import in_slices
 log = get_logger(__name__)
 
 DEFAULT_LIMIT = 1024
+ANSWER_BYTES = 256 * MEBIBYTE
+"""Of what suspended pods and their gangs are told, at about what size it will have."""
 CROWDED = "waiting for its turn to ask {}: too many pods are waiting for answers"
 
 T = TypeVar("T")
@@ -58,8 +63,14 @@ class Suspension:
         self._suspended: dict[str, Attempt] = {}
         """By uid: those that wait, and those that are ready."""
         self._ready: deque[Attempt] = deque()
+        self._resumed: set[str] = set()
+        """By uid: those whose gangs are being tried again; each keeps its place meanwhile."""
+        self._sizes: dict[str, int] = {}
+        """By uid, for all of them: the bytes that their answers take."""
+        self._held = 0
         self._listeners: dict[Hashable, list[tuple[Attempt, Question]]] = {}
-        self._postponed: dict[str, None] = {}
+        self._postponed: dict[str, tuple[str, ...]] = {}
+        """By key: the pods that wait for what this one will be answered."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._pump: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -69,13 +80,19 @@ class Suspension:
         """How many pods are suspended."""
         return len(self._suspended)
 
-    def suspend(self, attempt: Attempt, question: Question) -> None:
-        """Have the question asked, and the attempt made again when there is an answer."""
+    def suspend(self, attempt: Attempt, question: Question, instead_of: str = "") -> None:
+        """Have the question asked, and the attempt made again when there is an answer.
+
+        ``instead_of`` is the uid of a pod whose place it takes, after ``resume``.
+        """
         uid = attempt.queued.info.uid
-        if uid not in self._suspended and len(self._suspended) >= self._limit:
+        size = _size(attempt, question)
+        placed = uid in self._suspended or instead_of in self._resumed
+        if not placed and not self._has_room(size):
             self._postpone(attempt, question)
             return
-        self._suspended[uid] = attempt
+        self._leave(instead_of)
+        self._enter(uid, attempt, size)
         # It is made anew from the start; what plugins have prepared for all nodes would add up.
         attempt.cycle = Cycle(attempt.queued.info, attempt.cycle.state)
         self._show()
@@ -85,6 +102,32 @@ class Suspension:
             return
         self._listeners[question.key] = [(attempt, question)]
         self._start(self._ask(question))
+
+    def resume(self, uid: str) -> None:
+        """A gang is tried again for this pod, which keeps its place until `settled` or `suspend`.
+
+        From now on it is like any pod that was popped: who deletes it finds it in the pass.
+        """
+        if self._suspended.pop(uid, None) is not None:
+            self._resumed.add(uid)
+
+    def _has_room(self, size: int) -> bool:
+        if not self._sizes:
+            return True
+        return len(self._sizes) < self._limit and self._held + size <= ANSWER_BYTES
+
+    def _enter(self, uid: str, attempt: Attempt, size: int) -> None:
+        self._suspended[uid] = attempt
+        self._held += size - self._sizes.get(uid, 0)
+        self._sizes[uid] = size
+
+    def _leave(self, uid: str) -> bool:
+        """Give a place up; False if there was none."""
+        self._suspended.pop(uid, None)
+        self._resumed.discard(uid)
+        size = self._sizes.pop(uid, None)
+        self._held -= size or 0
+        return size is not None
 
     def next_ready(self) -> Attempt | None:
         """An attempt that can be made again; the caller suspends it anew or calls ``settled``.
@@ -100,11 +143,11 @@ class Suspension:
 
     def settled(self, uid: str) -> None:
         """The attempt has come to an end: another pod may be suspended."""
-        if self._suspended.pop(uid, None) is None:
+        if not self._leave(uid):
             return
         self._show()
         # One for one; more, if none is left who would make room for others.
-        turns = 1 if self._suspended else self._limit
+        turns = 1 if self._sizes else self._limit
         while turns and self._postponed:
             key = next(iter(self._postponed))
             del self._postponed[key]
@@ -113,7 +156,7 @@ class Suspension:
 
     def drop(self, pod: PodInfo) -> None:
         """The pod is gone or has a node: nobody waits for its answers any more."""
-        self._postponed.pop(pod.key, None)
+        self._queue.activate(self._postponed.pop(pod.key, ()))
         uid = pod.uid
         if uid in self._suspended:
             companions = self._suspended[uid].companions
@@ -125,11 +168,12 @@ class Suspension:
     def forget_codes(self) -> None:
         """Codes of verdicts are given out anew: what pods were told in codes is void."""
         for attempt in self._suspended.values():
-            attempt.told.forget()
+            for told in (attempt.told, *attempt.told_along.values()):
+                told.forget()
 
     async def idle(self) -> None:
         """Return when no pod is suspended."""
-        while self._suspended:
+        while self._sizes:
             self._changed.clear()
             await self._changed.wait()
 
@@ -139,6 +183,9 @@ class Suspension:
             task.cancel()
         self._ready.clear()
         self._suspended.clear()
+        self._resumed.clear()
+        self._sizes.clear()
+        self._held = 0
         self._listeners.clear()
         self._show()
 
@@ -177,7 +224,7 @@ class Suspension:
     def _postpone(self, attempt: Attempt, question: Question) -> None:
         queued = attempt.queued
         self._metrics.webhook_postponed_pods.inc()
-        self._postponed[queued.key] = None
+        self._postponed[queued.key] = attempt.companions
         message = CROWDED.format(question.plugin)
         self._queue.requeue_rejected(queued, (), (SUSPENSION,), message)
 
@@ -188,6 +235,13 @@ class Suspension:
 
 async def _no_slice() -> None:
     """Nobody attempts pods."""
+
+
+def _size(attempt: Attempt, question: Question) -> int:
+    """What a pod and its gang will have been told: each of them what one is, at least."""
+    members = [attempt.told, *attempt.told_along.values()]
+    each = max(told.bytes for told in members) + question.bytes
+    return each * len(members)
 
 
 async def answered(work: Callable[[Told], T]) -> T:

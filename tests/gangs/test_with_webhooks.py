@@ -123,3 +123,78 @@ async def test_a_member_that_is_refused_outside_costs_the_gang_if_it_is_needed(
         assert set(stage.bound()) == bound
         assert stage.core.state.assumed_count == len(bound)
         assert stage.core.queue.counts()["in-flight"] == 0
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+async def test_more_gangs_than_may_ask_at_once_get_through_and_nobody_is_asked_about_twice(
+    limit: int,
+) -> None:
+    async with WebhookServer() as server:
+        scheduler, own = asking(server)
+        own["maxSuspendedPods"] = limit
+        async with RemoteStage((scheduler, own)) as stage:
+            stage.see(*(make_worker(f"n{i}").cpu("100") for i in range(3)))
+            for gang in range(6):
+                stage.see(make_group(f"g{gang}", 3))
+                stage.see(*(member(f"m{gang}-{i}", f"g{gang}") for i in range(3)))
+            await stage.settle()
+            assert len(stage.bound()) == 18
+            assert suspended(stage.core) == 0
+    asked = [request["pod"]["metadata"]["name"] for _, request in server.asked]
+    assert sorted(asked) == sorted(stage.bound()), "what was answered is not forgotten"
+
+
+async def test_a_gang_that_goes_while_it_asks_leaves_its_place_to_others() -> None:
+    async with WebhookServer() as server:
+        scheduler, own = asking(server)
+        own["maxSuspendedPods"] = 1
+        async with RemoteStage((scheduler, own)) as stage:
+            server.open.clear()
+            stage.see(make_worker("n1").cpu("100"))
+            gone = [member(f"gone-{i}", "first") for i in range(3)]
+            stage.see(make_group("first", 3), *gone)
+            stage.start()
+            await until(lambda: server.present == 1)
+            stage.see(make_group("second", 3), *(member(f"m{i}", "second") for i in range(3)))
+            stage.start()
+            assert suspended(stage.core) == 1
+            for each in gone:
+                stage.lose(each)
+            server.open.set()
+            await stage.settle()
+            assert set(stage.bound()) == {"m0", "m1", "m2"}
+
+
+async def test_a_gang_that_waits_for_its_turn_to_ask_goes_on_when_its_asker_is_deleted() -> None:
+    async with WebhookServer() as server:
+        scheduler, own = asking(server)
+        own["maxSuspendedPods"] = 1
+        async with RemoteStage((scheduler, own)) as stage:
+            server.open.clear()
+            stage.see(make_worker("n1").cpu("100"), make_pod("other"))
+            stage.start()
+            await until(lambda: server.present == 1)
+            members = {f"m{i}": member(f"m{i}") for i in range(4)}
+            stage.see(make_group("g", 3), *members.values())
+            stage.start()
+            stage.lose(members["m0"])
+            server.open.set()
+            await stage.settle()
+            assert set(stage.bound()) == {"other", "m1", "m2", "m3"}
+
+
+async def test_what_gangs_are_told_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scheduler.pipeline.suspension.ANSWER_BYTES", 1)
+    async with WebhookServer() as server, RemoteStage(asking(server)) as stage:
+        server.open.clear()
+        stage.see(make_worker("n1").cpu("100"))
+        for gang in range(4):
+            stage.see(make_group(f"g{gang}", 2))
+            stage.see(*(member(f"m{gang}-{i}", f"g{gang}") for i in range(2)))
+        stage.start()
+        await until(lambda: server.present == 1)
+        assert suspended(stage.core) == 1, "one may always ask"
+        server.open.set()
+        await stage.settle()
+        assert len(stage.bound()) == 8
+    assert len(server.asked) == 8

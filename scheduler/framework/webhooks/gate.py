@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from scheduler.bounded import ENTRY_BYTES, MEBIBYTE
 from scheduler.config.schema import Webhook
 from scheduler.config.webhooks import PRE_ENQUEUE, QUEUE_SORT
 from scheduler.framework.answers import Failed
@@ -24,6 +25,9 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status
 
 MAX_KNOWN = 65_536
+MAX_KNOWN_BYTES = 32 * MEBIBYTE
+"""Of answers that are kept. Each is used as soon as it is there, so a pod whose answer had to go is
+at worst asked about again when it comes back to the gate."""
 AGAIN_SECONDS = 60.0
 """After a no that does not say when to ask again."""
 AFTER_FAILURE_SECONDS = 5.0
@@ -32,6 +36,11 @@ AFTER_FAILURE_SECONDS = 5.0
 class _Known(msgspec.Struct, frozen=True):
     status: Status
     key: float = 0.0
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory it takes."""
+        return ENTRY_BYTES + sum(ENTRY_BYTES + len(reason) for reason in self.status.reasons)
 
 
 class Gate:
@@ -46,6 +55,7 @@ class Gate:
         self._asking = asking
         self._handle = handle
         self._known: OrderedDict[Hashable, _Known] = OrderedDict()
+        self._known_bytes = 0
         self._under_way: set[Hashable] = set()
         self._begun = False
         """A replica that does not schedule asks nobody."""
@@ -78,12 +88,23 @@ class Gate:
             known, again = await self._answer(pod)
         finally:
             self._under_way.discard(subject)
-        self._known[subject] = known
-        if len(self._known) > MAX_KNOWN:
-            self._known.popitem(last=False)
+        self._remember(subject, known)
         self._handle.activate([pod.key])
         if again:
             asyncio.get_running_loop().call_later(again, self._forget, subject, known, pod.key)
+
+    def _remember(self, subject: Hashable, known: _Known) -> None:
+        self._drop(subject)
+        while self._known and self._known_bytes + known.bytes > MAX_KNOWN_BYTES:
+            self._drop(next(iter(self._known)))
+        if len(self._known) >= MAX_KNOWN:
+            self._drop(next(iter(self._known)))
+        self._known[subject] = known
+        self._known_bytes += known.bytes
+
+    def _drop(self, subject: Hashable) -> None:
+        if (known := self._known.pop(subject, None)) is not None:
+            self._known_bytes -= known.bytes
 
     def _forget(self, subject: Hashable, known: _Known, key: str) -> None:
         """It is time to ask again; a pod that is gone since is not missed.
@@ -91,7 +112,7 @@ class Gate:
         The answer may have been forgotten before, to make room for newer ones.
         """
         if self._known.get(subject, known) is known:
-            self._known.pop(subject, None)
+            self._drop(subject)
             self._handle.activate([key])
 
     async def _answer(self, pod: PodInfo) -> tuple[_Known, float]:

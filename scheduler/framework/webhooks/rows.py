@@ -115,7 +115,8 @@ class RowQuestions:
                 told.hear_rows(subject, answer)
 
         profile = cycle.pod.pod.spec.scheduler_name
-        return Question(self._plugin, (profile, *subject, key, rows.tobytes()), asked, hear)
+        together = (profile, *subject, key, rows.tobytes())
+        return Question(self._plugin, together, asked, hear, answers.bytes)
 
 
 def codes_of(verdicts: Mapping[str, Status], names: Sequence[str], statuses: StatusTable) -> Codes:
