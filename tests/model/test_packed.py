@@ -19,6 +19,7 @@ from scheduler.model.packed import (
     pack_labels,
     plain,
 )
+from tests.builders import make_pod
 
 LETTERS = "ab-./_0Zé\U0001f600:{}"
 texts = st.text(LETTERS, max_size=4)
@@ -91,3 +92,12 @@ def test_they_take_as_much_memory_as_their_json() -> None:
     assert isinstance(packed, PackedLabels)
     assert sys.getsizeof(packed.text) < len(encode_labels(packed.unpacked())) + 64
     assert packed.digest == digest(packed.text)
+
+
+def test_limits_see_packed_labels_as_any_others() -> None:
+    many = {f"k{number:06}": "v" for number in range(50 * MANY)}
+    as_given, packed = make_pod("p").label(**many).info(), make_pod("p").label(**many).info()
+    pack_labels(packed.pod.metadata)
+    assert isinstance(packed.pod.metadata.labels, PackedLabels)
+    assert packed.excess == as_given.excess
+    assert any("encodedBytes" in text or "labels" in text for text in packed.excess)
