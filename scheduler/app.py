@@ -174,7 +174,7 @@ class Daemon:
 
         lag = EventLoopLag(self._metrics.loop_lag, on_tick=tick)
         await self._heartbeat.start()
-        certain = False
+        certain: bool | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [
@@ -192,6 +192,8 @@ class Daemon:
                 for task in reversed(background):
                     task.cancel()
         finally:
+            if certain is None:  # a fault of our own
+                certain = not self.core.bindings.writing
             self._writer.stop()
             await self._stop_work()
             pauses.stop()

@@ -329,7 +329,7 @@ async def stopped_with_open_bindings(stage: Scene, seen: Seen) -> None:
     """The leader is asked to stop while many bindings are open on a slow API server."""
     leader, _ = stage.replicas
     leader.proxy.faults.delay_binding = 25.0
-    await stage.create(TENANT, (pod(f"slow-{each}", "1") for each in range(64)))
+    await stage.create(TENANT, (pod(f"slow-{each}", "1") for each in range(48)))
     await _until(lambda: len(_sent(stage, TENANT)) >= 32)
     leader.scheduler.process.send(signal.SIGTERM)
     await _until(lambda: leader.scheduler.process.exit_code is not None)

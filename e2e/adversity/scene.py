@@ -128,8 +128,8 @@ class Scene:
         return str(spec.get("holderIdentity") or ""), int(spec.get("leaseTransitions") or 0)
 
     async def overcommitted(self, cpu_milli: int, by: int) -> list[str]:
-        """Nodes that hold more pods of so many milli-CPUs than they have room for."""
-        items = await self.api.items("/api/v1/pods")
+        """Nodes that hold more pods of so many milli-CPUs (all but small ones) than they can."""
+        items = await self.api.items(pods_path(TENANT))
         held = Counter(each["spec"].get("nodeName", "") for each in items)
         return [name for name, pods in held.items() if name and pods * by > cpu_milli]
 

@@ -41,6 +41,10 @@ log = get_logger(__name__)
 JITTER = 1.2
 
 
+# How long the API server may work on a request (its --request-timeout).
+DOUBT_SECONDS = 60.0
+
+
 class LeaderElector:
     """One candidate. `identity` must be unique among replicas and across restarts.
 
@@ -75,7 +79,7 @@ class LeaderElector:
         self.leading = asyncio.Event()
         self.identity = identity
         self.release_when_cancelled = True
-        """False: leave the lease to expire, for writes of unknown outcome may still arrive."""
+        """False: keep the lease for `DOUBT_SECONDS`, as writes may still arrive at the server."""
         self._fence = fence or Fence(renew_deadline, clock=clock)
         self._client = client
         self._status = metrics.leader_status.labels(name)
@@ -115,10 +119,7 @@ class LeaderElector:
             await self._keep()
         except asyncio.CancelledError:
             self._step_down()
-            if self.release_when_cancelled:
-                await self._release()
-            else:
-                log.warning("Lease not released, it will expire", lease=self._name)
+            await (self._release() if self.release_when_cancelled else self._hold())
             raise
         self._step_down()
         self._on_lost()
@@ -191,7 +192,6 @@ class LeaderElector:
 
     async def _release(self) -> None:
         """Let others lead at once: no holder, and a lease that is over in a second."""
-        deadline = self._clock() + self._renew_deadline
         now = micro_time(self._wall())
         given_up = {
             "holderIdentity": "",
@@ -200,14 +200,30 @@ class LeaderElector:
             "renewTime": now,
             "leaseTransitions": self._seen.spec.lease_transitions or 0,
         }
+        if trouble := await self._write_last(given_up):
+            log.warning("Lease not released, it will expire", lease=self._name, error=trouble)
+        else:
+            log.info("Lease released", lease=self._name)
+
+    async def _write_last(self, spec: dict[str, object]) -> str:
+        """Write our lease a last time; what went wrong, if anything."""
+        deadline = self._clock() + self._renew_deadline
         try:
             # A renewal that was cut short may have moved the version, so look first.
             self._observe(await self._request("GET", f"{self._collection}/{self._name}", deadline))
-            if self.holder == self.identity:
-                await self._write(given_up, deadline)
-                log.info("Lease released", lease=self._name)
+            if self.holder != self.identity:
+                return f"it is held by {self.holder}"
+            await self._write(spec, deadline)
         except KubeError as error:
-            log.warning("Lease not released, it will expire", lease=self._name, error=str(error))
+            return str(error)
+        return ""
+
+    async def _hold(self) -> None:
+        """Let nobody lead before every request of ours has taken effect or never will."""
+        seconds = math.ceil(max(DOUBT_SECONDS, self._lease_duration))
+        trouble = await self._write_last({**self._claim(), "leaseDurationSeconds": seconds})
+        said = {"error": trouble} if trouble else {"seconds": str(seconds)}
+        log.warning("Lease not released, it will expire", None, lease=self._name, **said)
 
     async def _write(self, spec: dict[str, object], deadline: float) -> None:
         """Create or replace the lease; the version we saw guards against other writers."""

@@ -305,6 +305,7 @@ async def test_after_a_stop_in_doubt_the_lease_is_left_to_expire(
             replica.daemon.stop()
             assert await replica.task == 0
     assert cluster.lease()["holderIdentity"] == holder
+    assert cluster.lease()["leaseDurationSeconds"] == 60
     assert not leads(replica)
 
 

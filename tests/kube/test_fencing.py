@@ -7,13 +7,18 @@ import pytest
 from aiohttp import web
 
 from scheduler.kube.connections import ConnectionPool
-from scheduler.kube.errors import WritesStopped
+from scheduler.kube.errors import Unreachable, WritesStopped
 from scheduler.kube.fencing import Fence, clock_with_suspension
 from scheduler.kube.writes import ApiWriter, Binding
 from tests.patience import PATIENCE
 
 from .lease_support import Candidate, LeaseServer
 from .support import ManualClock, connected, promptly, serving
+
+
+async def end(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 def test_it_is_open_from_a_renewal_until_its_seconds_are_over() -> None:
@@ -132,16 +137,33 @@ async def test_the_leader_opens_it_and_who_no_longer_leads_finds_it_closed() -> 
         fence.check()
 
 
-async def test_a_lease_of_doubt_is_left_to_expire() -> None:
+async def test_a_lease_of_doubt_is_kept_for_as_long_as_a_request_may_take() -> None:
     clock = ManualClock()
     server = LeaseServer(clock)
     candidate = Candidate(server, clock)
     task = await candidate.lead()
     candidate.elector.release_when_cancelled = False
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    await end(task)
     assert server.spec["holderIdentity"] == "me"
+    assert server.spec["leaseDurationSeconds"] == 60
     assert candidate.status == 0
+    began = clock.now
+    other = Candidate(server, clock, "other")
+    task = other.start()
+    await promptly(other.elector.leading.is_set)
+    assert clock.now - began >= 60
+    await end(task)
+
+
+async def test_a_lease_of_doubt_that_cannot_be_written_does_not_hinder_the_end() -> None:
+    clock = ManualClock()
+    server = LeaseServer(clock)
+    candidate = Candidate(server, clock)
+    task = await candidate.lead()
+    candidate.elector.release_when_cancelled = False
+    server.broken = Unreachable("down")
+    await end(task)
+    assert server.spec["leaseDurationSeconds"] == 15
     with pytest.raises(WritesStopped):
         candidate.fence.check()
 
