@@ -44,7 +44,12 @@ from scheduler.model.pods import Pod
 from scheduler.observe.allocator import IdleMemory
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
-from scheduler.observe.runtime import EventLoopLag, GcPauses, freeze_after_sync
+from scheduler.observe.runtime import (
+    EventLoopLag,
+    GcPauses,
+    freeze_after_sync,
+    freeze_while_syncing,
+)
 from scheduler.observe.watchdog import Watchdog
 from scheduler.operators.podgroups import PodGroupOperator, write_status
 from scheduler.pipeline.confirmation import OVERDUE, Rereading
@@ -201,7 +206,7 @@ class Daemon:
 
     async def _lead(self) -> None:
         """Schedule for as long as this replica leads."""
-        await self.until_synced()
+        await freeze_while_syncing(self.until_synced())
         log.info("Caches are filled", nodes=self.core.state.node_count)
         freeze_after_sync()
         async with asyncio.TaskGroup() as tasks:

@@ -8,7 +8,7 @@ import asyncio
 import gc
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from scheduler.observe.allocator import keep_freed_memory
@@ -17,21 +17,44 @@ from scheduler.observe.instruments import Histogram
 GENERATIONS = 3
 MAX_UNFLUSHED_PAUSES = 4096
 
+FREEZE_SECONDS = 0.1
+"""How often what came is frozen during the first sync."""
+
 YOUNG_THRESHOLD = 10_000
 MIDDLE_THRESHOLD = 10
 OLD_THRESHOLD = 100
+
+
+async def freeze_while_syncing(sync: Coroutine[Any, Any, None]) -> None:
+    """Wait for the first sync, and freeze what it brings a little at a time.
+
+    One collection of a whole large cluster would hold the interpreter, and with it all threads, for
+    most of a second.
+    """
+    filling = asyncio.ensure_future(sync)
+    try:
+        while not filling.done():
+            await asyncio.wait((filling,), timeout=FREEZE_SECONDS)
+            _freeze()
+        await filling
+    finally:
+        filling.cancel()
 
 
 def freeze_after_sync() -> None:
     """Take everything that is alive now out of the garbage collector's sight, and let it rest more.
 
     To be called once, after the first sync: the cluster's objects are then in memory and most stay.
-    Collects first, since garbage that is frozen is never freed. Blocks for one full collection.
+    Blocks for one collection of what was not frozen before.
     """
-    gc.collect()
-    gc.freeze()
+    _freeze()
     gc.set_threshold(YOUNG_THRESHOLD, MIDDLE_THRESHOLD, OLD_THRESHOLD)
     keep_freed_memory()
+
+
+def _freeze() -> None:
+    gc.collect()  # garbage that is frozen is never freed
+    gc.freeze()
 
 
 class EventLoopLag:

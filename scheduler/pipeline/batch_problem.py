@@ -19,13 +19,14 @@ from scheduler.model.resources import CPU, MEMORY, PODS
 from scheduler.pipeline.batch_members import Key, Member, Membership
 from scheduler.pipeline.batch_relations import Quota, Relations, relations
 from scheduler.pipeline.by_class import ByClass, Survey, load_scores
+from scheduler.slices import checkpoint, in_slices
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Rows, Scores
 from scheduler.state.scratch import scratch
 
 MOST_CELLS = 1_000_000
-"""Classes times nodes in one problem: 16 MiB of matrices, made in a tenth of a second in which
-nobody else runs. Small classes are left out first."""
+"""Classes times nodes in one problem: 16 MiB of matrices, made in a tenth of a second. Small
+classes are left out first."""
 GREEDY_UP_TO = 500
 """Backlogs of so many pods are tried pod by pod as well."""
 SAMPLED_CLASSES = 16
@@ -78,18 +79,21 @@ class Posing:
         A class costs what has changed since it was last looked at. ``needs`` says how many members
         each gang must get; ``compare`` has few pods tried one by one as well.
         """
-        state = self._state
         groups = [group async for group in self._groups(members, breathe)]
-        if not groups:
-            return None
-        # From here on nothing awaits, so all columns are of one state but for what surveys saw.
+        return await in_slices(self._posed, groups, needs, compare) if groups else None
+
+    def _posed(self, groups: list[Group], needs: Mapping[str, int], compare: bool) -> Posed:
+        """The matrices. Gives the loop back between classes: filters have the last word anyway."""
+        state = self._state
         rows = state.rows()
+        nodes = [state.name(row) for row in rows.tolist()]
         width = len(rows)
         position = np.full(state.columns.capacity, -1, np.int64)
         position[rows] = np.arange(width)
         scores = np.full((len(groups), width), UNFIT, np.int64)
         loads = np.zeros((len(groups), width), np.int64)
         for e, group in enumerate(groups):
+            checkpoint()
             where = position[group.survey.rows]
             there = where >= 0
             scores[e, where[there]] = np.maximum(group.survey.totals[there], 0)
@@ -104,7 +108,7 @@ class Posing:
             problem,
             np.where(scores == UNFIT, UNFIT, scores - loads),
             [group.members for group in groups],
-            [state.name(int(row)) for row in rows],
+            nodes,
         )
 
     async def _groups(self, members: Membership, breathe: Breathe) -> AsyncIterator[Group]:
@@ -165,6 +169,7 @@ class Posing:
 
     def _fit(self, pod: PodInfo, rows: Rows, slots: Ints) -> Ints:
         """How many such pods each row has room for."""
+        checkpoint()
         columns = self._state.columns
         room = slots
         for resource, amount in pod.fit_requests.items():
@@ -180,6 +185,7 @@ class Posing:
         units = measure(problem)
         steps: list[tuple[int, int, float]] = []
         for e, group in enumerate(groups):
+            checkpoint()
             size = float(units.of_class[e]) / units.mean if price.per == "Volume" else 1.0
             waited = np.array([now - _since(member) for member in group.members])
             count = LEAVING_STEPS if price.points_per_second else 1
@@ -195,6 +201,7 @@ class Posing:
         labels = self._state.columns.labels
         soft = np.zeros((len(pods), len(rows)), np.int64)
         for e, pod in enumerate(pods):
+            checkpoint()
             for preference in pod.node_preferences:
                 soft[e] += preference.weight * labels.match_term(preference.term, rows)
         return {
@@ -233,6 +240,7 @@ def _domains(groups: Sequence[Group], position: Ints, shape: tuple[int, ...]) ->
         return np.zeros(0, np.int64)
     domains = np.zeros(shape, np.int64)
     for e, group in enumerate(groups):
+        checkpoint()
         if group.relations.domain_of is not None:
             where = position[group.survey.rows]
             there = where >= 0

@@ -128,6 +128,8 @@ class SchedulingCycle:
         if not along and (self.obsolete(queued) or not self._queue.expects(queued.info.uid)):
             self._suspension.settled(queued.info.uid)
             self._queue.done(queued.info.uid)
+            if attempt.companions:
+                self._queue.activate(frozenset(attempt.companions))
             return
         if self._state.statuses.overfull:
             self._give_codes_anew()

@@ -85,7 +85,8 @@ def described(findings: Findings) -> dict[str, Any]:
     """The second half of it: say so in plain values. Gives the loop back."""
     verdicts = dict(zip(findings.nodes, findings.verdicts, strict=True))
     # Nodes fail in few different ways, so each way is spelt out once.
-    spelt = {id(status): _verdict(status) for status in findings.verdicts}
+    distinct = {id(status): status for status in findings.verdicts}
+    spelt = {number: _verdict(status) for number, status in distinct.items()}
     nodes, scores = {}, {}
     for name in sorted(verdicts):
         checkpoint()

@@ -147,8 +147,9 @@ class GangPass:
             group = found
             self._steps.resume(first.queued.info.uid)
             with self._queue.events_deferred():
+                began = slices_ended()
                 attempts = self._gather(plugin, group, first, along)
-                result = self._place(plugin, group, first, attempts, placed, surplus)
+                result = self._place(plugin, group, first, attempts, placed, surplus, began)
         except Exception as fault:
             log.error("A gang could not be tried", exc=fault, pod=first.queued.key, group=group)
             self._undo_all(placed)
@@ -182,6 +183,7 @@ class GangPass:
         others = self._queue.pop_together(plugin.members(group), framework.profile)
         attempts = []
         for queued in (first.queued, *along, *others):
+            checkpoint()
             if self._steps.obsolete(queued):
                 self._queue.done(queued.info.uid)
                 continue
@@ -203,20 +205,21 @@ class GangPass:
         attempts: list[Attempt],
         placed: list[Attempt],
         surplus: list[Attempt],
+        began: int,
     ) -> str:
         """Place members, or none; ``placed`` has those meanwhile that would have to be undone.
 
-        ``surplus`` gets those without a node whom the group can do without.
+        ``surplus`` gets those without a node whom the group can do without. ``began`` is the slice
+        in which the pass began.
         """
         standing = plugin.standing(group)
         if not standing.refusal.ok:
             self._refuse(plugin, group, attempts, standing)
             return "refused"
-        began = slices_ended()
         # Without those that do not exist, which may be waited for.
         needed = min(standing.minimum, standing.existing) - standing.placed
         unplaced: list[_Unplaced] = []
-        asking = self._place_all(plugin, group, attempts, needed, placed, unplaced)
+        asking = self._place_all(plugin, group, attempts, needed, placed, unplaced, began)
         if asking is not None and asking.question is not None:
             self._undo_all(placed)
             self._ask(plugin, group, first, attempts, asking.attempt, asking.question)
@@ -235,7 +238,7 @@ class GangPass:
         if not enough:
             result = self._give_up(plugin, group, standing, attempts, placed, unplaced)
             if again:
-                self._queue.activate([attempt.queued.key for attempt in attempts])
+                self._queue.activate({attempt.queued.key for attempt in attempts})
             return result
         settled = {each.queued.info.uid for each in placed}
         settled |= {each.attempt.queued.info.uid for each in unplaced}
@@ -254,13 +257,14 @@ class GangPass:
         needed: int,
         placed: list[Attempt],
         unplaced: list[_Unplaced],
+        began: int,
     ) -> _Unplaced | None:
         """Try members, as long as enough may yet hold nodes; returns one that has to ask outside.
 
         Gives the loop back between members, and at last makes sure that those still hold nodes who
         found some: nothing else happens after that.
         """
-        pending, began = list(attempts), slices_ended()
+        pending = list(attempts)
         for rounds in range(MAX_ROUNDS):
             for position, attempt in enumerate(pending):
                 if len(placed) + len(pending) - position < needed:

@@ -55,9 +55,13 @@ class GroupQueue(OnceMoreQueue):
             and queued.profile == profile
         ]
         found.sort(key=self._places.sort_key)
+        taken = []
         for queued in found:
-            self._take_off(queued)
-        return found
+            checkpoint()
+            if self._places.get(queued.key) is queued:  # else it has left since
+                self._take_off(queued)
+                taken.append(queued)
+        return taken
 
     def requeue_together(
         self,
@@ -77,7 +81,7 @@ class GroupQueue(OnceMoreQueue):
         for queued in members:
             checkpoint()
             self.requeue_rejected(queued, unschedulable, pending, message, cohort)
-        until = max(self._clock() + pause, *(queued.backoff_until for queued in members))
+        until = max([self._clock() + pause, *(queued.backoff_until for queued in members)])
         for queued in members:
             queued.backoff_until = until
             if queued.tier is Tier.BACKOFF:

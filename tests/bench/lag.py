@@ -118,7 +118,7 @@ async def distinct_pods_wait(cluster: Cluster, classes: int) -> None:
     for i in range(classes):
         pod = make_pod(f"wait{i}").cpu(f"{3000 + i % 900}m").memory(f"{1000 + i}Mi")
         cluster.add(pod.priority(50 if i % 100 == 0 else 0))
-        if i % 20 == 0:
+        if i % 4 == 0:
             await asyncio.sleep(0)
     await cluster.quiet(600)
 
@@ -127,7 +127,7 @@ async def pods_go(cluster: Cluster, classes: int) -> None:
     """Three hundred pods are deleted, and a pod comes that fits."""
     for i in range(300):
         cluster.lose_pod(f"r{i}", f"node-{i:05}", "550m", 0 if i % 4 == 3 else 50)
-        if i % 20 == 0:
+        if i % 4 == 0:
             await asyncio.sleep(0)
     cluster.add(make_pod("probe").cpu("100m"))
     await cluster.quiet()
@@ -139,7 +139,7 @@ async def a_gang(cluster: Cluster, classes: int) -> None:
         cluster.add(make_group(group, 2000).obj())
         for i in range(2000):
             cluster.add(member(f"{group}{i}", group, cpu))
-            if i % 20 == 0:
+            if i % 4 == 0:
                 await asyncio.sleep(0)
         await cluster.quiet()
 
@@ -154,7 +154,7 @@ async def volumes(cluster: Cluster, classes: int) -> None:
             cluster.add(a_csi_node(node, {"csi.example.com": 20}))
         cluster.add(a_volume(f"pv{i}", spec=csi(f"h{i}")), a_claim(f"c{i}", volume=f"pv{i}"))
         cluster.add(a_volume_pod(f"v{i}").claim(f"c{i}").on(node).obj())
-        if i % 20 == 0:
+        if i % 4 == 0:
             await asyncio.sleep(0)
     cluster.add(a_volume("pv", spec=csi("h")), a_claim("c", volume="pv"))
     cluster.add(a_volume_pod("first").claim("c").obj())

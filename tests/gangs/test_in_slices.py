@@ -127,3 +127,14 @@ async def test_no_other_attempt_is_made_during_a_pass() -> None:
     await asyncio.gather(loop.in_turn(loop.schedule_next), other())
     assert order == [4]
     await stage.idle()
+
+
+async def test_a_gang_whose_members_are_all_deleted_meanwhile_leaves_nothing_behind() -> None:
+    stage = gang_stage()
+    stage.see(make_node("n").cpu("2"))
+    gang(stage, 3)
+    await attempt(stage, lambda: stage.lose(*(member(f"m{i}") for i in range(3))))
+    assert bound(stage) == []
+    assert stage.core.state.assumed_count == 0
+    assert stage.core.queue.counts()["in-flight"] == 0
+    assert stage.sample("equipoise_gang_passes_total", result="error") == 0

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from scheduler.observe import runtime
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import (
     OLD_THRESHOLD,
     EventLoopLag,
     GcPauses,
     freeze_after_sync,
+    freeze_while_syncing,
 )
 
 
@@ -81,6 +83,28 @@ def test_pauses_are_observed_by_generation_and_end_with_stop() -> None:
     assert sample("equipoise_gc_pause_seconds_sum", {"generation": "1"}) == 0.5
     assert sample("equipoise_gc_pause_seconds_count", {"generation": "1"}) == 1
     assert sample("equipoise_gc_pause_seconds_count", {"generation": "2"}) == 0
+
+
+@pytest.mark.usefixtures("collector_as_it_was")
+async def test_what_a_sync_brings_is_frozen_before_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(runtime, "FREEZE_SECONDS", 0.0)
+    ended = asyncio.Event()
+    waiting = asyncio.create_task(freeze_while_syncing(_until(ended)))
+    collected: list[int] = []
+    monkeypatch.setattr(gc, "collect", lambda: collected.append(gc.get_freeze_count()))
+    brought: list[list[int]] = []
+    while len(collected) < 3:
+        brought.append([len(brought)])
+        await asyncio.sleep(0)
+    assert collected[-1] > collected[0]
+    ended.set()
+    await waiting
+
+
+async def _until(event: asyncio.Event) -> None:
+    await event.wait()
 
 
 @pytest.mark.usefixtures("collector_as_it_was")

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from scheduler import slices
 from scheduler.flow.problem import Problem, Solution
 from scheduler.flow.process import SolverProcess
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
+from scheduler.pipeline.batch_problem import Posed, Posing
 from scheduler.plugins.table import IN_TREE
 from scheduler.state.columns import Codes, Rows
 from tests.builders import PodBuilder, constraint, pod_term
@@ -45,6 +49,36 @@ async def test_pods_that_have_a_choice_leave_the_place_to_those_that_have_none()
     assert {found[f"easy-{i}"][:4] for i in range(8)} == {"cold"}
     assert result(stage_) == "solved"
     assert stage_.sample("equipoise_batch_pods_total", outcome="placed") == 16
+
+
+async def test_the_loop_is_given_back_while_a_backlog_is_posed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Nodes that come and go meanwhile do no harm: filters confirm what was found."""
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+    stage_ = stage()
+    nodes, pods = contended()
+    stage_.see(*nodes, *pods)
+    real, changes = Posing._posed, 0
+
+    def posed(*args: Any) -> Posed:
+        asyncio.get_running_loop().call_soon(change)
+        return real(*args)
+
+    def change() -> None:
+        nonlocal changes
+        changes += 1
+        stage_.lose(nodes[2])
+        stage_.see(node("later", pool="cold"))
+
+    monkeypatch.setattr(Posing, "_posed", posed)
+    await at_once(stage_)
+
+    assert changes
+    found = where(stage_)
+    assert len(found) == 16
+    assert nodes[2].obj()["metadata"]["name"] not in found.values()
+    assert overcommitted(stage_) == []
 
 
 async def test_one_by_one_the_same_backlog_leaves_pods_without_a_node() -> None:

@@ -29,7 +29,7 @@ from scheduler.state.interning import StatusTable
 from scheduler.state.scratch import Scratch
 
 NODES_SCREENED = 512
-PODS_IN_STEP = 128
+PODS_IN_STEP = 64
 """So many pods are tried out before the loop may be given back, unless one node has more."""
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 
