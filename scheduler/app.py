@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 from scheduler import __version__, inspection
 from scheduler.assembly import Core, assemble
+from scheduler.bounded import Usage
 from scheduler.cache_check import CacheCheck
 from scheduler.config.loading import Configuration
 from scheduler.framework.registry import Registry
@@ -133,8 +134,9 @@ class Daemon:
             make_server=self._make_server,
             last_resort=owns_process,
         )
+        metrics.caches.follow("watches", self._watched)
         self._home = asyncio.get_running_loop()
-        self._idle_memory = IdleMemory()
+        self._idle_memory = IdleMemory(metrics.memory_returned)
         self._stopping = asyncio.Event()
         self._leading = asyncio.Event()
         self._lost = asyncio.Event()
@@ -164,6 +166,13 @@ class Daemon:
     def server(self) -> Server | None:
         """What serves the endpoints, once it listens; None if nothing does."""
         return self._heartbeat.server
+
+    def _watched(self) -> dict[str, Usage]:
+        """How many objects are watched, and how long their JSON is."""
+        return {
+            f"watched_{kind}": Usage(len(reflector.store), reflector.json_bytes)
+            for kind, reflector in self._reflectors.items()
+        }
 
     def pods(self) -> Mapping[str, Pod]:
         """All pods of the cluster as last seen, by ``namespace/name``."""

@@ -195,6 +195,7 @@ def assemble(
     equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)
     if equivalence is not None:
         metrics.readings.follow(partial(window.readings, equivalence))
+    _follow_caches(metrics, state, queue, memories, remotes, decisions, equivalence)
     backlog = _backlog(config, clock)
     failures = Failures(queue, outlet, metrics, decisions, clock)
     unconfirmed = Unconfirmed(config.equipoise.binding.confirm_seconds, clock)
@@ -233,6 +234,26 @@ def assemble(
         equivalence=equivalence,
         solver=backlog.solver if backlog else None,
     )
+
+
+def _follow_caches(
+    metrics: Metrics,
+    state: ClusterState,
+    queue: GroupQueue,
+    memories: Memories,
+    remotes: Remotes,
+    decisions: Decisions,
+    equivalence: Equivalence | None,
+) -> None:
+    """Show in metrics what is kept; plugins and the edges do so themselves."""
+    metrics.caches.follow("state", state.usage)
+    metrics.caches.follow("queue", queue.usage)
+    metrics.caches.follow("memories", memories.usage)
+    metrics.caches.follow("decisions", lambda: {"decisions": decisions.usage()})
+    if remotes.originals is not None:
+        metrics.caches.follow("originals", remotes.originals.usage)
+    if equivalence is not None:
+        metrics.caches.follow("equivalence", equivalence.usage)
 
 
 def _backlog(config: Configuration, clock: Callable[[], float]) -> Backlog | None:

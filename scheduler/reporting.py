@@ -58,7 +58,8 @@ class ClusterOutlet:
         self._faults = SharedFaults(time.monotonic)
         self._overfull = False
         self._writing: set[str] = set()
-        self._said: OrderedDict[str, tuple[str, str]] = OrderedDict()
+        self._said: OrderedDict[str, int] = OrderedDict()
+        """The hash of what was said last, by uid."""
 
     async def run(self) -> None:
         """Send status and events until cancelled."""
@@ -144,11 +145,15 @@ class ClusterOutlet:
         current = pod.pod.condition("PodScheduled")
         seen = current and (current.status, current.reason, current.message)
         unsaid = pod.uid in self._reports or pod.uid in self._writing
-        if seen == ("False", *word) and not unsaid and self._said.get(pod.uid, word) == word:
+        if (
+            seen == ("False", *word)
+            and not unsaid
+            and self._said.get(pod.uid, hash(word)) == hash(word)
+        ):
             return
         if report := self._report(pod):
             report.condition = word
-            self._said[pod.uid] = word
+            self._said[pod.uid] = hash(word)
             self._said.move_to_end(pod.uid)
             if len(self._said) > MAX_REPORTS:
                 self._said.popitem(last=False)

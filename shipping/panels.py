@@ -420,6 +420,28 @@ PROCESS = Row(
             unit="bytes",
         ),
         Panel(
+            "Memory by cache",
+            "What caches, indexes and queues hold, and the JSON of watched objects; the largest.",
+            (
+                Query(
+                    f"topk(10, max by (cache) (equipoise_cache_bytes{{{HERE}}}))",
+                    "{{cache}}",
+                ),
+            ),
+            unit="bytes",
+        ),
+        Panel(
+            "Entries that made room",
+            "Evictions by cache; many of them mean that something is computed over and over.",
+            (
+                Query(
+                    f"sum by (cache) ({rate('equipoise_cache_evictions_total')})",
+                    "{{cache}}",
+                ),
+            ),
+            unit="ops",
+        ),
+        Panel(
             "Cluster as the scheduler sees it",
             "Nodes, pods and pods assumed to be bound.",
             (Query(f"max by (type) (scheduler_cache_size{{{HERE}}})", "{{type}}"),),

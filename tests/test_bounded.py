@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.bounded import ENTRY_BYTES, Memo
+from scheduler.bounded import ENTRY_BYTES, Memo, Recent
 
 LIMIT = 2 * ENTRY_BYTES + 100
 
@@ -52,3 +52,38 @@ def test_the_bytes_are_always_those_of_what_is_kept(history: list[tuple[str, str
         held = sum(ENTRY_BYTES + len(each) + len(found) for each, found in kept.items())
         assert memo.usage()[:2] == (len(kept), held)
         assert held <= LIMIT
+
+
+def test_the_least_recently_used_goes_first() -> None:
+    recent: Recent[str, str] = Recent(LIMIT, length)
+    recent.put("a", "x")
+    recent.put("b", "x")
+    assert recent.find("a") == "x"
+    assert recent.peek("b") == "x"
+    recent.put("c", "x" * 90)
+    assert list(recent) == ["a", "c"]
+    assert recent.usage().evictions == 1
+
+
+def test_a_value_too_long_for_all_pushes_nothing_out() -> None:
+    recent: Recent[str, str] = Recent(LIMIT, length)
+    recent.put("a", "x")
+    recent.put("b", "x" * LIMIT)
+    assert list(recent) == ["a"]
+
+
+@given(st.lists(steps, max_size=40), st.integers(1, 3))
+def test_recent_values_are_never_too_many_or_too_long(
+    history: list[tuple[str, str, str]], most: int
+) -> None:
+    recent: Recent[str, str] = Recent(LIMIT, length, most)
+    for step, key, value in history:
+        if step == "put":
+            recent.put(key, value)
+        else:
+            recent.drop(key)
+        kept = {each: recent.peek(each) or "" for each in recent}
+        held = sum(ENTRY_BYTES + len(each) + len(found) for each, found in kept.items())
+        assert recent.usage()[:2] == (len(kept), held)
+        assert held <= LIMIT
+        assert len(kept) <= most

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from scheduler.bounded import Usage
 from scheduler.equivalence.classes import FILTER, SCORE, Classes, PodClass
 from scheduler.equivalence.reads import Declaration, Reads
 from scheduler.equivalence.standing import Standing
@@ -184,6 +185,20 @@ class Equivalence:
     def column_count(self) -> int:
         """How many columns there are."""
         return len(self._columns)
+
+    def usage(self) -> dict[str, Usage]:
+        """How much is kept."""
+        columns = Usage(len(self._columns), self.bytes, self.evictions)
+        kept = [classes.usage() for classes in self.classes.values()]
+        return {
+            "equivalence_columns": columns,
+            "pod_templates": Usage(
+                sum(each.templates for each in kept), sum(each.template_bytes for each in kept)
+            ),
+            "pod_classes": Usage(
+                sum(each.classes for each in kept), sum(each.class_bytes for each in kept)
+            ),
+        }
 
     @property
     def class_count(self) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import xxhash
@@ -91,13 +91,28 @@ class _Template:
         self.pod_class: PodClass | None = None
 
 
+_DERIVED = 11
+_OVERHEAD = 6 * 1024
+"""What is derived from a template takes so many times the length of its encoding, and so many bytes
+besides; measured."""
+
+
+class ClassUsage(NamedTuple):
+    """How much is kept for one profile."""
+
+    templates: int
+    template_bytes: int
+    classes: int
+    class_bytes: int
+
+
 class Classes:
     """The classes of one profile."""
 
     TEMPLATES = 16_384
     TEXT = 4 * 1024 * 1024
-    """Of templates and of classes, how long their encodings may be together. What is derived from
-    one takes about eleven times its length, and 6 KiB besides: no author of pods may grow that."""
+    """Of templates and of classes, how long their encodings may be together: no author of pods may
+    grow what is derived from them."""
 
     def __init__(
         self,
@@ -125,6 +140,15 @@ class Classes:
 
     def __iter__(self) -> Iterator[PodClass]:
         return iter(list(self._classes.values()))
+
+    def usage(self) -> ClassUsage:
+        """How much is kept."""
+        return ClassUsage(
+            len(self._templates),
+            _OVERHEAD * len(self._templates) + _DERIVED * self._template_text,
+            len(self._classes),
+            _OVERHEAD * len(self._classes) + _DERIVED * self._class_text,
+        )
 
     def of(self, pod: PodInfo) -> PodClass | None:
         """The class of a pod that waits; None if it is in none, and must be looked at alone.

@@ -7,51 +7,35 @@ what it noted about a node of the same name that was there before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Generic, TypeVar
+import sys
+from typing import Any, TypeVar
+
+from scheduler.bounded import MEBIBYTE, Recent, Usage
 
 T = TypeVar("T")
 
 LIMIT = 65_536
+MAX_BYTES = 16 * MEBIBYTE
 
 
-class Memory(Generic[T]):
+class Memory(Recent[str, T]):
     """Values by pod uid, or by node name. All operations are O(1), on the loop's thread.
 
-    Beyond ``limit`` the one that was neither put nor found for longest is forgotten: a plugin must
-    be able to do without.
+    Beyond ``limit`` values or ``MAX_BYTES`` the one that was neither put nor found for longest is
+    forgotten: a plugin must be able to do without. A value counts with what ``sys.getsizeof`` says
+    of it, so one that holds others should tell their bytes by ``__sizeof__``.
     """
+
+    __slots__ = ()
 
     def __init__(self, limit: int = LIMIT) -> None:
         if limit < 1:
             raise ValueError(f"limit must be greater than 0, not {limit}")
-        self._limit = limit
-        self._values: dict[str, T] = {}
+        super().__init__(MAX_BYTES, _size, limit)
 
-    def put(self, key: str, value: T) -> None:
-        """Remember a value, instead of any that was there."""
-        self._values.pop(key, None)
-        self._values[key] = value
-        if len(self._values) > self._limit:
-            del self._values[next(iter(self._values))]
 
-    def find(self, key: str) -> T | None:
-        """The value that is remembered, if any is."""
-        value = self._values.pop(key, None)
-        if value is not None:
-            self._values[key] = value
-        return value
-
-    def drop(self, key: str) -> None:
-        """Forget a value; nothing happens if there is none."""
-        self._values.pop(key, None)
-
-    def __len__(self) -> int:
-        return len(self._values)
-
-    def __iter__(self) -> Iterator[str]:
-        """The keys, the least recently used first; a copy, so that values may go meanwhile."""
-        return iter(list(self._values))
+def _size(key: str, value: object) -> int:
+    return len(key) + sys.getsizeof(value)
 
 
 class Memories:
@@ -78,3 +62,8 @@ class Memories:
         """A node was deleted."""
         for memory in self._of_nodes.values():
             memory.drop(name)
+
+    def usage(self) -> dict[str, Usage]:
+        """How much they hold, by name."""
+        memories = {**self._of_pods, **self._of_nodes}
+        return {f"memory_{name}": memory.usage() for name, memory in memories.items()}

@@ -130,8 +130,7 @@ class ObjectDecoder(Generic[T]):
             decoded = self._decoder.decode(raw)
         except UNREADABLE:
             return self._decode_slowly(raw)
-        pack_labels(decoded.metadata)
-        return decoded
+        return _measured(decoded, raw)
 
     def identify(self, raw: msgspec.Raw) -> Identity:
         """Who the object is, from its metadata alone."""
@@ -166,8 +165,14 @@ class ObjectDecoder(Generic[T]):
             identity = self.identify(raw)
             self.skip(identity, str(error))
             return identity
-        pack_labels(decoded.metadata)
-        return decoded
+        return _measured(decoded, raw)
+
+
+def _measured(decoded: T, raw: msgspec.Raw) -> T:
+    metadata = decoded.metadata
+    pack_labels(metadata)
+    msgspec.structs.force_setattr(metadata, "json_bytes", len(memoryview(raw)))
+    return decoded
 
 
 def share_labels(old: ObjectMeta, new: ObjectMeta) -> None:

@@ -18,6 +18,7 @@ from typing import Never
 
 import msgspec
 
+from scheduler.bounded import Usage
 from scheduler.fairness import FairQueue
 from scheduler.kube.client import JSON, MERGE_PATCH
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound
@@ -40,6 +41,8 @@ MAX_SERIES = 10_000
 # The API server's limit for notes, in bytes.
 NOTE_BYTES = 1024
 ELLIPSIS = " ..."
+SERIES_BYTES = 2048
+"""What a series takes, with a note of ordinary length."""
 NAME_CHARS = 253
 
 
@@ -112,6 +115,7 @@ class EventRecorder:
         # Ordered by last repetition: the first is the next to be dropped.
         self._series: dict[_Key, _Series] = {}
         self._last_stamp = 0
+        metrics.caches.follow(f"events {controller}", self.usage)
 
     def record(
         self,
@@ -138,6 +142,10 @@ class EventRecorder:
             self._enqueue(series)
         if len(self._series) > MAX_SERIES:
             self._finish(self._series.pop(next(iter(self._series))))
+
+    def usage(self) -> dict[str, Usage]:
+        """How much is kept: notes are cut to what the API server accepts."""
+        return {"event_series": Usage(len(self._series), SERIES_BYTES * len(self._series))}
 
     async def run(self) -> None:
         """Send events until cancelled."""

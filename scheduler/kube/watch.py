@@ -120,6 +120,8 @@ class Reflector(Generic[T]):
     ) -> None:
         self.resource = resource
         self.store: dict[str, T] = {}
+        self.json_bytes = 0
+        """How long the JSON of all objects in ``store`` is together."""
         self.synced = asyncio.Event()
         self._client = client
         self._on_changes = on_changes
@@ -306,6 +308,9 @@ class Reflector(Generic[T]):
             if old is not None:
                 share_labels(old.metadata, decoded.metadata)
             self.store[key] = decoded
+            self.json_bytes += decoded.metadata.json_bytes
+            if old is not None:
+                self.json_bytes -= old.metadata.json_bytes
             if self._keep is not None:
                 self._keep(key, decoded, raw)
             changes.append(Change(old, decoded))
@@ -314,7 +319,9 @@ class Reflector(Generic[T]):
     def _forget(self, key: str) -> Change[T]:
         if self._keep is not None:
             self._keep(key, None, None)
-        return Change(self.store.pop(key), None)
+        gone = self.store.pop(key)
+        self.json_bytes -= gone.metadata.json_bytes
+        return Change(gone, None)
 
     async def _lose_all(self) -> None:
         self._position = ""

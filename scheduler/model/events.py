@@ -6,6 +6,7 @@ import enum
 
 import msgspec
 
+from scheduler.model.meta import ObjectMeta
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
 
@@ -65,6 +66,13 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     def label(self) -> str:
         """``NodeAdd``, ``AssignedPodDelete`` and the like, as kube-scheduler names them."""
         return f"{self.kind}{ACTION_LABELS.get(self.action, 'Update')}"
+
+    @property
+    def old_bytes(self) -> int:
+        """The length of the JSON of the old version, which nobody else keeps any more."""
+        old = self.old.pod if isinstance(self.old, PodInfo) else self.old
+        metadata = getattr(old, "metadata", None)
+        return metadata.json_bytes if isinstance(metadata, ObjectMeta) else 0
 
 
 # Pods that run and pods that wait are told apart in metrics, with kube-scheduler's words; a plugin

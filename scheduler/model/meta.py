@@ -14,6 +14,10 @@ class Struct(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_default
     """Base of all object structs: immutable, camelCase on the wire, defaults left out."""
 
 
+NOT_SENT = " "
+"""The name of a field that no object has on the wire."""
+
+
 class OwnerReference(Struct, frozen=True):
     kind: str = ""
     name: str = ""
@@ -32,6 +36,8 @@ class ObjectMeta(Struct, frozen=True):
     deletion_timestamp: str | None = None
     labels: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
+    json_bytes: int = msgspec.field(default=0, name=NOT_SENT)
+    """The length of the object's JSON, noted by whoever decoded it; 0 if it was not sent."""
 
     @property
     def key(self) -> str:

@@ -34,6 +34,8 @@ DEFAULT_MAX_CELLS = 8
 """What a kubelet aligns unless told otherwise."""
 _HIGHEST_MAX_CELLS = 1024
 _CELL_NAME = re.compile(r"node-\+?([0-9]{1,9})")
+_LONGEST_TEXT = 256
+"""No name of a cell, and no amount, is longer; what is remembered of longer ones would add up."""
 _NUMBER = re.compile(r"\+?[0-9]{1,9}")
 
 
@@ -157,9 +159,13 @@ def _cells(zones: Iterable[TopologyZone]) -> tuple[Cell, ...]:
     return tuple(cells[number] for number in sorted(cells)[:MAX_CELLS])
 
 
-@lru_cache(maxsize=1024)
 def cell_id(name: str) -> int | None:
     """The id in a zone's name; None if it is not the name of a cell."""
+    return _cell_id(name) if len(name) <= _LONGEST_TEXT else None
+
+
+@lru_cache(maxsize=1024)
+def _cell_id(name: str) -> int | None:
     match = _CELL_NAME.fullmatch(name)
     return int(match[1]) if match else None
 
@@ -177,9 +183,15 @@ def _cell(number: int, zone: TopologyZone) -> Cell:
     return Cell(number, capacity, allocatable, available, known)
 
 
-@lru_cache(maxsize=8192)
 def _amount(milli: bool, text: RawQuantity) -> int:
     """An amount in the unit of columns; what cannot be read, or is negative, counts as none."""
+    if isinstance(text, str) and len(text) > _LONGEST_TEXT:
+        return 0
+    return _short_amount(milli, text)
+
+
+@lru_cache(maxsize=8192)
+def _short_amount(milli: bool, text: RawQuantity) -> int:
     try:
         nanos = quantity.parse(text).nanos
     except quantity.QuantityError:

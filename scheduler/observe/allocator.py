@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Never, Protocol
 
+from scheduler.observe.instruments import Counter
+
 # Parameters of glibc's mallopt, from malloc.h.
 M_TRIM_THRESHOLD = -1
 M_MMAP_THRESHOLD = -3
@@ -104,17 +106,17 @@ class IdleMemory:
 
     def __init__(
         self,
+        returned: Counter,
         allocator: Allocator | None = None,
         *,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
+        self._returned = returned
         self._allocator: Allocator = allocator or Glibc()
         self._sleep = sleep
         self._settled = 0
         """What was resident after the last trim, or less since."""
         self._idle: list[int] = []
-        self.returned_bytes = 0
-        """What was given back, since the start."""
 
     async def run(self) -> Never:
         """Look from time to time, until cancelled."""
@@ -134,4 +136,4 @@ class IdleMemory:
         if idle > IDLE_BYTES:
             await asyncio.to_thread(self._allocator.trim, IDLE_BYTES)
             self._settled = self._allocator.resident_bytes()
-            self.returned_bytes += max(0, resident - self._settled)
+            self._returned.inc(max(0, resident - self._settled))

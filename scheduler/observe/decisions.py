@@ -8,6 +8,8 @@ from typing import Literal
 
 import msgspec
 
+from scheduler.bounded import ENTRY_BYTES, Usage
+
 Result = Literal["scheduled", "unschedulable", "error"]
 
 
@@ -40,12 +42,14 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 class Decisions:
     """A ring of the last `capacity` decisions; the oldest goes first.
 
-    `record` is O(1).
+    `record` is O(1). Messages are as long as their writers allow (`Failures`: 4 KiB).
     Belongs to the event loop's thread.
     """
 
     def __init__(self, capacity: int = 1024, clock: Callable[[], float] = time.time) -> None:
-        self._ring: deque[Decision] = deque(maxlen=capacity)
+        self._ring: deque[Decision] = deque()
+        self._capacity = capacity
+        self._text = 0
         self._clock = clock
         self._seq = 0
 
@@ -78,7 +82,14 @@ class Decisions:
             plugins=plugins,
         )
         self._ring.append(decision)
+        self._text += len(message)
+        if len(self._ring) > self._capacity:
+            self._text -= len(self._ring.popleft().message)
         return decision
+
+    def usage(self) -> Usage:
+        """How much is kept."""
+        return Usage(len(self._ring), 2 * ENTRY_BYTES * len(self._ring) + self._text)
 
     def latest(self, count: int) -> list[Decision]:
         """Return the last `count` decisions, newest first."""

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from scheduler.observe.batch_metrics import BatchMetrics
+from scheduler.observe.caches import Caches
 from scheduler.observe.instruments import Counter, Gauge, Histogram, Instrument
 from scheduler.observe.readings import AskedGauge, Readings
 
@@ -87,6 +88,10 @@ class Metrics:
         self.batch = BatchMetrics(self._registered)
         self.readings = Readings()
         self.registry.register(self.readings)
+        self.caches = Caches()
+        cache_readings = Readings()
+        cache_readings.follow(self.caches.readings)
+        self.registry.register(cache_readings)
         self._gauge(
             "equipoise_build_info",
             "Always 1; the label carries the version that runs.",
@@ -330,6 +335,10 @@ class Metrics:
             "equipoise_loop_stalled_seconds",
             "For how long the scheduling loop has made no progress, if for two seconds or longer; "
             "else 0. At watchdog.stallSeconds the process ends.",
+        )
+        self.memory_returned = self._counter(
+            "equipoise_memory_returned_bytes_total",
+            "Memory that lay idle in the allocator and was returned to the kernel, in bytes.",
         )
         self.gc_pause = self._histogram(
             "equipoise_gc_pause_seconds",

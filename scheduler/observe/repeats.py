@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
+from scheduler.bounded import ENTRY_BYTES, Usage
+
 SECONDS = 60.0
 CAPACITY = 65_536
 MAX_FAULTS = 1024
@@ -23,19 +25,24 @@ class Repeats:
         self._clock = clock
         self._seconds = seconds
         self._capacity = capacity
-        self._said: OrderedDict[str, tuple[float, tuple[str, ...]]] = OrderedDict()
+        self._said: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        """When something was said last, and the hash of the words, which may be long."""
 
     def __len__(self) -> int:
         return len(self._said)
+
+    def usage(self) -> Usage:
+        """How much is remembered."""
+        return Usage(len(self._said), 2 * ENTRY_BYTES * len(self._said))
 
     def news(self, subject: str, *words: str) -> bool:
         """Whether this is worth saying: the last words were others, or are a minute old."""
         now = self._clock()
         self._forget(now)
-        last = self._said.get(subject)
-        if last is not None and last[1] == words:
+        last, said = self._said.get(subject), hash(words)
+        if last is not None and last[1] == said:
             return False
-        self._said[subject] = (now, words)
+        self._said[subject] = (now, said)
         self._said.move_to_end(subject)
         if len(self._said) > self._capacity:
             self._said.popitem(last=False)

@@ -8,9 +8,13 @@ from scheduler.equivalence.classes import PodClass, template_of
 from scheduler.framework.answers import Told
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runtime import Framework
+from scheduler.model.packed import digest
 from scheduler.pipeline.muster import Muster
 from scheduler.pipeline.placement import Placement
 from scheduler.queueing.tiers import QueuedPod
+
+_LONG_TEMPLATE = 1024
+"""Templates longer than that are known by their digest: queues keep one for each cohort."""
 
 
 class Attempt(msgspec.Struct):
@@ -44,7 +48,10 @@ class Attempt(msgspec.Struct):
         """
         if self.pod_class is None or not self.pod_class.known:
             return None
-        return template_of(self.cycle.pod) if self.framework.answers_for_class else None
+        if not self.framework.answers_for_class:
+            return None
+        template = template_of(self.cycle.pod)
+        return template if len(template) <= _LONG_TEMPLATE else digest(template)
 
     def drop_brief(self) -> None:
         """A node is reserved: let go of all that binding, which may take long, does not need."""

@@ -22,6 +22,8 @@ log = get_logger(__name__)
 
 UNSCHEDULABLE = "Unschedulable"
 SCHEDULER_ERROR = "SchedulerError"
+MAX_MESSAGE = 4096
+"""Reasons quote what authors of pods write, and are kept and sent: beyond this they are cut."""
 
 
 class Failures:
@@ -47,10 +49,12 @@ class Failures:
         self._faults = SharedFaults(clock)
         self._attempts = Children(metrics.schedule_attempts)
         self._durations = Children(metrics.scheduling_attempt_duration)
+        metrics.caches.follow("failures", lambda: {"told_failures": self._told.usage()})
 
     def unplaceable(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
         """No node fits: wait for an event that the rejecting plugins listen to."""
-        message = diagnosis.message = diagnosis.message or fit_error(attempt.cycle, diagnosis)
+        message = brief(diagnosis.message or fit_error(attempt.cycle, diagnosis))
+        diagnosis.message = message
         plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins
         cohort = _cohort(attempt, diagnosis)
         self._queue.requeue_rejected(attempt.queued, plugins, pending, message, cohort)
@@ -62,11 +66,12 @@ class Failures:
         if not status.rejected:
             self.failed(attempt, status.message)
             return
+        message = brief(status.message)
         pending = {status.plugin} if status.code is Code.PENDING else set()
         rejecting = {status.plugin} - pending
-        self._queue.requeue_rejected(attempt.queued, rejecting, pending, status.message)
+        self._queue.requeue_rejected(attempt.queued, rejecting, pending, message)
         self._promise(attempt, "")
-        self._report(attempt, UNSCHEDULABLE, status.message, (status.plugin,))
+        self._report(attempt, UNSCHEDULABLE, message, (status.plugin,))
 
     def outdated(self, attempt: Attempt, reason: str) -> None:
         """The decision no longer held when it was to be written: another one, at once."""
@@ -75,6 +80,7 @@ class Failures:
 
     def together(self, attempts: Iterable[Attempt], message: str, plugins: Collection[str]) -> None:
         """Pods were rejected as one, and are back in the queue: tell each of their owners."""
+        message = brief(message)
         for attempt in attempts:
             checkpoint()
             self._promise(attempt, "")
@@ -82,6 +88,7 @@ class Failures:
 
     def failed(self, attempt: Attempt, message: str) -> None:
         """A fault, not a verdict: try again after a back-off."""
+        message = brief(message)
         pod = attempt.cycle.pod
         others = self._faults.news(message, pod.key, pod.uid)
         tell = log.debug if others is None else log.error
@@ -131,6 +138,11 @@ class Failures:
         if self._told.news(pod.uid, reason, message):
             self._outlet.record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
             self._outlet.set_condition(pod, reason, message)
+
+
+def brief(message: str) -> str:
+    """A message that is not longer than people read."""
+    return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 2]} …"
 
 
 def _cohort(attempt: Attempt, diagnosis: Diagnosis) -> Hashable | None:

@@ -20,7 +20,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 from typing import Any, TypeVar
 
-from scheduler.bounded import MEBIBYTE
+from scheduler.bounded import MEBIBYTE, Usage
 from scheduler.framework.answers import EXPLAINING, AnswerNeeded, Failed, Question, Told
 from scheduler.framework.cycle import Cycle
 from scheduler.model.podinfo import PodInfo
@@ -74,6 +74,7 @@ class Suspension:
         self._tasks: set[asyncio.Task[None]] = set()
         self._pump: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        metrics.caches.follow("suspension", self._usage)
         self.run_slice: Callable[[], Awaitable[None]] = _no_slice
 
     def __len__(self) -> int:
@@ -110,6 +111,9 @@ class Suspension:
         """
         if self._suspended.pop(uid, None) is not None:
             self._resumed.add(uid)
+
+    def _usage(self) -> dict[str, Usage]:
+        return {"suspended_pods": Usage(len(self._sizes), self._held)}
 
     def _has_room(self, size: int) -> bool:
         if not self._sizes:

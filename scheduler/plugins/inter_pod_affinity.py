@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 import numpy as np
 
+from scheduler.bounded import MEBIBYTE, Memo
 from scheduler.config.plugin_args import InterPodAffinityArgs
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Slot
@@ -31,7 +32,7 @@ from scheduler.state.podindex import TermCounter
 _DomainSums = dict[str, Scores]
 """By topology key, what each of its domains is worth."""
 
-_KEPT_SAYINGS = 4096
+_SAYINGS_BYTES = 16 * MEBIBYTE
 
 _SUMS: Slot[_DomainSums] = Slot("InterPodAffinity.sums")
 
@@ -49,6 +50,10 @@ class _Sayings(msgspec.Struct, frozen=True):
     """Required anti-affinity."""
     weighed: tuple[tuple[TermCounter, int], ...] = ()
     """What counts towards scores, and how much each such pod counts."""
+
+
+def _sayings_bytes(_: int, said: _Sayings) -> int:
+    return 8 * (len(said.terms) + len(said.repelling)) + 80 * len(said.weighed)
 
 
 class InterPodAffinity:
@@ -80,7 +85,10 @@ class InterPodAffinity:
         self._own_preferences_only = args.ignore_preferred_terms_of_existing_pods
         self._index = handle.state.index
         self._labels = handle.state.columns.labels
-        self._sayings: dict[int, _Sayings] = {}
+        self._sayings: Memo[int, _Sayings] = Memo(_SAYINGS_BYTES, _sayings_bytes)
+        handle.metrics.caches.follow(
+            f"{self.name} {handle.profile}", lambda: {"affinity_sayings": self._sayings.usage()}
+        )
         self._hints = AffinityHints(handle.state)
 
     # Equivalence
@@ -194,9 +202,7 @@ class InterPodAffinity:
             tuple(each for each in placed if each.role == "anti_required"),
             tuple((each, weight) for each, weight in weighed if weight),
         )
-        if len(self._sayings) >= _KEPT_SAYINGS:
-            self._sayings.clear()
-        self._sayings[id(terms)] = said
+        self._sayings.put(id(terms), said)
         return said
 
     def _repelling(self, cycle: Cycle) -> _Domains:

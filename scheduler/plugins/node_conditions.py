@@ -57,7 +57,8 @@ class NodeConditions:
     filter_reads = Reads(rows=frozenset({Aspect.CONDITIONS}))
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        self._sets = handle.state.columns.condition_sets.values
+        self._sets = handle.state.columns.condition_sets
+        self._generation = self._sets.generation
         self._statuses: dict[bool, list[Status]] = {False: [], True: []}
 
     def filter_key(self, pod: PodInfo) -> Key:
@@ -67,8 +68,11 @@ class NodeConditions:
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes in trouble; all their troubles are named."""
         best_effort = is_best_effort(cycle.pod)
+        if self._generation != self._sets.generation:
+            self._generation = self._sets.generation
+            self._statuses = {False: [], True: []}
         statuses = self._statuses[best_effort]
-        statuses += [_judge(states, best_effort) for states in self._sets[len(statuses) :]]
+        statuses += [_judge(states, best_effort) for states in self._sets.values[len(statuses) :]]
         codes: Codes = np.array([cycle.state.statuses.code(s) for s in statuses], np.int32)
         return codes[cycle.state.columns.condition_set[rows]]
 

@@ -8,6 +8,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 import msgspec
 import numpy as np
 
+from scheduler.bounded import MEBIBYTE, Usage
 from scheduler.config.plugin_args import PodTopologySpreadArgs
 from scheduler.config.plugin_args import TopologySpreadConstraint as DefaultConstraint
 from scheduler.equivalence.reads import Key, Reads
@@ -34,6 +35,8 @@ ZONE = "topology.kubernetes.io/zone"
 
 _GROUND_ASPECTS = (Aspect.NODE, Aspect.LABELS, Aspect.TAINTS)
 _KEPT_GROUNDS = 256
+_GROUND_BYTES = 64 * MEBIBYTE
+_GROUND_BYTES_PER_ROW = 20
 
 _TO_BE_DERIVED = Selector(nothing=True)
 _SYSTEM_DEFAULTS = (
@@ -83,9 +86,11 @@ class PodTopologySpread:
         taint_sets = handle.state.columns.taint_sets
         self._repelled: Answers[tuple[Toleration, ...], tuple[Taint, ...]]
         self._repelled = Answers(taint_sets, np.bool_, len)
+        self._state = handle.state
         self._grounds: dict[Hashable, Ground] = {}
         self._counting: dict[Hashable, Rows] = {}
         self._known_at: tuple[int, ...] = ()
+        handle.metrics.caches.follow(f"{self.name} {handle.profile}", self._usage)
 
     # Constraints
 
@@ -150,10 +155,21 @@ class PodTopologySpread:
     def _forget_when_nodes_changed(self, cycle: Cycle) -> None:
         """Between pods: what one pod's constraints need is not dropped while they are looked at."""
         positions = tuple(map(cycle.state.changes.position, _GROUND_ASPECTS))
-        if positions != self._known_at or len(self._grounds) > _KEPT_GROUNDS:
+        kept = min(_KEPT_GROUNDS, _GROUND_BYTES // self._ground_bytes(1))
+        if positions != self._known_at or len(self._grounds) > kept:
             self._known_at = positions
             self._grounds.clear()
             self._counting.clear()
+
+    def _ground_bytes(self, grounds: int) -> int:
+        return grounds * _GROUND_BYTES_PER_ROW * self._state.columns.capacity
+
+    def _usage(self) -> dict[str, Usage]:
+        kept = len(self._grounds)
+        return {
+            "spread_grounds": Usage(kept, self._ground_bytes(kept)),
+            "tolerations": self._repelled.usage(),
+        }
 
     def _counting_rows(
         self, cycle: Cycle, constraint: SpreadConstraint, keys: frozenset[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from scheduler.bounded import Usage
 from scheduler.queueing.inflight import InFlight
 from scheduler.queueing.listing import QueueEntry, entries, first_entries
 from scheduler.queueing.places import Places
@@ -64,6 +65,10 @@ class Glances:
     def first(self, limit: int) -> list[QueueEntry]:
         """The first waiting pods, tier by tier, best first; O(n), and gives the loop back."""
         return first_entries(self._places, self._clock(), self._max_unschedulable, limit)
+
+    def usage(self) -> dict[str, Usage]:
+        """How much is kept for pods in flight."""
+        return {"inflight_events": self._in_flight.usage()}
 
     def snapshot(self) -> list[QueueEntry]:
         """All waiting pods, tier by tier, best first; O(n log n)."""

@@ -16,12 +16,16 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import islice
 
+from scheduler.bounded import MEBIBYTE, Usage
 from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Children, Metrics
 
 MAX_EVENTS = 512
 """How many events a pod may miss: each costs a call of a hint when it comes back."""
+
+MAX_BYTES = 64 * MEBIBYTE
+"""Of old versions of objects that only events keep, in JSON."""
 
 _POD_POPPED = "PodPopped"
 
@@ -43,12 +47,18 @@ class Flight:
 class InFlight:
     """The pods in flight and the events since the oldest of them was popped.
 
-    Recording is O(1). Memory is bounded: of more than ``limit`` events the oldest are dropped, and
-    the pods that would have needed them are told so.
+    Recording is O(1). Memory is bounded: of more than ``limit`` events, or ``max_bytes`` of old
+    versions of objects, the oldest are dropped, and the pods that would have needed them are told
+    so.
     """
 
-    def __init__(self, metrics: Metrics, limit: int = MAX_EVENTS) -> None:
+    def __init__(
+        self, metrics: Metrics, limit: int = MAX_EVENTS, max_bytes: int = MAX_BYTES
+    ) -> None:
         self._limit = limit
+        self._max_bytes = max_bytes
+        self._bytes = 0
+        self._evictions = 0
         # Ordered by pop, hence by start; unlike a dict it finds its first entry in O(1) always.
         self._flights: OrderedDict[str, Flight] = OrderedDict()
         self._events: deque[tuple[Event, str]] = deque()
@@ -84,14 +94,20 @@ class InFlight:
         if not self._flights:
             return
         self._events.append((event, exclude))
+        self._bytes += event.old_bytes
         self._gauges[event.label,].inc()
-        if len(self._events) > self._limit:
+        while len(self._events) > self._limit or self._bytes > self._max_bytes:
             self._drop_first()
+            self._evictions += 1
 
     @property
     def position(self) -> int:
         """The number of the next event."""
         return self._first + len(self._events)
+
+    def usage(self) -> Usage:
+        """How much the events hold."""
+        return Usage(len(self._events), self._bytes, self._evictions)
 
     def activate(self, keys: Collection[str]) -> None:
         """Remember that these pods are to be tried again when they come back."""
@@ -108,5 +124,6 @@ class InFlight:
 
     def _drop_first(self) -> None:
         event, _ = self._events.popleft()
+        self._bytes -= event.old_bytes
         self._first += 1
         self._gauges[event.label,].dec()

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 import xxhash
 
+from scheduler.bounded import Usage
 from scheduler.model.nodes import Node
 from scheduler.model.objects import Namespace
 from scheduler.model.podinfo import PodInfo
@@ -92,6 +93,14 @@ class ClusterState:
         )
 
     # Reading
+
+    def usage(self) -> dict[str, Usage]:
+        """How much indexes and caches hold, beside the columns and the objects themselves."""
+        return {
+            **self.index.usage(),
+            "node_label_columns": self.columns.labels.usage(),
+            "verdicts": self.statuses.usage(),
+        }
 
     @property
     def node_count(self) -> int:
@@ -219,10 +228,8 @@ class ClusterState:
         columns.labels.set(row, node)
         columns.unschedulable[row] = node.spec.unschedulable
         columns.set_taints(row, node.spec.taints)
-        columns.feature_set[row] = columns.feature_sets.intern(node.status.declared_features)
-        columns.condition_set[row] = columns.condition_sets.intern(
-            frozenset((condition.type, condition.status) for condition in node.status.conditions)
-        )
+        columns.set_features(row, node.status.declared_features)
+        columns.set_conditions(row, node.status.conditions)
         allocatable = allocatable_of(node)
         columns.pod_limit[row] = allocatable.pop(PODS, 0)
         self._add_resources(node.name, allocatable)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.model.meta import Condition
 from scheduler.model.nodes import Node, Taint
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
 from scheduler.state.interning import Interner
@@ -92,6 +93,26 @@ class NodeColumns:
                     self.taint_set[other] = self.taint_sets.intern(node.spec.taints)
         self.taint_set[row] = self.taint_sets.intern(taints)
 
+    def set_features(self, row: int, features: tuple[str, ...]) -> None:
+        """Take over a node's declared features, likewise."""
+        if len(self.feature_sets) > 2 * self.capacity + 64:
+            self.feature_sets.restart(())
+            for other, node in enumerate(self.nodes):
+                if node is not None:
+                    declared = node.status.declared_features
+                    self.feature_set[other] = self.feature_sets.intern(declared)
+        self.feature_set[row] = self.feature_sets.intern(features)
+
+    def set_conditions(self, row: int, conditions: Iterable[Condition]) -> None:
+        """Take over types and statuses of a node's conditions, likewise."""
+        if len(self.condition_sets) > 2 * self.capacity + 64:
+            self.condition_sets.restart(frozenset())
+            for other, node in enumerate(self.nodes):
+                if node is not None:
+                    known = _states(node.status.conditions)
+                    self.condition_set[other] = self.condition_sets.intern(known)
+        self.condition_set[row] = self.condition_sets.intern(_states(conditions))
+
     def erase(self, row: int) -> None:
         """Make a row as if it had never been used."""
         self.labels.set(row, None)
@@ -101,6 +122,10 @@ class NodeColumns:
         self.allocatable[:, row] = self.requested[:, row] = self.nonzero[:, row] = 0
         self.pod_limit[row] = self.pod_count[row] = 0
         self.taint_set[row] = self.feature_set[row] = self.condition_set[row] = 0
+
+
+def _states(conditions: Iterable[Condition]) -> frozenset[tuple[str, str]]:
+    return frozenset((condition.type, condition.status) for condition in conditions)
 
 
 def _wider(array: NDArray[np.generic], extra: int) -> NDArray:  # type: ignore[type-arg]  # any dtype

@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from scheduler.bounded import ENTRY_BYTES, MEBIBYTE, Usage
 from scheduler.model.status import SUCCESS, Status
 
 V = TypeVar("V", bound=Hashable)
@@ -87,6 +88,10 @@ class StatusTable:
         """Whether it is time to give codes out anew."""
         return len(self._statuses) > self.LIMIT or self._text > self.TEXT
 
+    def usage(self) -> Usage:
+        """How much the verdicts take."""
+        return Usage(len(self._statuses), 2 * ENTRY_BYTES * len(self._statuses) + self._text)
+
     def restart(self) -> None:
         """Forget all codes; only to be called when nobody holds any."""
         self._statuses = Interner(SUCCESS)
@@ -97,10 +102,12 @@ class Answers(Generic[Q, V]):
     """Answers of a question for each interned value, kept until the question falls out of use.
 
     A question is asked once per distinct value, not once per node; a column of answers is then a
-    gather. Pod authors pose the questions. So their number is bounded, and long ones are not kept.
+    gather. Pod authors pose the questions. So their number and bytes are bounded, and long ones are
+    not kept.
     """
 
     LONG = 32
+    BYTES = 8 * MEBIBYTE
 
     def __init__(
         self,
@@ -115,20 +122,35 @@ class Answers(Generic[Q, V]):
         self._length = length
         self._limit = limit
         self._known: dict[Q, NDArray[Any]] = {}
+        self._bytes = 0
+        self._evictions = 0
 
     def ask(self, question: Q, answer: Callable[[V], Any]) -> NDArray[Any]:
         """One answer per value, in the order of their numbers."""
         if self._generation != self._interner.generation:
             self._generation = self._interner.generation
             self._known.clear()
+            self._bytes = 0
         values = self._interner.values
         known = self._known.pop(question, None)
+        if known is not None:
+            self._bytes -= self._size(question, known)
         count = 0 if known is None else len(known)
         if known is None or count < len(values):
             fresh = np.array([answer(value) for value in values[count:]], dtype=self._dtype)
             known = fresh if known is None else np.concatenate((known, fresh))
         if self._length(question) <= self.LONG:
             self._known[question] = known  # last in the dict: most recently used
-            if len(self._known) > self._limit:
-                del self._known[next(iter(self._known))]
+            self._bytes += self._size(question, known)
+            while len(self._known) > self._limit or self._bytes > self.BYTES:
+                oldest = next(iter(self._known))
+                self._bytes -= self._size(oldest, self._known.pop(oldest))
+                self._evictions += 1
         return known
+
+    def usage(self) -> Usage:
+        """How much is kept."""
+        return Usage(len(self._known), self._bytes, self._evictions)
+
+    def _size(self, question: Q, known: NDArray[Any]) -> int:
+        return ENTRY_BYTES * (1 + self._length(question)) + known.nbytes

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.bounded import Usage
 from scheduler.model.nodes import Node
 from scheduler.model.selectors import NodeMatcher, NodeTerm, Requirement, integer
 from scheduler.state.interning import Interner
@@ -102,6 +103,7 @@ class LabelColumns:
         """Grows when a key comes that no node had, or goes from the last node that had it."""
         self._columns: dict[str, LabelColumn] = {}
         self._bytes = 0
+        self._evictions = 0
         self._name_column: LabelColumn | None = None
         self._absent = LabelColumn([None] * len(nodes))
         for row, node in enumerate(nodes):
@@ -111,6 +113,10 @@ class LabelColumns:
     def bytes(self) -> int:
         """How much memory the columns take."""
         return self._bytes
+
+    def usage(self) -> Usage:
+        """How much memory the columns take."""
+        return Usage(len(self._columns), self._bytes, self._evictions)
 
     def __contains__(self, key: str) -> bool:
         """Whether any node has a label of this key."""
@@ -152,6 +158,7 @@ class LabelColumns:
         """
         while self._bytes > _KEPT_BYTES and self._columns:
             self._drop(next(iter(self._columns)))
+            self._evictions += 1
 
     def column(self, key: str) -> LabelColumn:
         """The column of a label key; of all keys that no node has, the same one."""

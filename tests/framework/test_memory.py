@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
-from scheduler.framework.memory import Memories, Memory
+from scheduler.framework.memory import MAX_BYTES, Memories, Memory
 from scheduler.model.status import SUCCESS, Status
 from scheduler.plugins.table import IN_TREE
 from scheduler.state.columns import Rows
@@ -74,3 +74,11 @@ async def test_what_is_remembered_goes_with_its_pod_or_node() -> None:
     # Deleted and made anew while nobody watched.
     stage.see(make_worker("n1").meta(uid="another"))
     assert not list(plugin.nodes)
+
+
+def test_values_are_bounded_in_bytes() -> None:
+    memory: Memory[bytes] = Memory()
+    for number in range(40):
+        memory.put(str(number), bytes(2**20))
+    assert 0 < memory.usage().bytes <= MAX_BYTES
+    assert list(memory)[-1] == "39"

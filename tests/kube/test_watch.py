@@ -1,6 +1,7 @@
 """List and watch against a scripted server: every change once, in order, whatever happens."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -281,3 +282,11 @@ async def test_what_the_consumer_raises_ends_the_watch() -> None:
     watched.reflector._on_changes = fail
     with pytest.raises(KeyError):
         await watched.reflector.run()
+
+
+async def test_the_length_of_what_is_watched_is_known() -> None:
+    x, longer, y = pod("x", 1), pod("x", 3, note="long"), pod("y", 2)
+    watched, _ = await play(
+        [page(x, y, version=2)], [[line("MODIFIED", longer), line("DELETED", pod("y", 4))]]
+    )
+    assert watched.reflector.json_bytes == len(json.dumps(longer))

@@ -8,6 +8,7 @@ import platform
 import pytest
 
 from scheduler.observe.allocator import IDLE_BYTES, Glibc, IdleMemory, keep_freed_memory
+from scheduler.observe.metrics import Metrics
 
 MIB = 2**20
 only_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has this")
@@ -57,19 +58,20 @@ def test_the_allocator_tells_what_is_free_and_resident() -> None:
 async def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     assert not keep_freed_memory()
-    memory = IdleMemory()
-    await looks(memory)
-    assert memory.returned_bytes == 0
+    metrics = Metrics()
+    await looks(IdleMemory(metrics.memory_returned))
+    assert metrics.registry.get_sample_value("equipoise_memory_returned_bytes_total") == 0
 
 
 async def test_what_was_free_at_every_look_is_returned_once() -> None:
-    heap = Heap(free=100 * MIB, resident=200 * MIB)
-    memory = IdleMemory(heap)
+    heap, metrics = Heap(free=100 * MIB, resident=200 * MIB), Metrics()
+    memory = IdleMemory(metrics.memory_returned, heap)
     await looks(memory, IdleMemory.LOOKS - 1)
     assert heap.trims == 0
     await looks(memory, 1)
     assert heap.trims == 1
-    assert memory.returned_bytes == 100 * MIB - IDLE_BYTES
+    returned = metrics.registry.get_sample_value("equipoise_memory_returned_bytes_total")
+    assert returned == 100 * MIB - IDLE_BYTES
     await looks(memory, 10 * IdleMemory.LOOKS)
     assert heap.trims == 1, "nothing has become resident since"
     heap.resident += 100 * MIB
@@ -79,7 +81,7 @@ async def test_what_was_free_at_every_look_is_returned_once() -> None:
 
 async def test_what_is_used_from_time_to_time_is_kept() -> None:
     heap = Heap(free=100 * MIB, resident=200 * MIB)
-    memory = IdleMemory(heap)
+    memory = IdleMemory(Metrics().memory_returned, heap)
     for free in (100, 0, 100) * 3:
         heap.free = free * MIB
         await memory.look()
@@ -88,5 +90,5 @@ async def test_what_is_used_from_time_to_time_is_kept() -> None:
 
 async def test_little_is_not_worth_a_trim() -> None:
     heap = Heap(free=IDLE_BYTES, resident=200 * MIB)
-    await looks(IdleMemory(heap))
+    await looks(IdleMemory(Metrics().memory_returned, heap))
     assert heap.trims == 0

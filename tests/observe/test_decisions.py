@@ -53,3 +53,12 @@ def test_a_decision_becomes_json() -> None:
         "duration": 0.25,
         "plugins": ("NodeResourcesFit",),
     }
+
+
+def test_the_bytes_of_messages_are_counted_and_go_with_them() -> None:
+    decisions = Decisions(capacity=2)
+    for length in (1000, 0, 0):
+        decisions.record("default/p", "unschedulable", message="x" * length)
+    bare = decisions.usage().bytes
+    decisions.record("default/p", "unschedulable", message="x" * 10)
+    assert decisions.usage() == (2, bare + 10, 0)

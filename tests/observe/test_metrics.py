@@ -86,6 +86,7 @@ OURS = [
     Row("serving_dropped", "equipoise_serving_dropped_total", Counter, ("reason",)),
     Row("loop_stalls", "equipoise_loop_stalls_total", Counter, ()),
     Row("loop_stalled", "equipoise_loop_stalled_seconds", Gauge, ()),
+    Row("memory_returned", "equipoise_memory_returned_bytes_total", Counter),
     Row("gc_pause", "equipoise_gc_pause_seconds", Histogram, ("generation",), 0.0001, 2, 15),
     Row("watch_decode", "equipoise_watch_decode_seconds", Histogram, (), 0.00001, 1.5, 20),
     Row(

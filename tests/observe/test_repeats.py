@@ -89,3 +89,11 @@ def test_faults_that_all_differ_are_not_remembered_without_bound() -> None:
         faults.news(f"fault {number}", "ns/q", "v")
     assert len(faults._held_back) <= MAX_FAULTS
     assert len(faults._repeats) <= MAX_FAULTS
+
+
+def test_what_is_remembered_does_not_grow_with_the_words() -> None:
+    short, long = Repeats(FakeClock()), Repeats(FakeClock())
+    short.news("pod", "x")
+    long.news("pod", "x" * 1_000_000)
+    assert short.usage() == long.usage()
+    assert not long.news("pod", "x" * 1_000_000)

@@ -106,3 +106,13 @@ def test_what_may_cure_a_rejection(event: Event, cures: bool) -> None:
 def test_memory_pressure_is_nothing_to_a_pod_that_asked_for_memory() -> None:
     relieved = changed({}, {"MemoryPressure": "True"})
     assert not Bench(NodeConditions, []).wakes(make_pod("p").memory("1"), relieved)
+
+
+def test_verdicts_follow_when_sets_of_conditions_are_numbered_anew() -> None:
+    bench = Bench(NodeConditions, [node_with({"Ready": "True"})])
+    generation = bench.state.columns.condition_sets.generation
+    for number in range(500):
+        conditions = {f"Type{number}": "True", "Ready": "True" if number % 2 else "False"}
+        bench.state.set_node(node_with(conditions).struct())
+        assert bench.verdicts(make_pod("p")) == {"n": expected(conditions, True)}
+    assert bench.state.columns.condition_sets.generation > generation

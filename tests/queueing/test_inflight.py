@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from scheduler.model.events import Event
+import msgspec
+
+from scheduler.model.events import Action, Event
+from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Metrics
 from scheduler.queueing.inflight import InFlight
+from tests.builders import make_node
 
 from .support import GROUP_ADD, NODE_ADD, POD_DELETE, make_pod
 
@@ -68,3 +72,27 @@ def test_a_pod_is_told_when_too_much_happened_to_be_remembered() -> None:
     flights.record(GROUP_ADD)
     assert missed(flights, A) is None
     assert missed(flights, B) == [POD_DELETE, GROUP_ADD]
+
+
+def test_old_versions_that_only_events_keep_are_bounded_in_bytes() -> None:
+    in_flight = InFlight(Metrics(), max_bytes=1000)
+    in_flight.begin(A)
+    flight = in_flight.get(A.uid)
+    assert flight is not None
+    for size in (400, 400):
+        in_flight.record(Event("Node", Action.DELETE, _sized(size)))
+    assert in_flight.missed(flight) is not None
+    assert in_flight.usage() == (2, 800, 0)
+    in_flight.record(Event("Node", Action.DELETE, _sized(700)))
+    assert in_flight.missed(flight) is None
+    assert in_flight.usage() == (1, 700, 2)
+    in_flight.record(Event("Node", Action.ADD, None, _sized(5000)))
+    assert in_flight.usage() == (2, 700, 2), "the new version is kept anyway"
+    in_flight.end(A.uid)
+    assert in_flight.usage() == (0, 0, 2)
+
+
+def _sized(json_bytes: int) -> Node:
+    node = make_node("n").struct()
+    msgspec.structs.force_setattr(node.metadata, "json_bytes", json_bytes)
+    return node

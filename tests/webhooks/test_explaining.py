@@ -86,7 +86,11 @@ def test_objects_are_kept_as_they_were_sent_while_somebody_may_ask_for_them() ->
     assert b'"annotations":{"a":"b"}' in kept
     assert b"managedFields" not in kept
     assert kept.startswith(b'{"apiVersion":"v1","kind":"Pod"')
+    assert originals.usage()["original_pods"] == (1, len(kept), 0)
+    keep("default/p", waiting, sent)
+    assert originals.usage()["original_pods"] == (1, len(kept), 0)
     keep("default/p", bound, sent)
+    assert originals.usage()["original_pods"] == (0, 0, 0)
     assert b"annotations" not in bytes(originals.pod(bound))
     assert Originals({"equipoise"}, nodes=False).keeper("Node") is None
     assert originals.keeper("Service") is None

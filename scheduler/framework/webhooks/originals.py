@@ -12,6 +12,8 @@ from typing import Any
 
 import msgspec
 
+from scheduler.bounded import Usage
+from scheduler.model.meta import NOT_SENT
 from scheduler.model.nodes import Node
 from scheduler.model.packed import plain
 from scheduler.model.pods import Pod
@@ -29,11 +31,16 @@ class Originals:
 
     def __init__(self, profiles: Collection[str], *, nodes: bool) -> None:
         self._profiles = profiles
-        self._pods: dict[str, msgspec.Raw] = {}
-        self._nodes: dict[str, msgspec.Raw] = {}
+        self._pods = _Bodies("Pod")
+        self._nodes = _Bodies("Node")
         self._keepers: dict[str, Keep] = {"Pod": self._keep_pod}
         if nodes:
             self._keepers["Node"] = self._keep_node
+
+    def usage(self) -> dict[str, Usage]:
+        """How much is kept: it goes with the pods that wait, and with nodes."""
+        kept = (("original_pods", self._pods), ("original_nodes", self._nodes))
+        return {name: Usage(len(originals.bodies), originals.bytes) for name, originals in kept}
 
     def keeper(self, kind: str) -> Keep | None:
         """Who is to be told of the objects of a kind; None if nobody wants them."""
@@ -41,11 +48,11 @@ class Originals:
 
     def pod(self, pod: Pod) -> msgspec.Raw:
         """A pod as it was sent, or what we know of it."""
-        return self._pods.get(pod.key) or encoded("Pod", pod)
+        return self._pods.bodies.get(pod.key) or encoded("Pod", pod)
 
     def node(self, state: ClusterState, name: str) -> msgspec.Raw:
         """A node as it was sent, or what we know of it."""
-        return self._nodes.get(name) or encoded("Node", state.node(name))
+        return self._nodes.bodies.get(name) or encoded("Node", state.node(name))
 
     def _keep_pod(self, key: str, pod: Any, raw: Sent | None) -> None:
         waits = (
@@ -54,26 +61,38 @@ class Originals:
             and not pod.finished
             and pod.spec.scheduler_name in self._profiles
         )
-        _put(self._pods, "Pod", key, raw if waits else None)
+        self._pods.put(key, raw if waits else None)
 
     def _keep_node(self, key: str, node: Any, raw: Sent | None) -> None:
-        _put(self._nodes, "Node", key, raw if isinstance(node, Node) else None)
+        self._nodes.put(key, raw if isinstance(node, Node) else None)
 
 
-def _put(
-    kept: dict[str, msgspec.Raw], kind: str, key: str, raw: bytes | msgspec.Raw | None
-) -> None:
-    if raw is None:
-        kept.pop(key, None)
-        return
-    body = msgspec.json.decode(raw)
-    for field in _BALLAST:
-        body.get("metadata", {}).pop(field, None)
-    # Items of a list do not say what they are.
-    kept[key] = msgspec.Raw(msgspec.json.encode({"apiVersion": "v1", "kind": kind, **body}))
+class _Bodies:
+    """The bytes of objects of one kind, by key."""
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self.bodies: dict[str, msgspec.Raw] = {}
+        self.bytes = 0
+
+    def put(self, key: str, raw: Sent | None) -> None:
+        """Keep an object without what nobody reads; None forgets it."""
+        known = self.bodies.pop(key, None)
+        if known is not None:
+            self.bytes -= len(memoryview(known))
+        if raw is None:
+            return
+        body = msgspec.json.decode(raw)
+        for field in _BALLAST:
+            body.get("metadata", {}).pop(field, None)
+        # Items of a list do not say what they are.
+        kept = msgspec.json.encode({"apiVersion": "v1", "kind": self._kind, **body})
+        self.bodies[key] = msgspec.Raw(kept)
+        self.bytes += len(kept)
 
 
 def encoded(kind: str, value: Any) -> msgspec.Raw:
     """What we know of an object, as JSON of its kind."""
     body = msgspec.to_builtins(value, enc_hook=plain) if value is not None else {}
+    body.get("metadata", {}).pop(NOT_SENT, None)
     return msgspec.Raw(msgspec.json.encode({"apiVersion": "v1", "kind": kind, **body}))
