@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any, ParamSpec, TypeVar, cast
@@ -30,7 +30,12 @@ from greenlet import getcurrent, greenlet
 SLICE_SECONDS = 0.005
 """How long synchronous work may hold the event loop."""
 
+PACE = 2048
+"""How many entries of an object are read between two checkpoints. No pod within the default limits
+has as many of a kind, so reading such a pod never stops."""
+
 P = ParamSpec("P")
+T = TypeVar("T")
 R = TypeVar("R")
 
 
@@ -78,6 +83,18 @@ def checkpoint() -> None:
     if isinstance(work, _Sliced) and not work.unbroken and time.perf_counter() >= work.ends_at:
         work.ended += 1
         work.parent.switch()
+
+
+def paced(items: Collection[T]) -> Iterable[T]:
+    """The items; of more than `PACE` with a checkpoint after each so many."""
+    return items if len(items) <= PACE else _paced(items)
+
+
+def _paced(items: Iterable[T]) -> Iterator[T]:
+    for number, item in enumerate(items, 1):
+        yield item
+        if not number % PACE:
+            checkpoint()
 
 
 def slices_ended() -> int:

@@ -8,7 +8,14 @@ from contextvars import ContextVar
 import pytest
 
 from scheduler import slices
-from scheduler.slices import checkpoint, in_slices, in_slices_until, slices_ended, unbroken
+from scheduler.slices import (
+    checkpoint,
+    in_slices,
+    in_slices_until,
+    paced,
+    slices_ended,
+    unbroken,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -133,3 +140,12 @@ async def test_stopped_work_ends_at_its_checkpoint() -> None:
     assert await in_slices_until(lambda: len(seen) == 2, work) is None
     assert seen == ["work 0", "work 1", "cleaned up"]
     assert await in_slices_until(lambda: False, work) == "done"
+
+
+async def test_a_long_list_is_read_with_checkpoints_and_a_short_one_without() -> None:
+    def ended(number: int) -> int:
+        assert list(paced(range(number))) == list(range(number))
+        return slices_ended()
+
+    assert await in_slices(ended, slices.PACE) == 0
+    assert await in_slices(ended, 3 * slices.PACE) == 3

@@ -109,7 +109,7 @@ def pod_update(old: PodInfo, new: PodInfo) -> Action:
     was, now = old.pod, new.pod
     if was.metadata.labels != now.metadata.labels:
         changed |= Action.POD_LABEL
-    if any(amount > new.requests.get(name, 0) for name, amount in old.requests.items()):
+    if _scaled_down(old, new):
         changed |= Action.POD_SCALE_DOWN
     if was.spec.scheduling_gates and not now.spec.scheduling_gates:
         changed |= Action.POD_GATES_ELIMINATED
@@ -117,3 +117,17 @@ def pod_update(old: PodInfo, new: PodInfo) -> Action:
     if len(was.spec.tolerations) != len(now.spec.tolerations):
         changed |= Action.POD_TOLERATION
     return changed or Action.UPDATE
+
+
+def _scaled_down(old: PodInfo, new: PodInfo) -> bool:
+    """Whether a pod requests less of something.
+
+    Most versions of a pod share what they request. What a waiting pod beyond the limits requests is
+    not even read.
+    """
+    if new.excess and not new.node_name:
+        return False
+    before, after = old.requests, new.requests
+    if before is after:
+        return False
+    return any(amount > after.get(name, 0) for name, amount in before.items())

@@ -25,7 +25,6 @@ from scheduler.model.pods import Affinity, Container, Pod, PodAffinity, PodAffin
 _FEW = 256
 """So many entries take few bytes, whatever is in them."""
 _LONG = 65_536
-_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class PodLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -43,7 +42,7 @@ class PodLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     containers: int = 512
     """Init containers included."""
     resource_entries: int = 2048
-    """Requests of all containers."""
+    """Requests and limits of all containers."""
     ports: int = 2048
     volumes: int = 512
     encoded_bytes: int = 512 * 1024
@@ -67,45 +66,42 @@ DEFAULT_LIMITS = PodLimits()
 def excess(pod: Pod, limits: PodLimits) -> tuple[str, ...]:
     """The fields that are too long, each with its number of entries and the bound.
 
-    O(entries), without compiling or hashing anything.
+    Nothing is compiled or hashed, and the entries of a list that is too long are not looked at: so
+    the cost is O(limits), and for the values of selectors a pass in C.
     """
     spec, labels = pod.spec, pod.metadata.labels
-    affinity = spec.affinity
     containers = len(spec.containers) + len(spec.init_containers)
-    requests, ports, images = _of_containers(spec)
-    requests += len(spec.overhead)
+    requests, ports, images = _of_containers(spec) if containers <= limits.containers else (0, 0, 0)
+    requests += len(spec.overhead) + (len(spec.resources.requests) if spec.resources else 0)
     total = requests + ports + containers + len(labels) + len(spec.volumes)
     total += len(spec.tolerations) + len(spec.node_selector)
-    selecting = affinity is not None or spec.topology_spread_constraints
+    selecting = spec.affinity is not None or spec.topology_spread_constraints
     if not selecting and total <= limits.smallest and images <= _LONG:
         return ()  # as most pods are
-    entries = _selector_entries(spec) if selecting else 0
+    constraints = len(spec.topology_spread_constraints)
     found = [
         _over("metadata.labels", len(labels), "labels", limits.labels),
         _over("spec.containers", containers, "containers", limits.containers),
-        _over(
-            "spec.containers[*].resources.requests",
-            requests,
-            "resourceEntries",
-            limits.resource_entries,
-        ),
+        _over("spec.containers[*].resources", requests, "resourceEntries", limits.resource_entries),
         _over("spec.containers[*].ports", ports, "ports", limits.ports),
         _over("spec.volumes", len(spec.volumes), "volumes", limits.volumes),
         _over("spec.tolerations", len(spec.tolerations), "tolerations", limits.tolerations),
         _over(
             "spec.topologySpreadConstraints",
-            len(spec.topology_spread_constraints),
+            constraints,
             "topologySpreadConstraints",
             limits.topology_spread_constraints,
         ),
         *_of_nodes(spec, limits),
-        _of_terms(affinity, limits) if affinity else None,
-        _over("spec", entries, "selectorEntries", limits.selector_entries),
+        _of_terms(spec.affinity, limits) if spec.affinity else None,
     ]
-    ephemeral = any(volume.ephemeral is not None for volume in spec.volumes)
-    if entries + total > _FEW or images > _LONG or ephemeral:
-        size = len(_ENCODER.encode((labels, spec)))
-        found.append(_over("spec", size, "encodedBytes", limits.encoded_bytes, "bytes "))
+    if not any(found):
+        entries = _selector_entries(spec) if selecting else 0
+        found.append(_over("spec", entries, "selectorEntries", limits.selector_entries))
+        ephemeral = any(volume.ephemeral is not None for volume in spec.volumes)
+        if entries + total > _FEW or images > _LONG or ephemeral:
+            size = len(_ENCODER.encode((labels, spec)))
+            found.append(_over("spec", size, "encodedBytes", limits.encoded_bytes, "bytes "))
     return tuple(text for text in found if text is not None)
 
 
@@ -116,13 +112,13 @@ def _over(field: str, number: int, setting: str, limit: int, unit: str = "") -> 
 
 
 def _of_containers(spec: PodSpec) -> tuple[int, int, int]:
-    """How many requests and ports there are, and how long the images' names are."""
+    """How many requests, limits and ports there are, and how long the images' names are."""
     requests = ports = images = 0
     containers: Iterable[Container] = spec.containers
     if spec.init_containers:
         containers = (*spec.containers, *spec.init_containers)
     for container in containers:
-        requests += len(container.resources.requests)
+        requests += len(container.resources.requests) + len(container.resources.limits)
         ports += len(container.ports)
         images += len(container.image)
     return requests, ports, images
@@ -134,13 +130,13 @@ def _of_nodes(spec: PodSpec, limits: PodLimits) -> Iterator[str | None]:
     if spec.affinity is None or spec.affinity.node_affinity is None:
         return
     required, preferred = _node_terms(spec.affinity)
-    path = "spec.affinity.nodeAffinity"
-    # A term without requirements matches nothing and costs as much as one with one.
-    number = sum(max(1, len(t.match_expressions) + len(t.match_fields)) for t in required)
-    yield _over(f"{path}.{_REQUIRED}", number, "nodeRequirements", limit)
-    number = sum(max(1, len(t.match_expressions) + len(t.match_fields)) for t in preferred)
-    preferred_path = f"{path}.preferredDuringSchedulingIgnoredDuringExecution"
-    yield _over(preferred_path, number, "nodeRequirements", limit)
+    for strength, terms in (("required", required), ("preferred", preferred)):
+        number = len(terms)
+        if number <= limit:
+            # A term without requirements matches nothing and costs as much as one with one.
+            number = sum(max(1, len(t.match_expressions) + len(t.match_fields)) for t in terms)
+        path = f"spec.affinity.nodeAffinity.{strength}DuringSchedulingIgnoredDuringExecution"
+        yield _over(path, number, "nodeRequirements", limit)
 
 
 def _node_terms(affinity: Affinity) -> tuple[list[NodeSelectorTerm], list[NodeSelectorTerm]]:

@@ -35,6 +35,7 @@ from scheduler.model.selectors import (
     compile_set,
 )
 from scheduler.model.volumes import PodVolumes, pod_volumes
+from scheduler.slices import checkpoint, paced
 
 _NODE_AFFINITY = "spec.affinity.nodeAffinity"
 
@@ -112,6 +113,12 @@ class PodInfo:
             getattr(self, name)
         self._shared = {name: self.__dict__[name] for name in _DERIVED}
 
+    def derive_held(self) -> None:
+        """Derive what counts on a node now, with checkpoints: for large pods, before any change."""
+        for name in ("requests", "nonzero", "host_ports", "volumes", "affinity"):
+            getattr(self, name)
+            checkpoint()
+
     def adopt(self, twin: PodInfo) -> None:
         """Share what a twin has derived, which differs in nothing but its name.
 
@@ -177,8 +184,8 @@ class PodInfo:
         """The node's ports that containers (sidecars included) claim."""
         claimed = (
             HostPort(port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)
-            for container in (*self._sidecars(), *self.pod.spec.containers)
-            for port in container.ports
+            for container in paced((*self._sidecars(), *self.pod.spec.containers))
+            for port in paced(container.ports)
             if port.host_port > 0
         )
         ports = tuple(islice(claimed, self.limits.ports))

@@ -13,6 +13,7 @@ from functools import lru_cache
 from scheduler.model import quantity
 from scheduler.model.meta import RawQuantity, ResourceList
 from scheduler.model.pods import Container, ContainerStatus, Pod, ResourceRequirements
+from scheduler.slices import paced
 
 CPU = "cpu"
 MEMORY = "memory"
@@ -44,7 +45,7 @@ def _nanos(text: RawQuantity) -> int:
 
 def _read(raw: ResourceList, path: str) -> _Nanos:
     amounts: _Nanos = {}
-    for name, text in raw.items():
+    for name, text in paced(raw.items()):
         try:
             nanos = _nanos(text)
         except quantity.QuantityError as fault:
@@ -73,7 +74,7 @@ def amounts_of(raw: ResourceList, path: str) -> Amounts:
 def _in_units(nanos: _Nanos) -> Amounts:
     return {
         name: min(-(-amount // (_MICRO if name == CPU else _NANO)), MAX_AMOUNT)
-        for name, amount in nanos.items()
+        for name, amount in paced(nanos.items())
         if name in (CPU, MEMORY, EPHEMERAL_STORAGE, PODS) or is_scalar(name)
     }
 
@@ -127,12 +128,12 @@ def _total(pod: Pod, use_status: bool, pod_level: bool, defaults: Mapping[str, i
 def _container_total(pod: Pod, use_status: bool, defaults: Mapping[str, int]) -> _Nanos:
     statuses = _statuses(pod) if use_status else {}
     total: _Nanos = {}
-    for i, container in enumerate(pod.spec.containers):
+    for i, container in enumerate(paced(pod.spec.containers)):
         requests = _container(pod, container, statuses, f"spec.containers[{i}]")
         _add(total, _fill(requests, defaults))
     sidecars: _Nanos = {}
     peak: _Nanos = {}
-    for i, container in enumerate(pod.spec.init_containers):
+    for i, container in enumerate(paced(pod.spec.init_containers)):
         sidecar = container.restart_policy == "Always"
         path = f"spec.initContainers[{i}]"
         requests = _fill(_container(pod, container, statuses if sidecar else {}, path), defaults)
@@ -203,10 +204,10 @@ def _fill(requests: _Nanos, defaults: Mapping[str, int]) -> _Nanos:
 
 
 def _add(total: _Nanos, more: Mapping[str, int]) -> None:
-    for name, amount in more.items():
+    for name, amount in paced(more.items()):
         total[name] = total.get(name, 0) + amount
 
 
 def _raise_to(total: _Nanos, floor: Mapping[str, int]) -> None:
-    for name, amount in floor.items():
+    for name, amount in paced(floor.items()):
         total[name] = max(total.get(name, 0), amount)

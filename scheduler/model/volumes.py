@@ -15,7 +15,7 @@ BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 _BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
-_MONITORS = 64
+MONITORS = 64
 """How many monitors of a disk are looked at."""
 
 DELAYED = "WaitForFirstConsumer"
@@ -93,7 +93,7 @@ def _disks(volume: Volume) -> list[DiskUse]:
     if rbd := volume.rbd:
         disks += [
             DiskUse(("rbd", monitor, rbd.pool, rbd.image), rbd.read_only)
-            for monitor in dict.fromkeys(rbd.monitors[:_MONITORS])
+            for monitor in dict.fromkeys(rbd.monitors[:MONITORS])
         ]
     return disks
 

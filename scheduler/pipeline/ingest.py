@@ -103,14 +103,16 @@ class Ingest:
     def _pod(self, old: Pod | None, new: Pod | None) -> Event | None:
         if old == new:
             return None
-        self._state.residents.follow(old, new)
-        if old is not None and _ended(old, new):
-            self._memories.pod_gone(old.metadata.uid)
-            self._count_refusal(old, new)
         was = self._info(old)
         now = self._renewed(was, new)
         if now is not None and now.excess:
             self._tell_of_excess(was, now)
+            if _placed(now):
+                now.derive_held()  # has checkpoints, so it comes before anything is changed
+        self._state.residents.follow(old, new)
+        if old is not None and _ended(old, new):
+            self._memories.pod_gone(old.metadata.uid)
+            self._count_refusal(old, new)
         if now is not None and _placed(now):
             return self._placed(was, now)
         if was is not None and _placed(was):

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,15 @@ from scheduler.bounded import Usage
 from scheduler.model.nodes import Node
 from scheduler.model.objects import Namespace
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.resources import MAX_AMOUNT, PODS, AmountError, Amounts, amounts_of
+from scheduler.model.resources import (
+    CPU,
+    MAX_AMOUNT,
+    MEMORY,
+    PODS,
+    AmountError,
+    Amounts,
+    amounts_of,
+)
 from scheduler.model.volumes import NO_VOLUMES
 from scheduler.observe.logs import get_logger
 from scheduler.state.aspects import Aspect, ChangeLog, node_aspects, object_aspects, pod_aspects
@@ -371,10 +380,13 @@ class ClusterState:
     def _account(self, row: int, info: PodInfo, sign: int) -> None:
         self.changes.touch(row, pod_aspects(info))
         columns = self.columns
-        for resource, amount in info.requests.items():
+        requests = info.requests
+        # A pod may ask for more resources than there are.
+        few = requests if len(requests) <= MAX_RESOURCES else columns.resources.values
+        for resource in few:
             index = columns.resources.find(resource)
             if index is not None:
-                columns.requested[index, row] += sign * amount
+                columns.requested[index, row] += sign * requests.get(resource, 0)
         cpu, memory = info.nonzero
         columns.nonzero[0, row] += sign * cpu
         columns.nonzero[1, row] += sign * memory
@@ -420,13 +432,20 @@ def _status_counts(known: PodInfo, info: PodInfo) -> bool:
 
 
 def allocatable_of(node: Node) -> Amounts:
-    """What a node offers; a value that cannot be read counts as none, and is logged."""
+    """What a node offers; a value that cannot be read counts as none, and is logged.
+
+    Of very many resources only the first are looked at.
+    """
+    offered = node.status.allocatable
+    if len(offered) > 2 * MAX_RESOURCES:
+        known = {name: offered[name] for name in (CPU, MEMORY, PODS) if name in offered}
+        offered = known | dict(islice(offered.items(), 2 * MAX_RESOURCES))
     try:
-        return amounts_of(node.status.allocatable, "status.allocatable")
+        return amounts_of(offered, "status.allocatable")
     except AmountError as fault:
         log.warning("Node offers an amount that cannot be read", node=node.name, fault=str(fault))
     readable: Amounts = {}
-    for name, text in node.status.allocatable.items():
+    for name, text in offered.items():
         try:
             readable |= amounts_of({name: text}, "status.allocatable")
         except AmountError:

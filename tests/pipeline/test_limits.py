@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from scheduler import slices
 from scheduler.config.schema import OWN_API_VERSION, OWN_KIND
 from scheduler.model.packed import pack_labels
 from tests.builders import PodBuilder, make_pod, make_worker
@@ -136,7 +138,7 @@ CASES = [
         lambda n: with_spec(initContainers=containers(n - 1)),
     ),
     (
-        "spec.containers[*].resources.requests",
+        "spec.containers[*].resources",
         "resourceEntries",
         lambda n: with_spec(containers=containers(1, resources=requests(n))),
     ),
@@ -296,4 +298,28 @@ class TestOnNodes:
     async def test_requests_count_in_full(self) -> None:
         stage = self.stage(containers=containers(9, resources={"requests": {"cpu": "100m"}}))
         assert stage.cpu("n1") == 900
+        stage.check()
+
+    async def test_a_large_pod_is_read_in_slices_before_anything_is_changed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Whoever runs at its checkpoints sees the state as it was."""
+        monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+        monkeypatch.setattr(slices, "PACE", 4)
+        stage = Stage(config=(OWN,))
+        stage.see(make_worker("n1"))
+        seen: list[int] = []
+
+        async def look() -> None:
+            while not seen or seen[-1] == 0:
+                seen.append(stage.cpu("n1"))
+                await asyncio.sleep(0)
+
+        each = {"requests": {"cpu": "100m"}}
+        pod = (
+            make_pod("running").scheduler("another").spec(containers=containers(40, resources=each))
+        )
+        await asyncio.gather(slices.in_slices(stage.see, pod.on("n1")), look())
+        assert set(seen) == {0, 4000}
+        assert len(seen) > 10
         stage.check()
