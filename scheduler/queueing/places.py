@@ -122,6 +122,10 @@ class Places:
         if queued.tier is not None:
             self._heaps[queued.tier].put(queued.key, queued)
 
+    def gate(self, queued: QueuedPod) -> Waiter:
+        """How a pod waits behind its gate."""
+        return self._gated[queued.key]
+
     def gated(self) -> list[str]:
         """The names of all pods that are kept behind some gate, in the order they came there."""
         return list(self._gated)

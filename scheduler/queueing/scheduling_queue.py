@@ -360,18 +360,25 @@ class SchedulingQueue(Glances):
             self._part(queued, change)
         elif queued.tier is not Tier.GATED:
             self._places.reorder(queued)
-        elif (verdict := self._hints.verdict(queued, change)) is not Requeue.SKIP:
+        elif verdict := max(
+            self._hints.verdict(queued, change), self._waiters.perhaps(self._places.gate(queued))
+        ):
             self._place(queued, verdict, change.label)
         else:
             self._places.put(queued, Tier.GATED)  # it waits for events with its new spec
 
     def _part(self, queued: QueuedPod, change: Event) -> None:
-        """Judge a parked pod on its own from now on; a scout that is out is out for it too."""
+        """Judge a parked pod on its own from now on; a scout that is out is out for it too.
+
+        So are events that may have cured the cohort, which has not been woken yet.
+        """
         cohort = self._places.cohorts.of(queued)
         cohort.tell(queued)
         verdict = self._hints.verdict(queued, change)
         if cohort.scout is not None:
             verdict = max(verdict, cohort.urgency)
+        else:
+            verdict = max(verdict, self._waiters.perhaps(cohort.waiter))
         self._place(queued, verdict, change.label)
 
     def _requeue(self, queued: QueuedPod, message: str, cohort: Hashable | None = None) -> None:

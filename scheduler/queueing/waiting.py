@@ -107,7 +107,7 @@ class _Group:
         up_to: int | None,
     ) -> list[Waiter]:
         """Those of them whom an event concerns."""
-        waiters = [self.waiters[number] for number in numbers]
+        waiters = [self.waiters[number] for number in numbers if number in self.waiters]
         if up_to is None and not self.special:
             return waiters
         return [
@@ -173,10 +173,17 @@ class Waiters:
                 group.left_out.remove(number)
                 continue
             for column in group.columns.values():
-                column.remove(number)
+                self._forget(group, column, number)
         del self._waiters[number]
         self._marks.pop(number, None)
         self._free.append(number)
+
+    def perhaps(self, waiter: Waiter | None) -> Requeue:
+        """What events mean to somebody who has been marked and not woken, or not yet asked."""
+        mark = self._marks.get(waiter.number) if waiter is not None else None
+        if mark is not None:
+            return mark.verdict
+        return Requeue.AFTER_BACKOFF if self._put_off else Requeue.SKIP
 
     def waits(self, waiter: Waiter) -> bool:
         """Whether somebody still waits."""
@@ -217,11 +224,11 @@ class Waiters:
         numbers: Iterable[int] = self._marks
         if len(self._marks) > most:
             numbers = heapq.nsmallest(most, self._marks, key=self._rank)
-        taken = [Woken(self._waiters[number], self._marks[number]) for number in numbers]
-        for woken in taken:
-            del self._marks[woken.waiter.number]
+        marks = [(number, self._marks.pop(number)) for number in list(numbers)]
         self.fresh = False
-        return taken
+        # A column of somebody else's may have named numbers that nobody has.
+        known = self._waiters
+        return [Woken(known[number], mark) for number, mark in marks if number in known]
 
     def drop_hopeless(self) -> None:
         """Mark no longer whom some plugin that rejected it would reject on every node now."""
@@ -254,7 +261,13 @@ class Waiters:
             self._hints.report(group.plugin, "", fault, waiter.pod.key)
             group.left_out.add(waiter.number)
             for column in entered:
-                column.remove(waiter.number)
+                self._forget(group, column, waiter.number)
+
+    def _forget(self, group: _Group, column: WaitingColumn, number: int) -> None:
+        try:
+            column.remove(number)
+        except Exception as fault:
+            self._hints.report(group.plugin, "", fault)
 
     def _answer(
         self, group: _Group, registration: HintRegistration, event: Event
@@ -324,5 +337,6 @@ class Waiters:
             self._marks.update(dict.fromkeys(numbers, _Mark(Requeue.AFTER_BACKOFF, label, "")))
             self.fresh = self.fresh or len(self._marks) > before
 
-    def _rank(self, number: int) -> Any:
-        return self._waiters[number].rank
+    def _rank(self, number: int) -> tuple[bool, Any]:
+        waiter = self._waiters.get(number)
+        return (False, None) if waiter is None else (True, waiter.rank)

@@ -167,6 +167,38 @@ def test_a_pod_of_higher_priority_goes_first_though_many_were_marked_before_it()
     assert bench.pop().key == "default/urgent"
 
 
+def test_a_pod_that_changes_before_it_is_woken_is_woken_all_the_same() -> None:
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, Calls(), Everybody)]})
+    kinds(bench, numbered(100))
+    bench.queue.on_event(NODE_ADD)
+    bench.queue.update(make_pod("p099"), make_pod("p099", labels={"new": "label"}))
+    assert bench.tiers()["p099"] == "active"
+
+
+def test_a_pod_that_changes_before_it_is_asked_about_is_woken() -> None:
+    hint = Calls()
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, hint)]})
+    kinds(bench, numbered(100))
+    bench.queue.on_event(NODE_ADD)
+    bench.queue.update(make_pod("p099"), make_pod("p099", labels={"new": "label"}))
+    assert bench.tiers()["p099"] == "active"
+
+
+def test_a_column_that_names_strangers_wakes_only_those_who_wait() -> None:
+    class Strange(Everybody):
+        def answer(self, event: Event) -> Answer:
+            return Answer([0, *range(7, 200)], [0, 8])
+
+        def remove(self, waiter: int) -> None:
+            raise RuntimeError("cannot forget")
+
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, Calls(), Strange)]})
+    kinds(bench, ["a"])
+    bench.queue.on_event(NODE_ADD)
+    assert bench.pop().key == "default/a"
+    assert bench.queue.pop() is None
+
+
 def test_whom_a_plugin_rejects_everywhere_is_not_woken() -> None:
     column = Everybody()
     bench = Bench({"P": [HintRegistration("Node", ANYTHING, Calls(), lambda: column)]})
