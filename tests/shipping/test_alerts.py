@@ -201,6 +201,18 @@ CASES = [
         },
         False,
     ),
+    Case(
+        "EquipoiseStandsStill",
+        "once",
+        grows("equipoise_loop_stalls_total", "0x79 1x100"),
+        True,
+    ),
+    Case(
+        "EquipoiseStandsStill",
+        "long ago",
+        grows("equipoise_loop_stalls_total", "0x10 1x169"),
+        False,
+    ),
     Case("EquipoiseEventLoopLag", "seconds", buckets(LAG, slow=True), True),
     Case("EquipoiseEventLoopLag", "milliseconds", buckets(LAG, slow=False), False),
     Case(
