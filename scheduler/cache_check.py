@@ -119,14 +119,12 @@ class CacheCheck:
 
     def _unattended(self) -> dict[Suspect, None]:
         """Assumed pods that are neither being bound nor waited for."""
+        bound = self._core.bindings.uids()
         return {
             Suspect("assumed", info.key, info.uid): None
             for info in self._core.state.assumed_pods()
-            if not self._attended(info.uid)
+            if info.uid not in bound and info.uid not in self._core.unconfirmed
         }
-
-    def _attended(self, uid: str) -> bool:
-        return uid in self._core.bindings or uid in self._core.unconfirmed
 
     def _compare_nodes(
         self, page: Iterable[Node], seen: set[str], suspects: dict[Suspect, None]
@@ -232,7 +230,9 @@ class CacheCheck:
     def _release(self, assumed: PodInfo, pod: Pod | None) -> list[str]:
         """Have a pod assumed no longer that nobody binds."""
         state, queue = self._core.state, self._core.queue
-        if not state.assumed(assumed.uid) or self._attended(assumed.uid):
+        uid = assumed.uid
+        attended = uid in self._core.bindings.uids() or uid in self._core.unconfirmed
+        if attended or not state.assumed(uid):
             return []
         state.forget(assumed.uid)
         queue.on_event(Event(ASSIGNED_POD, Action.DELETE, old=assumed), exclude=assumed.uid)

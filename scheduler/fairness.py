@@ -45,14 +45,15 @@ class Shares:
         self.held += 1
         self._by_owner[owner] = self._by_owner.get(owner, 0) + 1
 
-    def give_back(self, owner: str) -> None:
-        """Count one less."""
+    def give_back(self, owner: str) -> int:
+        """Count one less; how much the owner still holds."""
         self.held -= 1
         left = self._by_owner[owner] - 1
         if left:
             self._by_owner[owner] = left
         else:
             del self._by_owner[owner]
+        return left
 
 
 class Turns(Generic[T]):

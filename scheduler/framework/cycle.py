@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import Any, Generic, TypeVar, cast
 
 import msgspec
@@ -29,6 +29,8 @@ class Slot(Generic[T]):
         self.name = name
         self.lasting = lasting
 
+
+Bookings = Mapping[Slot[Any], Any]
 
 STALE: Slot[Stale] = Slot("whether the decision still holds", lasting=True)
 """For plugins that bind: to be handed to `Outlet.bind`."""
@@ -63,6 +65,16 @@ class Cycle:
     def drop_brief(self) -> None:
         """A node was chosen and reserved: let go of all that does not last."""
         self._slots = {slot: value for slot, value in self._slots.items() if slot.lasting}
+
+    def bookings(self) -> Bookings | None:
+        """What plugins keep until the binding is confirmed, to undo it; None if nothing."""
+        if len(self._slots) == (STALE in self._slots):
+            return None
+        return {slot: value for slot, value in self._slots.items() if slot is not STALE}
+
+    def restore(self, bookings: Bookings | None) -> None:
+        """Have the bookings of an earlier attempt at the pod."""
+        self._slots.update(bookings or {})
 
     def reject(self, failed: Mask, status: Status) -> Codes:
         """Codes that give ``status`` to the rows that failed, and pass the others."""

@@ -32,6 +32,7 @@ from scheduler.kube.errors import (
     ApiError,
     ClusterUnreachable,
     Garbled,
+    Outdated,
     Silent,
     TooLarge,
     Unauthorized,
@@ -238,8 +239,12 @@ class KubeClient:
                 limit=limit,
             )
             code = str(answer.status)
+        except Outdated:
+            code = ""  # there was no request
+            raise
         finally:
-            self._count(access, call.method, code, began)
+            if code:
+                self._count(access, call.method, code, began)
         return answer
 
     def _check_of(self, call: _Call) -> Check | None:

@@ -265,7 +265,6 @@ class ApiWriter:
                 raise Outdated(reason)
 
         try:
-            check()  # now, and again when there is a connection
             await self._request("POST", f"{request.path}/binding", request.body(), check=check)
             return BindOutcome(Binding.BOUND, node=request.node)
         except Outdated as error:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
-from functools import partial
 
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import STALE
@@ -65,8 +64,8 @@ class Bindings:
         self._unconfirmed = unconfirmed
         self._limit = limit
         self._clock = clock
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._uids: set[str] = set()
+        self._tasks: dict[asyncio.Task[None], PodInfo | None] = {}
+        """Each with its pod; None, if it starts others."""
         self.open = OpenBindings(total, clock)
         self._postponed: dict[str, dict[str, None]] = {}
         """Pods that wait in the queue because their namespace has enough under way."""
@@ -81,9 +80,9 @@ class Bindings:
         """How many pods are between reservation and the end of binding."""
         return len(self._tasks)
 
-    def __contains__(self, uid: str) -> bool:
-        """Whether a pod is between reservation and the end of binding."""
-        return uid in self._uids
+    def uids(self) -> set[str]:
+        """The pods that are between reservation and the end of binding; O(n)."""
+        return {pod.uid for pod in self._tasks.values() if pod is not None}
 
     @property
     def writing(self) -> int:
@@ -93,9 +92,10 @@ class Bindings:
     @property
     def full(self) -> bool:
         """Whether no more tasks may be started now."""
-        if self.open.shares.full:
+        bindings = self.open
+        if bindings.shares.held >= bindings.shares.size:
             return True
-        return self.open.binding >= self._limit and self.open.counted() >= self._limit
+        return bindings.binding >= self._limit and bindings.counted() >= self._limit
 
     async def room(self) -> None:
         """Return when others may be started; after a stop, when there is room for many.
@@ -135,7 +135,7 @@ class Bindings:
 
     def cancel(self) -> None:
         """Cancel what is under way; those pods' fate is for the next leader's watch to tell."""
-        for task in self._tasks:
+        for task in list(self._tasks):
             task.cancel()
 
     async def stop(self) -> None:
@@ -147,11 +147,10 @@ class Bindings:
         """Bind in the background."""
         pod = attempt.cycle.pod
         self._queue.placed(pod.uid)
-        self._uids.add(pod.uid)
         self.open.begin(pod.pod.metadata.namespace)
         task = asyncio.create_task(self._run(attempt), name=f"bind {pod.key}")
-        self._tasks.add(task)
-        task.add_done_callback(partial(self._ended, pod))
+        self._tasks[task] = pod
+        task.add_done_callback(self._ended)
         self._running.inc()
 
     def start_together(self, attempts: Sequence[Attempt]) -> None:
@@ -161,8 +160,8 @@ class Bindings:
                 self.start(attempt)
             return
         task = asyncio.create_task(self._start_all(attempts), name="start bindings")
-        self._tasks.add(task)
-        task.add_done_callback(self._forget)
+        self._tasks[task] = None
+        task.add_done_callback(self._ended)
 
     async def _start_all(self, attempts: Sequence[Attempt]) -> None:
         for number, attempt in enumerate(attempts, 1):
@@ -170,16 +169,15 @@ class Bindings:
             if number % STARTED_AT_ONCE == 0:
                 await asyncio.sleep(0)
 
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._changed()
-
-    def _ended(self, pod: PodInfo, task: asyncio.Task[None]) -> None:
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        pod = self._tasks.pop(task)
+        if pod is None:
+            self._changed()
+            return
         namespace = pod.pod.metadata.namespace
-        self._uids.discard(pod.uid)
         self.open.end(pod.uid, namespace)
         self._running.dec()
-        self._forget(task)
+        self._changed()
         if self._postponed:
             self._go_on(namespace)
 

@@ -23,17 +23,17 @@ from typing import Any, Never, Protocol
 import msgspec
 
 from scheduler.fairness import Shares
+from scheduler.framework.cycle import Cycle
 from scheduler.framework.outlet import Outlet, WriteError
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.repeats import Repeats
-from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.expectations import Expected, Unconfirmed
 from scheduler.pipeline.ingest import Ingest
 from scheduler.pipeline.open_bindings import OpenBindings
-from scheduler.pipeline.reserve import give_back
+from scheduler.pipeline.reserve import release, tell_gone
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
 
@@ -97,47 +97,54 @@ class Rereading:
         for each in self._unconfirmed.due():
             if self._shares.full:
                 break
-            namespace = _namespace(each)
-            if self._shares.may_take(namespace):
-                self._shares.take(namespace)
+            if self._shares.may_take(each.namespace):
+                self._shares.take(each.namespace)
                 each.reading = True
                 taken.append(each)
         return taken
 
     async def read(self, each: Expected) -> None:
         """Read one pod and settle it; a pod that cannot be read is read again later."""
-        pod = each.attempt.cycle.pod
         try:
-            found = await self._reader.read_pod(pod)
+            assumed = self._state.pod(each.uid)
+            found = None if assumed is None else await self._reader.read_pod(assumed)
         except WriteError as fault:
             tell = log.warning if self._logged.news(str(fault)) else log.debug
-            tell("Assumed pod could not be read", pod=pod.key, error=str(fault))
+            tell("Assumed pod could not be read", uid=each.uid, error=str(fault))
             self._unconfirmed.postpone(each)
             return
         finally:
             each.reading = False
-            self._shares.give_back(_namespace(each))
-        if self._unconfirmed.get(pod.uid) is not each:
+            self._shares.give_back(each.namespace)
+        if self._unconfirmed.get(each.uid) is not each:
             return  # the watch was faster
-        self._unconfirmed.settled(pod.uid)
-        if self._state.assumed(pod.uid):
-            self.settle(each.attempt, found)
+        self._unconfirmed.settled(each.uid)
+        assumed = self._state.pod(each.uid)
+        if assumed is not None and self._state.assumed(each.uid):
+            self._settle(each, assumed, found)
 
-    def settle(self, attempt: Attempt, found: Pod | None) -> None:
+    def _settle(self, each: Expected, assumed: PodInfo, found: Pod | None) -> None:
         """An assumed pod that nobody binds any more is what the API server says it is."""
-        pod, node = attempt.cycle.pod, attempt.node
+        node = assumed.node_name
         if found is None:
-            self._count(pod, node, "gone")
-            give_back(attempt, self._queue)
+            self._count(assumed, node, "gone")
+            self._give_back(each, assumed)
         elif found.spec.node_name:
-            self._count(pod, node, "bound")
-            self._ingest.handler("Pod")([_Change(pod.pod, found)])
+            self._count(assumed, node, "bound")
+            self._ingest.handler("Pod")([_Change(assumed.pod, found)])
         else:
-            self._count(pod, node, "unbound")
-            give_back(attempt, self._queue)
+            self._count(assumed, node, "unbound")
+            self._give_back(each, assumed)
             note = f"Binding to {node} was accepted, but the pod has no node: scheduling it again"
-            self._outlet.record_event(pod, "Warning", "FailedScheduling", "Binding", note)
+            self._outlet.record_event(assumed, "Warning", "FailedScheduling", "Binding", note)
             self._queue.add(PodInfo(found))
+
+    def _give_back(self, each: Expected, assumed: PodInfo) -> None:
+        pod, node = PodInfo(assumed.pod), assumed.node_name
+        cycle = Cycle(pod, self._state)
+        cycle.restore(each.bookings)
+        if release(each.framework, cycle, node):
+            tell_gone(pod, node, self._queue)
 
     def _count(self, pod: PodInfo, node: str, outcome: str) -> None:
         self._metrics.assumed_pods_settled.labels(outcome).inc()
@@ -158,7 +165,3 @@ class _Change(msgspec.Struct, frozen=True):
 
     old: Any
     new: Any
-
-
-def _namespace(each: Expected) -> str:
-    return each.attempt.cycle.pod.pod.metadata.namespace

@@ -95,7 +95,7 @@ class SchedulingCycle:
         attempt = self._suspension.next_ready()
         if attempt is None:
             queued = self._queue.pop()
-            if queued is None or self.postpone(queued):
+            if queued is None or self._bindings.postpone(queued):
                 return queued
             attempt = self._new(queued)
         self._try(attempt)

@@ -7,13 +7,18 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from scheduler.framework.cycle import Bookings
+from scheduler.framework.runtime import Framework
 from scheduler.pipeline.attempt import Attempt
 
 
-class Expected(msgspec.Struct):
-    """A binding that was answered."""
+class Expected(msgspec.Struct, gc=False):
+    """A binding that was answered: no more than it takes to undo it, as there may be many."""
 
-    attempt: Attempt
+    uid: str
+    namespace: str
+    framework: Framework
+    bookings: Bookings | None
     since: float
     due: float
     """When to read the pod (again)."""
@@ -36,8 +41,15 @@ class Unconfirmed:
 
     def expect(self, attempt: Attempt) -> None:
         """A binding was answered, and the watch has not shown it yet."""
-        now = self._clock()
-        self._expected[attempt.cycle.pod.uid] = Expected(attempt, now, now + self._within)
+        now, pod = self._clock(), attempt.cycle.pod
+        self._expected[pod.uid] = Expected(
+            pod.uid,
+            pod.pod.metadata.namespace,
+            attempt.framework,
+            attempt.cycle.bookings(),
+            now,
+            now + self._within,
+        )
 
     def settled(self, uid: str) -> None:
         """It is known what became of a pod; fine if it was before."""

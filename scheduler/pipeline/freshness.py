@@ -30,10 +30,13 @@ NO_ROOM = "fit"
 class Turn:
     """The turn of one binding to be written. Called before each request; see `Outlet.bind`."""
 
-    __slots__ = ("_attempt", "_open", "_queue", "cause", "reason")
+    __slots__ = ("_attempt", "_node", "_open", "_queue", "_uid", "cause", "reason")
 
     def __init__(self, attempt: Attempt, queue: SchedulingQueue, open_: OpenBindings) -> None:
         self._attempt = attempt
+        self._uid = attempt.cycle.pod.uid
+        assert attempt.placement is not None, "a decision has a node"
+        self._node = attempt.placement.node
         self._queue = queue
         self._open = open_
         self.reason = ""
@@ -42,13 +45,25 @@ class Turn:
 
     def __call__(self) -> str:
         """A request is about to go out: why the decision no longer holds; empty if it does."""
-        pod = self._attempt.cycle.pod
-        self._open.sent(pod.uid, pod.pod.metadata.namespace)
+        self._open.sent(self._uid, self._attempt.cycle.pod.pod.metadata.namespace)
         return self.check()
 
     def check(self) -> str:
         """Why the decision no longer holds; empty if it does."""
-        pod, node = self._attempt.cycle.pod, self._attempt.node
+        attempt, uid = self._attempt, self._uid
+        state = attempt.cycle.state
+        # An assumed pod is where it was assumed to be.
+        if (
+            attempt.node_version == state.node_version(self._node)
+            and state.assumed(uid)
+            and self._queue.wants(uid)
+            and attempt.node_version
+        ):
+            return ""
+        return self._explain()
+
+    def _explain(self) -> str:
+        pod, node = self._attempt.cycle.pod, self._node
         state = self._attempt.cycle.state
         booked = state.pod(pod.uid)
         if booked is None:
@@ -59,10 +74,7 @@ class Turn:
             return ""  # bound already: the API server says so too
         if not self._queue.wants(pod.uid):
             return self._refuse(POD_GONE, "the pod is being deleted")
-        version = state.node_version(node)
-        if version and version == self._attempt.node_version:
-            return ""
-        return self._look_again(version)
+        return self._look_again(state.node_version(node))
 
     def _look_again(self, version: int) -> str:
         node = self._attempt.node

@@ -51,15 +51,26 @@ class OpenBindings:
         if tenant is None:
             tenant = self._tenants[namespace] = _Tenant()
         self.shares.take(namespace)
-        self._count(tenant, 1)
+        tenant.binding += 1
+        self.binding += 1
+        if tenant.late:
+            self._excused += 1
 
     def prepare(self, namespace: str) -> None:
         """One of them waits for permission, or for volumes."""
-        self._count(self._tenants[namespace], -1)
+        tenant = self._tenants[namespace]
+        tenant.binding -= 1
+        self.binding -= 1
+        if tenant.late:
+            self._excused -= 1
 
     def prepared(self, namespace: str) -> None:
         """One of them waits no longer."""
-        self._count(self._tenants[namespace], 1)
+        tenant = self._tenants[namespace]
+        tenant.binding += 1
+        self.binding += 1
+        if tenant.late:
+            self._excused += 1
 
     def sent(self, uid: str, namespace: str) -> None:
         """A request goes out; the first of each pod counts."""
@@ -73,9 +84,11 @@ class OpenBindings:
             tenant.late -= 1
             if not tenant.late:
                 self._excused -= tenant.binding
-        self.shares.give_back(namespace)
-        self._count(tenant, -1)
-        if not self.shares.of(namespace):
+        tenant.binding -= 1
+        self.binding -= 1
+        if tenant.late:
+            self._excused -= 1
+        if not self.shares.give_back(namespace):
             del self._tenants[namespace]
 
     def counted(self) -> int:
@@ -88,6 +101,8 @@ class OpenBindings:
         tenant = self._tenants.get(namespace)
         if tenant is None:
             return False
+        if tenant.binding < SLOW_LIMIT and 4 * self.shares.held < self.shares.size:
+            return False  # the ordinary case: there is plenty for anybody
         self._find_late()
         if tenant.late and tenant.binding >= SLOW_LIMIT:
             return True
@@ -97,12 +112,6 @@ class OpenBindings:
         """For how long the oldest request has been under way, in seconds."""
         first = next(iter(self._late.values()), None) or next(iter(self._sent.values()), None)
         return 0.0 if first is None else self._clock() - first[0]
-
-    def _count(self, tenant: _Tenant, change: int) -> None:
-        tenant.binding += change
-        self.binding += change
-        if tenant.late:
-            self._excused += change
 
     def _find_late(self) -> None:
         """Each request is moved once."""

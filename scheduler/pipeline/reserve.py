@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from scheduler.framework.complaints import PluginFault
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.runtime import Framework
 from scheduler.model.events import ASSIGNED_POD, Action, Event
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
 from scheduler.observe.logs import get_logger
 from scheduler.pipeline.attempt import Attempt
@@ -23,10 +26,14 @@ def reserve(attempt: Attempt) -> Status:
 
 def give_back(attempt: Attempt, queue: SchedulingQueue) -> None:
     """Undo ``reserve``; others may have been rejected because of this pod, so they are told."""
-    pod = attempt.cycle.pod
     if undo(attempt):
-        gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(attempt.node))
-        queue.on_event(gone, exclude=pod.uid)
+        tell_gone(attempt.cycle.pod, attempt.node, queue)
+
+
+def tell_gone(pod: PodInfo, node: str, queue: SchedulingQueue) -> None:
+    """Wake others who may take what an assumed pod has given back."""
+    gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node))
+    queue.on_event(gone, exclude=pod.uid)
 
 
 def undo(attempt: Attempt) -> bool:
@@ -37,11 +44,15 @@ def undo(attempt: Attempt) -> bool:
     Tells nobody, which is right only if nobody has seen the state since. Returns whether the pod
     was still assumed: one that the watch has confirmed stays.
     """
-    pod, node = attempt.cycle.pod, attempt.node
-    if waiting := attempt.framework.waiting.pop(pod.uid, None):
+    if waiting := attempt.framework.waiting.pop(attempt.cycle.pod.uid, None):
         waiting.dismiss()
+    return release(attempt.framework, attempt.cycle, attempt.node)
+
+
+def release(framework: Framework, cycle: Cycle, node: str) -> bool:
+    """Undo bookings in reverse, then the assumption; whether the pod was still assumed."""
     try:
-        attempt.framework.run_unreserve(attempt.cycle, node)
+        framework.run_unreserve(cycle, node)
     except PluginFault as fault:
-        log.error("Plugin failed to undo a reservation", exc=fault, pod=pod.key, node=node)
-    return attempt.cycle.state.forget(pod.uid)
+        log.error("Plugin failed to undo a reservation", exc=fault, pod=cycle.pod.key, node=node)
+    return cycle.state.forget(cycle.pod.uid)

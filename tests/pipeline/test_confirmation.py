@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from scheduler.framework.cycle import Cycle, Slot
+from scheduler.framework.interface import Handle
 from scheduler.framework.outlet import WriteError
+from scheduler.framework.registry import merge
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
+from scheduler.model.status import SUCCESS, Status
 from scheduler.pipeline.confirmation import Rereading
+from scheduler.plugins.table import IN_TREE
 from tests.builders import PodBuilder, make_node, make_pod
 from tests.pipeline.support import RecordingOutlet, Stage, turns
 
@@ -42,8 +48,8 @@ class Server:
 class Scene:
     """A stage with a server beside it."""
 
-    def __init__(self, outlet: RecordingOutlet | None = None) -> None:
-        self.stage = Stage(outlet=outlet)
+    def __init__(self, outlet: RecordingOutlet | None = None, stage: Stage | None = None) -> None:
+        self.stage = stage or Stage(outlet=outlet)
         self.server = Server()
         core = self.stage.core
         self.rereading = Rereading(
@@ -169,9 +175,48 @@ async def test_reads_are_few_at_a_time_and_shared_by_namespace() -> None:
     scene.stage.see(make_pod("good"))
     await scene.stage.run()
     scene.stage.clock.advance(WITHIN)
-    taken = [each.attempt.cycle.pod.pod.metadata.name for each in scene.rereading.take_due()]
+    taken = [each.uid for each in scene.rereading.take_due()]
     assert len(taken) == 9
-    assert "good" in taken
+    assert "uid-good" in taken
+
+
+BOOKED: Slot[str] = Slot("what a plugin booked", lasting=True)
+
+
+class Booking:
+    """Reserves something for each pod."""
+
+    name = "Booking"
+    undone: ClassVar[list[tuple[str, str]]] = []
+
+    def __init__(self, args: object, handle: Handle) -> None: ...
+
+    def reserve(self, cycle: Cycle, node: str) -> Status:
+        cycle.put(BOOKED, f"a licence for {cycle.pod.pod.metadata.name}")
+        return SUCCESS
+
+    def unreserve(self, cycle: Cycle, node: str) -> None:
+        self.undone.append((cycle.get(BOOKED), node))
+
+
+async def test_what_plugins_booked_is_undone() -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [
+            {
+                "schedulerName": "equipoise",
+                "plugins": {"multiPoint": {"enabled": [{"name": "Booking"}]}},
+            }
+        ],
+    }
+    scene = Scene(stage=Stage(merge(IN_TREE, {"Booking": Booking}), (config,)))
+    scene.stage.see(make_node("n1").cpu("2"), make_pod("p").cpu("2"))
+    await scene.stage.run()
+    scene.server.has(make_pod("p").cpu("2"))
+    scene.stage.clock.advance(WITHIN)
+    await scene.look()
+    assert Booking.undone == [("a licence for p", "n1")]
 
 
 class NoWords(RecordingOutlet):
