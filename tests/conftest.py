@@ -15,7 +15,15 @@ settings.register_profile(
 )
 settings.register_profile("default", settings.get_profile("search"), derandomize=True)
 settings.register_profile("thorough", settings.get_profile("search"), max_examples=2000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "default")
+settings.load_profile(PROFILE)
 
 # Before any test is collected: a module that was imported already cannot be rewritten.
 pytest.register_assert_rewrite("tests.apicontract")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let thousands of examples take as long as they take."""
+    if PROFILE == "thorough":
+        for item in items:
+            item.add_marker(pytest.mark.timeout(0))
