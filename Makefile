@@ -93,6 +93,10 @@ bench-micro: setup ## Measure what the core alone costs on 5,000 nodes and more 
 bench-flow: setup ## Measure what placing a backlog at once costs and gains (ARGS=--help)
 	@$(BIN)/python -m tests.bench.flow --check $(ARGS)
 
+.PHONY: bench-lag
+bench-lag: setup ## Find what holds the event loop of the core in a large cluster (ARGS="--stacks 3")
+	@$(BIN)/python -m tests.bench.lag $(ARGS)
+
 .PHONY: docs
 docs: setup ## Write generated tables into the documentation
 	@$(BIN)/python -m tests.equivalence.document

@@ -1,4 +1,4 @@
-"""``python -m tests.bench.lag``: how long the core holds the event loop, and where.
+"""``make bench-lag``: how long the core holds the event loop, and where.
 
 A large cluster without a server: 15,000 nodes, 100,000 pods on them, 20,000 pods that wait and all
 differ. Then things happen (pods come and go, a gang, volumes, preemption, somebody asks), while the
@@ -87,8 +87,9 @@ class Cluster(World):
     async def quiet(self, seconds: float = 60.0) -> None:
         """Return when nobody is ready any more; or after some time, since some always may be."""
         async with asyncio.timeout(seconds):
-            while self.core.queue.counts()["active"]:  # noqa: ASYNC110  the queue has one waiter
+            while self.core.queue.counts()["active"]:
                 await asyncio.sleep(0.01)
+                await self.core.loop.in_turn(lambda: None)  # after the attempt that is under way
 
 
 def running(name: str, node: str, cpu: str, priority: int = 0) -> Json:
@@ -134,10 +135,11 @@ async def pods_go(cluster: Cluster, classes: int) -> None:
 
 
 async def a_gang(cluster: Cluster, classes: int) -> None:
-    """A gang of 2,000 that fits, and one that does not."""
+    """A gang of up to 2,000 that fits, and one that does not."""
+    size = min(2000, 7 * cluster.core.state.node_count)
     for group, cpu in (("fits", "1m"), ("large", "450m")):
-        cluster.add(make_group(group, 2000).obj())
-        for i in range(2000):
+        cluster.add(make_group(group, size).obj())
+        for i in range(size):
             cluster.add(member(f"{group}{i}", group, cpu))
             if i % 4 == 0:
                 await asyncio.sleep(0)
@@ -192,12 +194,14 @@ async def measure(cluster: Cluster, scene: str, classes: int, stacks: int) -> fl
     """Play a scene; prints and returns the 99th percentile in milliseconds."""
     stretches = Stretches()
     follower = asyncio.create_task(stretches.follow())
+    await asyncio.sleep(0)
     started = time.perf_counter()
     try:
         await SCENES[scene](cluster, classes)
         await cluster.core.bindings.idle()
     except TimeoutError:
         print(f"{scene}: not done in time")
+    await asyncio.sleep(0)
     follower.cancel()
     stretches.stop()
     times = np.array(stretches.seconds) * 1000
@@ -224,9 +228,8 @@ async def main() -> None:
     cluster = built(asked.nodes, asked.pods)
     loop = asyncio.create_task(cluster.core.loop.run())
     print(f"{'scene':<24} {'turns':>7} {'p99 ms':>8} {'max ms':>8} {'seconds':>8}")
-    worst = 0.0
-    for scene in [asked.only] if asked.only else SCENES:
-        worst = max(worst, await measure(cluster, scene, asked.classes, asked.stacks))
+    scenes = [asked.only] if asked.only else list(SCENES)
+    worst = max([await measure(cluster, scene, asked.classes, asked.stacks) for scene in scenes])
     verdict = "met" if worst < TARGET_MS else "MISSED"
     print(f"p99 {worst:.1f} ms, target {TARGET_MS:g} ms: {verdict}")
     cluster.core.loop.stop()
