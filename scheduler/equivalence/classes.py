@@ -20,7 +20,7 @@ import xxhash
 from scheduler.equivalence.reads import Declaration, Key, Reads
 from scheduler.equivalence.standing import Standing
 from scheduler.equivalence.verdicts import Column
-from scheduler.model.packed import plain
+from scheduler.model.packed import as_text
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Volume
 from scheduler.model.resources import sizes_reported
@@ -249,5 +249,5 @@ def _canonical(identity: tuple[Any, ...]) -> bytes:
     return _CANONICAL.encode(identity)
 
 
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=plain)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=as_text)
 _CANONICAL = msgspec.msgpack.Encoder(order="deterministic", enc_hook=repr)

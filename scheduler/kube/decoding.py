@@ -7,11 +7,12 @@ into the struct of its kind. So one malformed object costs itself and not the st
 from typing import Generic, Protocol, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from scheduler.bounded import MEBIBYTE
 from scheduler.kube.errors import Garbled
 from scheduler.model.objects import ObjectMeta, from_dict
-from scheduler.model.packed import pack_labels
+from scheduler.model.packed import MANY, pack_labels
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 
@@ -170,15 +171,16 @@ class ObjectDecoder(Generic[T]):
 
 def _measured(decoded: T, raw: msgspec.Raw) -> T:
     metadata = decoded.metadata
-    pack_labels(metadata)
-    msgspec.structs.force_setattr(metadata, "json_bytes", len(memoryview(raw)))
+    if len(metadata.labels) > MANY:
+        pack_labels(metadata)
+    force_setattr(metadata, "json_bytes", len(memoryview(raw)))
     return decoded
 
 
 def share_labels(old: ObjectMeta, new: ObjectMeta) -> None:
     """Keep the labels of two versions of an object once, if they are equal, as they mostly are."""
     if old.labels == new.labels:
-        msgspec.structs.force_setattr(new, "labels", old.labels)
+        force_setattr(new, "labels", old.labels)
 
 
 class PageSize:

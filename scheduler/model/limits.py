@@ -19,7 +19,7 @@ import msgspec
 
 from scheduler.model.meta import LabelSelector, LabelSelectorRequirement
 from scheduler.model.nodes import NodeSelectorRequirement, NodeSelectorTerm
-from scheduler.model.packed import plain
+from scheduler.model.packed import as_text
 from scheduler.model.pods import Affinity, Container, Pod, PodAffinity, PodAffinityTerm, PodSpec
 
 _FEW = 256
@@ -205,4 +205,4 @@ def _with_values(
 
 
 _VALUES = attrgetter("values")
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=plain)
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=as_text)

@@ -146,3 +146,10 @@ def plain(value: object) -> object:
     if isinstance(value, PackedLabels):
         return value.unpacked()
     raise NotImplementedError(f"{type(value).__name__} has no JSON")
+
+
+def as_text(value: object) -> bytes:
+    """Packed labels as they are, for encodings that nobody decodes: for ``enc_hook``."""
+    if isinstance(value, PackedLabels):
+        return value.text
+    raise NotImplementedError(f"{type(value).__name__} has no encoding")

@@ -13,6 +13,7 @@ from scheduler.model.meta import ObjectMeta
 from scheduler.model.packed import (
     MANY,
     PackedLabels,
+    as_text,
     digest,
     encode_labels,
     pack,
@@ -83,8 +84,11 @@ def test_packed_labels_are_encoded_as_labels() -> None:
     assert msgspec.json.decode(msgspec.json.encode(metadata, enc_hook=plain)) == (
         msgspec.json.decode(before)
     )
-    with pytest.raises(NotImplementedError, match="object"):
-        plain(object())
+    assert isinstance(metadata.labels, PackedLabels)
+    assert metadata.labels.text in msgspec.msgpack.encode(metadata.labels, enc_hook=as_text)
+    for hook in (plain, as_text):
+        with pytest.raises(NotImplementedError, match="object"):
+            hook(object())
 
 
 def test_they_take_as_much_memory_as_their_json() -> None:
