@@ -127,11 +127,15 @@ class Scene:
         spec = (await self.api.get(LEASE))["spec"]
         return str(spec.get("holderIdentity") or ""), int(spec.get("leaseTransitions") or 0)
 
-    async def overcommitted(self, cpu_milli: int, by: int) -> list[str]:
-        """Nodes that hold more pods of so many milli-CPUs (all but small ones) than they can."""
-        items = await self.api.items(pods_path(TENANT))
-        held = Counter(each["spec"].get("nodeName", "") for each in items)
-        return [name for name, pods in held.items() if name and pods * by > cpu_milli]
+    async def overcommitted(self, milli_cpu: int) -> list[str]:
+        """Nodes whose pods request more than so many milli-CPUs together."""
+        requested: Counter[str] = Counter()
+        for each in await self.api.items("/api/v1/pods"):
+            (container,) = each["spec"]["containers"]
+            cpu = container["resources"]["requests"]["cpu"]
+            amount = int(cpu[:-1]) if cpu.endswith("m") else 1_000 * int(cpu)
+            requested[each["spec"].get("nodeName", "")] += amount
+        return [name for name, amount in requested.items() if name and amount > milli_cpu]
 
     async def livez(self) -> tuple[float, int]:
         """The slowest answer to a probe up to now, in seconds, and how many probes failed.
