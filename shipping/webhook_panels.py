@@ -45,15 +45,10 @@ WEBHOOKS = Row(
         ),
         Panel(
             "Circuit breakers",
-            "0: calls are made. 1: one call tries. 2: nothing is sent after too many failures. And "
-            "how many namespaces are left out because their pods were refused.",
+            "0: calls are made. 1: one call tries. 2: nothing is sent after too many failures.",
             (
                 Query(
                     f"max by (webhook) (equipoise_webhook_breaker_state{{{HERE}}})", "{{webhook}}"
-                ),
-                Query(
-                    f"max by (webhook) (equipoise_webhook_refused_namespaces{{{HERE}}})",
-                    "{{webhook}} namespaces left out",
                 ),
             ),
             empty_until=_NEVER,

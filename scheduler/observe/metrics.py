@@ -397,12 +397,6 @@ class Metrics:
             "nothing is sent to it after too many failures in a row.",
             ("webhook",),
         )
-        self.webhook_refused_namespaces = self._gauge(
-            "equipoise_webhook_refused_namespaces",
-            "Namespaces about whose pods a webhook is not asked for a while, because it refused "
-            "too many of them in a row or said of them what makes no sense.",
-            ("webhook",),
-        )
         self.webhook_suspended_pods = self._gauge(
             "equipoise_webhook_suspended_pods",
             "Pods whose attempt waits for an answer of a webhook or an extender.",

@@ -1,22 +1,22 @@
 """Calls of one webhook: as many at once as allowed, repeated where that is safe, counted.
 
 What goes wrong is told apart by whose fault it may be. No answer, or one that says that the webhook
-failed, opens the circuit breaker for all. An answer that refuses a pod, or makes no sense, opens
-one for the pod's namespace: an author whose pods a webhook chokes on keeps nobody else from it.
+failed, counts for the circuit breaker, which opens for all. An answer that refuses a pod, or makes
+no sense, may be due to the pod: it costs that pod its attempt and a back-off, like a rejection, and
+shows that the webhook is there. An author whose pods a webhook chokes on keeps nobody from it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
 from scheduler.config.webhooks import Endpoint
 from scheduler.framework.answers import EXPLAINING
-from scheduler.framework.webhooks.breaker import Breaker, State
+from scheduler.framework.webhooks.breaker import Breaker
 from scheduler.framework.webhooks.slots import CallSlots, Overloaded
 from scheduler.framework.webhooks.transport import CallFailed, Transport
 from scheduler.observe.metrics import Children, Metrics
@@ -26,8 +26,6 @@ T = TypeVar("T")
 
 MAX_WAITING = 4096
 """How many calls of a namespace may wait for a free slot, if no others do; further ones fail."""
-MAX_REFUSED = 1024
-"""Of so many namespaces it is remembered that their pods were refused."""
 SLICED_BYTES = 64 * 1024
 """A longer answer is read in slices."""
 EXPLANATIONS = "(explanations)"
@@ -55,9 +53,6 @@ class Caller:
             show=metrics.webhook_breaker_state.labels(name).set,
             clock=clock,
         )
-        self._refusing: OrderedDict[str, Breaker] = OrderedDict()
-        """By namespace, for those of which a pod was refused last."""
-        self._refused = metrics.webhook_refused_namespaces.labels(name)
         self._slots = CallSlots(endpoint.concurrency, MAX_WAITING)
         self._transport = Transport(endpoint, self._slots.size)
         self._in_flight = metrics.webhook_in_flight.labels(name)
@@ -85,7 +80,7 @@ class Caller:
         """
         began, result = self._clock(), "cancelled"
         try:
-            once = partial(self._once, namespace, path, body, read)
+            once = partial(self._once, path, body, read)
             owner = EXPLANATIONS if EXPLAINING.get() else namespace
             answer = await self._admitted(owner, once, repeatable)
             result = "success"
@@ -127,65 +122,33 @@ class Caller:
                     break
         raise last
 
-    async def _once(
-        self, namespace: str, path: str, body: Callable[[], bytes], read: Callable[[bytes], T]
-    ) -> T:
-        self._admit(namespace)
+    async def _once(self, path: str, body: Callable[[], bytes], read: Callable[[bytes], T]) -> T:
+        if not self.breaker.admit():
+            message = "it failed too often in a row and is left alone for a while"
+            raise CallFailed("breaker_open", message, unsent=True)
         try:
             answer = await self._transport.post(path, body())
             value = await _understood(answer, read)
         except CallFailed as failure:
-            self._count(namespace, failure.result)
+            self._count(failure.result)
             raise
         except BaseException:
-            self._count(namespace, "cancelled")
+            self.breaker.abandoned()
             raise
-        self._count(namespace, "success")
+        self.breaker.succeeded()
         return value
 
-    # Breakers
-
-    def _admit(self, namespace: str) -> None:
-        refusing = self._refusing.get(namespace)
-        if refusing is not None and not refusing.admit():
-            message = f"it refused too many pods of namespace {namespace} in a row"
-            raise CallFailed("breaker_open", f"{message}, and is left alone", unsent=True)
-        if not self.breaker.admit():
-            if refusing is not None:
-                refusing.abandoned()
-            message = "it failed too often in a row and is left alone for a while"
-            raise CallFailed("breaker_open", message, unsent=True)
-
-    def _count(self, namespace: str, result: str) -> None:
-        refusing = self._refusing.get(namespace)
-        if result in _ABOUT_THE_POD:
-            self.breaker.succeeded()  # whatever it says, it is there
-            (refusing or self._new_refusing(namespace)).failed()
-        elif result == "success":
+    def _count(self, result: str) -> None:
+        """What a failure tells about the webhook."""
+        if result in _OUR_FAULT:
+            self.breaker.abandoned()
+        elif result in _ABOUT_THE_POD:
             self.breaker.succeeded()
-            if refusing is not None:
-                del self._refusing[namespace]
         else:
-            if refusing is not None:
-                refusing.abandoned()
-            if result in _OUR_FAULT:
-                self.breaker.abandoned()
-            else:
-                self.breaker.failed()
-        if refusing is not None or result in _ABOUT_THE_POD:
-            states = (each.state for each in self._refusing.values())
-            self._refused.set(sum(state is not State.CLOSED for state in states))
-
-    def _new_refusing(self, namespace: str) -> Breaker:
-        if len(self._refusing) >= MAX_REFUSED:
-            self._refusing.popitem(last=False)
-        endpoint = self.endpoint
-        breaker = Breaker(endpoint.breaker_failures, endpoint.breaker_open_for, clock=self._clock)
-        self._refusing[namespace] = breaker
-        return breaker
+            self.breaker.failed()
 
 
-_OUR_FAULT = frozenset(("request_too_large", "credentials", "cancelled"))
+_OUR_FAULT = frozenset(("request_too_large", "credentials"))
 """What tells nothing about the other side."""
 _ABOUT_THE_POD = frozenset(("refused", "invalid", "response_too_large"))
 """What the webhook may say because of the pod."""
