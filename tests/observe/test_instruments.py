@@ -1,5 +1,7 @@
 """Our instruments against the library's: the same touches give the same exposition."""
 
+import gc
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -113,3 +115,25 @@ def test_a_name_is_taken_once() -> None:
     registry.register(Counter("c_total", "Text."))
     with pytest.raises(ValueError, match="Duplicated"):
         registry.register(Counter("c_total", "Text."))
+
+
+def test_children_that_another_thread_adds_do_not_disturb_a_scrape() -> None:
+    """The collector's callbacks stand for the other thread: they run wherever memory is asked."""
+    counter = Counter("things_total", "Things.", ("kind",))
+    for number in range(2000):
+        counter.labels(str(number)).inc()
+    more = itertools.count(2000)
+
+    def add(phase: str, info: object) -> None:
+        counter.labels(str(next(more))).inc()
+
+    before = gc.get_threshold()
+    gc.callbacks.append(add)
+    gc.set_threshold(5)
+    try:
+        (family,) = counter.collect()
+    finally:
+        gc.set_threshold(*before)
+        gc.callbacks.remove(add)
+    assert len(family.samples) >= 2000
+    assert next(more) > 2001, "children were added meanwhile"
