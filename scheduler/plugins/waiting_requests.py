@@ -44,8 +44,8 @@ class WaitingRequests:
         self._incomplete: set[int] = set()
         """Who asks for something that the table has no room for."""
         self._live: Mask = np.zeros(_FIRST_CAPACITY, np.bool_)
-        self._numbers: dict[str, int] = {}
-        """Waiters by the uid of their pod."""
+        self._numbers: dict[str, set[int]] = {}
+        """Waiters by the uid of their pod; one that left a cohort may stand for it yet."""
 
     def add(self, waiter: int, pod: PodInfo) -> None:
         """Enter what a pod requests."""
@@ -63,7 +63,7 @@ class WaitingRequests:
             self._users[resource] += 1
             kept.append(resource)
         self._of[waiter] = _Entry(pod.uid, tuple(kept))
-        self._numbers[pod.uid] = waiter
+        self._numbers.setdefault(pod.uid, set()).add(waiter)
         self._live[waiter] = True
 
     def remove(self, waiter: int) -> None:
@@ -71,7 +71,9 @@ class WaitingRequests:
         self._live[waiter] = False
         self._incomplete.discard(waiter)
         entry = self._of.pop(waiter)
-        del self._numbers[entry.uid]
+        self._numbers[entry.uid].remove(waiter)
+        if not self._numbers[entry.uid]:
+            del self._numbers[entry.uid]
         for resource in entry.resources:
             self._amounts[resource][waiter] = 0
             self._users[resource] -= 1
@@ -92,8 +94,8 @@ class WaitingRequests:
                 most[resource] = int(free.max())
         hopeless = self._live & ~self._within(most)
         for uid in self._state.nominations.uids():
-            if uid in self._numbers:
-                hopeless[self._numbers[uid]] = False
+            for waiter in self._numbers.get(uid, ()):
+                hopeless[waiter] = False
         found: list[int] = np.flatnonzero(hopeless).tolist()
         return found
 

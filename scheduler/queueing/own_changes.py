@@ -18,8 +18,13 @@ def own_change(old: PodInfo, new: PodInfo) -> Event | None:
     if new is old:
         return None
     was, now = old.pod, new.pod
+    meta = now.metadata
+    # A condition also makes the object longer.
+    before = _replaced(
+        was.metadata, resource_version=meta.resource_version, json_bytes=meta.json_bytes
+    )
     same = (
-        _replaced(was.metadata, resource_version=now.metadata.resource_version) == now.metadata
+        before == meta
         and _replaced(was.status, conditions=now.status.conditions) == now.status
         and was.spec == now.spec
     )

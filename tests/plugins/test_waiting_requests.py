@@ -127,3 +127,18 @@ def test_the_table_forgets_resources_that_nobody_wants_any_more() -> None:
     for number in range(1000):
         table.remove(number)
     assert not table._amounts
+
+
+def test_one_pod_may_stand_for_several_waiters() -> None:
+    bench = Bench(NodeResourcesFit, [node_with("n", {"cpu": 1})])
+    column = registered(bench)[0].column
+    assert column is not None
+    table = column()
+    assert isinstance(table, waiting_requests.WaitingRequests)
+    pod = pod_with("p", {"cpu": 1}).info()
+    table.add(0, pod)
+    table.add(1, pod)
+    table.remove(0)
+    table.remove(1)
+    assert not table._amounts
+    assert not table._numbers

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from scheduler.model.podinfo import PodInfo
@@ -136,3 +137,13 @@ def test_a_settled_pod_is_not_taken_back(caplog: pytest.LogCaptureFixture) -> No
     assert [record.getMessage() for record in caplog.records] == [
         "Pod came back that was not in flight"
     ]
+
+
+def test_a_condition_that_makes_the_object_longer_leaves_a_pod_among_its_equals() -> None:
+    bench = Bench()
+    for info in (A, make_pod("b")):
+        bench.queue.requeue_rejected(bench.popped(info), ["Fit"], (), "no", "equal")
+    told = make_pod("a", message="0/1 nodes are available")
+    longer = msgspec.structs.replace(told.pod.metadata, resource_version="2", json_bytes=1000)
+    bench.queue.update(A, PodInfo(msgspec.structs.replace(told.pod, metadata=longer)))
+    assert len(bench.queue._places.cohorts._cohorts) == 1
