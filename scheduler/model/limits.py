@@ -31,7 +31,7 @@ class PodLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The bounds of one pod. Those of selectors hold for all selectors of the pod together."""
 
     labels: int = 1024
-    node_requirements: int = 512
+    node_requirements: int = 256
     """`nodeSelector` labels, and `matchExpressions` and `matchFields` of node affinity."""
     pod_affinity_terms: int = 64
     """Terms of pod affinity and anti-affinity, required and preferred."""

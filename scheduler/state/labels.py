@@ -181,7 +181,11 @@ class LabelColumns:
                 if not requirement.accepts(None):
                     return np.zeros(len(rows), np.bool_)
                 continue
-            matches = self.column(requirement.key).matches(requirement, rows)
+            column = self.column(requirement.key)
+            accepted = column.accepted(requirement)
+            if not accepted.any():  # no node has such a value: no need to look at rows
+                return np.zeros(len(rows), np.bool_)
+            matches = accepted.take(column.ids.take(rows))
             result = matches if result is None else result & matches
         return np.ones(len(rows), np.bool_) if result is None else result
 
