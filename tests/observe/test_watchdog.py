@@ -16,6 +16,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.watchdog import Watchdog, stack_of, working_on
+from tests.patience import PATIENCE
 
 STEP = 0.25
 
@@ -97,7 +98,7 @@ def in_another_thread(work: Callable[[threading.Event, threading.Event], None]) 
     inside, leave = threading.Event(), threading.Event()
     thread = threading.Thread(target=work, args=(inside, leave))
     thread.start()
-    assert inside.wait(30)
+    assert inside.wait(PATIENCE)
     frame = sys._current_frames()[thread.ident or 0]
     leave.set()
     thread.join()
@@ -109,7 +110,7 @@ def test_a_report_names_the_function_and_the_object() -> None:
 
     def filter_slowly(pod: PodInfo, inside: threading.Event, leave: threading.Event) -> None:
         inside.set()
-        leave.wait(30)
+        leave.wait(PATIENCE)
 
     def attempt(inside: threading.Event, leave: threading.Event) -> None:
         node = Node(metadata=ObjectMeta(name="n1"))

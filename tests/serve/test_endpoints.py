@@ -19,6 +19,7 @@ from scheduler.serve.endpoints import MAX_LIMIT, MAX_SCRAPES, Replica, Sources, 
 from scheduler.serve.guards import NotFound, Unavailable
 from scheduler.serve.health import PING, Check
 from scheduler.serve.server import Server
+from tests.patience import PATIENCE
 
 
 class Scheduler:
@@ -231,7 +232,7 @@ class BlockingCollector:
         self.release = threading.Event()
 
     def collect(self) -> list[Any]:
-        self.release.wait(30)
+        self.release.wait(PATIENCE)
         return []
 
 

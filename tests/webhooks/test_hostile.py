@@ -29,6 +29,7 @@ from scheduler.framework.webhooks.transport import ANSWER_BYTES, MAX_MESSAGE, Ca
 from scheduler.framework.webhooks.views import Views
 from scheduler.observe.metrics import Metrics
 from tests.builders import Json, make_pod
+from tests.patience import PATIENCE
 from tests.webhooks.support import RemoteStage, WebhookServer, documents, until, webhook
 from tests.webhooks.test_calls import Calls
 
@@ -300,7 +301,7 @@ async def test_slots_are_given_back_whatever_is_cancelled() -> None:
     slots.release("a")  # to the second
     waiting[1].cancel()  # who just got it
     await asyncio.gather(*waiting[:2], return_exceptions=True)
-    await asyncio.wait_for(waiting[2], 5)
+    await asyncio.wait_for(waiting[2], PATIENCE)
     slots.release("a")
     slots.release("a")
     await asyncio.gather(*waiting[3:])
