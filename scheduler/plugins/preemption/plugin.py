@@ -77,7 +77,8 @@ class DefaultPreemption:
         search = Search(self._handle, cycle, rows)
         candidates, rejections = self._search(search, cycle, len(rows))
         if search.interrupted and not self._handle.expects(cycle.pod.uid):
-            return PostFilterResult(unschedulable(f"preemption: {GONE}"))
+            obstacle = GONE
+            return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
         if not candidates:
             message = _message(rejections, cycle.state.node_count)
             return PostFilterResult(unschedulable(f"preemption: {message}"), nominated_node="")
