@@ -1,6 +1,7 @@
 """``make adversity``: every attack against the real daemon, and a table of what came of it."""
 
 import asyncio
+import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ def main(names: Sequence[str], keep: bool) -> None:
     Console(width=160).print(table(findings))
     if keep:
         click.echo(f"logs: {directory}")
+    else:
+        shutil.rmtree(directory)
     sys.exit(any(finding.faults for finding in findings))
 
 
