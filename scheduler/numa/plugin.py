@@ -24,7 +24,7 @@ from scheduler.framework.interface import MAX_SCORE, Handle
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.pinning import Need, Pinning
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.status import SUCCESS, Status, unresolvable, unschedulable
+from scheduler.model.status import Status, unresolvable, unschedulable
 from scheduler.numa import fewest_cells, fitting, wording
 from scheduler.numa.board import Board, Published
 from scheduler.numa.cells import Kind, View, where
@@ -210,23 +210,6 @@ class NodeResourceTopologyMatch:
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
         """Scores lie within 0..100 already."""
         return scores
-
-    # Reserve: the books learn of bookings from the state, so that pods of others count alike.
-
-    def reserve(self, cycle: Cycle, node: str) -> Status:
-        """Let nobody else have the node until the pod is bound, if that is wanted."""
-        if self._transit is not None:
-            self._transit.add(cycle.pod.uid, node)
-        return SUCCESS
-
-    def unreserve(self, cycle: Cycle, node: str) -> None:
-        """Let others have the node."""
-        if self._transit is not None:
-            self._transit.remove(cycle.pod.uid, node)
-
-    def post_bind(self, cycle: Cycle, node: str) -> None:
-        """The pod is bound."""
-        self.unreserve(cycle, node)
 
     # Waking
 

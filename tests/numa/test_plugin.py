@@ -187,6 +187,7 @@ class TestReservedNodes:
         assert numa.stage.core.queue.counts()["unschedulable"] == 1
         bound.set()
         await numa.stage.idle()
+        numa.see(pinned("a", 2).on("n1"))
         assert numa.fits(pinned("q", 1))
         assert numa.stage.core.queue.counts()["unschedulable"] == 0
 
