@@ -61,6 +61,8 @@ def pod_volumes(pod: Pod, limit: int) -> PodVolumes:
 
     Only so many volumes are looked at: a node that has them has no room for others.
     """
+    if not pod.spec.volumes:
+        return NO_VOLUMES
     volumes = pod.spec.volumes[:limit]
     claims = [claim for volume in volumes if (claim := _claim(pod, volume))]
     disks = list(islice((disk for volume in volumes for disk in _disks(volume)), limit))
