@@ -29,6 +29,7 @@ from e2e.adversity.webhook import bad_webhook, with_webhook
 from e2e.harness.election import QUICK_ELECTION, wait_for_leader
 from e2e.harness.groups import group, member, with_coscheduling
 from e2e.harness.objects import Json, pod
+from e2e.harness.patience import PATIENCE
 
 LABELS = 40_000
 UNKNOWN_KEYS = 600
@@ -428,13 +429,13 @@ def _sent(stage: Scene, namespace: str) -> list[SentBinding]:
     ]
 
 
-async def _until(holds: Callable[[], bool], timeout: float = 120.0) -> None:
+async def _until(holds: Callable[[], bool], timeout: float = PATIENCE) -> None:
     async with asyncio.timeout(timeout):
         while not holds():  # noqa: ASYNC110  # processes and proxies set no event of ours
             await asyncio.sleep(0.05)
 
 
-async def _lowest_rss(stage: Scene, wanted: float, timeout: float = 30.0) -> float:
+async def _lowest_rss(stage: Scene, wanted: float, timeout: float = PATIENCE) -> float:
     """The memory of the larger replica, given some time to hand back what is free."""
     deadline = time.monotonic() + timeout
     while True:

@@ -20,6 +20,7 @@ from e2e.harness.election import wait_for_leader
 from e2e.harness.groups import define_podgroups
 from e2e.harness.kubeconfig import write_kubeconfig
 from e2e.harness.objects import Json, node, pod
+from e2e.harness.patience import PATIENCE
 from e2e.harness.processes import Process
 from e2e.harness.scheduler import LEASE, NAMESPACE, SchedulerProcess
 
@@ -92,7 +93,7 @@ class Scene:
         await self.create(OTHERS, bodies)
         return names
 
-    async def bind_others(self, number: int = 100, timeout: float = 60.0) -> float:
+    async def bind_others(self, number: int = 100, timeout: float = PATIENCE) -> float:
         """Create ordinary pods; seconds until each has a node, infinite if that takes too long."""
         prefix = f"ordinary-{next(self._batch)}"
         bodies = [pod(f"{prefix}-{each}", "10m", "1Mi") for each in range(number)]
@@ -116,7 +117,6 @@ class Scene:
         answer = await self.api.wait_until(
             pods_path(namespace),
             lambda pods: met(pods["items"]),
-            timeout=180.0,
             resourceVersion="0",
         )
         items: list[Json] = answer["items"]
