@@ -61,6 +61,8 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     action: Action
     old: object = None
     new: object = None
+    own: bool = False
+    """The scheduler took back something that it had assumed; nothing changed in the cluster."""
 
     @property
     def label(self) -> str:

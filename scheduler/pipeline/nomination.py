@@ -30,6 +30,6 @@ def withdraw(state: ClusterState, queue: SchedulingQueue, pod: PodInfo, exclude:
     """Forget a promise and wake whom it may have kept away; tells whether there was one."""
     node = state.nominations.remove(pod.uid)
     if node:
-        gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node))
+        gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node), own=True)
         queue.on_event(gone, exclude, up_to=pod.priority)
     return bool(node)

@@ -32,7 +32,7 @@ def give_back(attempt: Attempt, queue: SchedulingQueue) -> None:
 
 def tell_gone(pod: PodInfo, node: str, queue: SchedulingQueue) -> None:
     """Wake others who may take what an assumed pod has given back."""
-    gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node))
+    gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node), own=True)
     queue.on_event(gone, exclude=pod.uid)
 
 

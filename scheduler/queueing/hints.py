@@ -81,7 +81,9 @@ class HintTable:
             for profile, plugins in hints.items()
             for plugin, registrations in plugins.items()
         }
-        self._matches: dict[tuple[str, Action], dict[Listener, tuple[HintRegistration, ...]]] = {}
+        self._matches: dict[
+            tuple[str, Action, bool], dict[Listener, tuple[HintRegistration, ...]]
+        ] = {}
         self._clock = clock
         self._durations = Children(metrics.queueing_hint_execution_duration)
         self._errors = metrics.plugin_errors
@@ -93,9 +95,10 @@ class HintTable:
 
     def listeners(self, event: Event) -> Mapping[Listener, tuple[HintRegistration, ...]]:
         """The plugins that registered for this event, with what they registered."""
-        matches = self._matches.get((event.kind, event.action))
+        matches = self._matches.get((event.kind, event.action, event.own))
         if matches is None:
-            matches = self._matches[event.kind, event.action] = self._match(event)
+            matches = self._match(event)
+            self._matches[event.kind, event.action, event.own] = matches
         return matches
 
     def verdict(self, queued: QueuedPod, event: Event) -> Requeue:
@@ -190,6 +193,9 @@ def _with_taint_updates(registrations: Sequence[HintRegistration]) -> list[HintR
 
 def _matches(registration: HintRegistration, event: Event) -> bool:
     kinds = _POD_KINDS if registration.kind == "Pod" else (registration.kind,)
+    if registration.kind == ANY_KIND and event.own:
+        # A plugin that cannot say what it waits for does not wait for what we undo ourselves.
+        return False
     if registration.kind != ANY_KIND and event.kind not in kinds:
         return False
     return bool(_widened(registration.actions) & event.action)

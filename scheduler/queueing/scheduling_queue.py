@@ -138,7 +138,8 @@ class SchedulingQueue(Glances):
     def pop(self) -> QueuedPod | None:
         """The next pod, now in flight; None if nobody can be tried.
 
-        When nobody is active the next of those that back off goes early: the time is free.
+        When nobody is active the next of those that back off goes early: the time is free. A pod
+        goes early once; its next back-off begins when that one would have ended.
         Every pod popped must be given back by `done`, `requeue_rejected` or `requeue_error`.
         """
         if self._waiters.busy:
@@ -151,6 +152,7 @@ class SchedulingQueue(Glances):
         else:
             return None
         if queued.tier is Tier.BACKOFF:
+            queued.borrowed_until = queued.backoff_until
             self._incoming["active", causes.POP_FROM_BACKOFF].inc()
         self._take_off(queued)
         return queued
@@ -394,7 +396,8 @@ class SchedulingQueue(Glances):
             return
         queued.info = flight.newest
         queued.timestamp = self._clock()
-        queued.backoff_until = self._backoff.until(queued.timestamp, queued.failures)
+        since = max(queued.timestamp, queued.borrowed_until)
+        queued.backoff_until = self._backoff.until(since, queued.failures)
         queued.was_flushed = False
         queued.message = message
         self._places.count_rejections(queued.profile, queued.rejectors, 1)
@@ -461,11 +464,15 @@ class SchedulingQueue(Glances):
             self._places.park(queued, None)
         elif not self._admits(queued):
             self._enter(queued, Tier.GATED, label)
-        elif verdict is Requeue.AT_ONCE or queued.backoff_until <= self._clock():
+        elif queued.backoff_until <= (now := self._clock()):
+            self._enter(queued, Tier.ACTIVE, label)
+        elif queued.borrowed_until > now or not queued.rejectors:
+            self._enter(queued, Tier.ERROR_BACKOFF, label)
+        elif verdict is Requeue.AT_ONCE:
+            queued.borrowed_until = queued.backoff_until
             self._enter(queued, Tier.ACTIVE, label)
         else:
-            tier = Tier.BACKOFF if queued.rejectors else Tier.ERROR_BACKOFF
-            self._enter(queued, tier, label)
+            self._enter(queued, Tier.BACKOFF, label)
 
     def _force(self, queued: QueuedPod) -> None:
         passed = queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF) or self._admits(queued)

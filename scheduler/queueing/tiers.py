@@ -24,7 +24,7 @@ class Tier(enum.Enum):
     BACKOFF = "backoff"
     """Rejected, possibly cured, and waiting for its time; may go early when nobody is active."""
     ERROR_BACKOFF = "error-backoff"
-    """Failed by a fault and waiting for its time; never goes early, to spare what is broken."""
+    """Failed by a fault, or went early before, and waiting for its time; never goes early."""
     UNSCHEDULABLE = "unschedulable"
     """Rejected, and nothing has happened since that could cure it."""
     GATED = "gated"
@@ -62,6 +62,8 @@ class QueuedPod:
     """Rejectors that only wait for something: their cure spares the pod its back-off."""
     gating_plugin: str = ""
     backoff_until: float = 0.0
+    borrowed_until: float = 0.0
+    """The end of a back-off that the pod did not wait for; the next one begins only then."""
     was_flushed: bool = False
     """Whether a timeout brought it to this attempt; success then means that an event is missing."""
     woken: bool = False

@@ -314,7 +314,7 @@ class CohortMachine(RuleBasedStateMachine):
         assert len(ahead) == 1, "equal pods follow the same one"
         (scout,) = ahead
         flying = any(pod.info.key == scout for pod in self.flying)
-        assert flying or entries[scout].tier in ("active", "backoff")
+        assert flying or entries[scout].tier in ("active", "backoff", "error-backoff")
 
     def nobody_is_lost(self, entries: dict[str, QueueEntry]) -> None:
         assert sorted(entries) == sorted(self.waiting)
