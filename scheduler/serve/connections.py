@@ -31,8 +31,8 @@ from scheduler.serve.guards import Unavailable
 MAX_CONNECTIONS = 256
 PROBE_CONNECTIONS = 32
 """More than the limit, for probes alone."""
-HANDSHAKE_SECONDS = 5.0
-HEADER_SECONDS = 5.0
+HANDSHAKE_SECONDS = 15.0
+HEADER_SECONDS = 15.0
 SEND_SECONDS = 10.0
 KEEPALIVE_SECONDS = 75.0
 _CUT_OFF = web.RequestKey("cut off", bool)
