@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar, overload
 
 import msgspec
 import numpy as np
@@ -30,7 +30,9 @@ class Slot(Generic[T]):
         self.lasting = lasting
 
 
-Bookings = Mapping[Slot[Any], Any]
+Key = Slot[Any] | str
+"""A slot, or a name that plugins share which do not import each other."""
+Bookings = Mapping[Key, Any]
 
 STALE: Slot[Stale] = Slot("whether the decision still holds", lasting=True)
 """For plugins that bind: to be handed to `Outlet.bind`."""
@@ -48,29 +50,49 @@ class Cycle:
         """The same for pods that all filters answer alike; None if that cannot be told."""
         self.skipped: dict[str, set[str]] = {"filter": set(), "score": set()}
         """Plugins that said Skip: by the point that is left out for them."""
-        self._slots: dict[Slot[Any], Any] = {}
+        self._slots: dict[Key, Any] = {}
 
-    def put(self, slot: Slot[T], value: T) -> None:
-        """Keep a value, for as long as the slot says."""
-        self._slots[slot] = value
+    @overload
+    def put(self, key: Slot[T], value: T) -> None: ...
 
-    def get(self, slot: Slot[T]) -> T:
+    @overload
+    def put(self, key: str, value: Any) -> None: ...
+
+    def put(self, key: Key, value: Any) -> None:
+        """Keep a value, for as long as the slot says; by name, until the binding has ended."""
+        self._slots[key] = value
+
+    @overload
+    def get(self, key: Slot[T]) -> T: ...
+
+    @overload
+    def get(self, key: str) -> Any: ...
+
+    def get(self, key: Key) -> Any:
         """The value that was put; KeyError if none was, which is a bug of the plugin."""
-        return cast("T", self._slots[slot])
+        return self._slots[key]
 
-    def find(self, slot: Slot[T]) -> T | None:
+    @overload
+    def find(self, key: Slot[T]) -> T | None: ...
+
+    @overload
+    def find(self, key: str) -> Any: ...
+
+    def find(self, key: Key) -> Any:
         """The value that was put, if any was."""
-        return cast("T | None", self._slots.get(slot))
+        return self._slots.get(key)
 
     def drop_brief(self) -> None:
         """A node was chosen and reserved: let go of all that does not last."""
-        self._slots = {slot: value for slot, value in self._slots.items() if slot.lasting}
+        self._slots = {
+            key: value for key, value in self._slots.items() if isinstance(key, str) or key.lasting
+        }
 
     def bookings(self) -> Bookings | None:
         """What plugins keep until the binding is confirmed, to undo it; None if nothing."""
         if len(self._slots) == (STALE in self._slots):
             return None
-        return {slot: value for slot, value in self._slots.items() if slot is not STALE}
+        return {key: value for key, value in self._slots.items() if key is not STALE}
 
     def restore(self, bookings: Bookings | None) -> None:
         """Have the bookings of an earlier attempt at the pod."""
