@@ -14,8 +14,10 @@ from typing import Any
 import msgspec
 import yaml
 
+from scheduler.cli.output import note
 from scheduler.cli.workloads import SHAPES as WORKLOAD_SHAPES
 from scheduler.cli.workloads import Body, identity
+from scheduler.kube.fields import oddities
 from scheduler.model.meta import ObjectMeta, Struct
 from scheduler.model.objects import KINDS, from_dict, without_nulls
 
@@ -165,6 +167,10 @@ def _check(body: Body, source: str) -> None:
     if not isinstance(name, str) or not name:
         what = f"metadata.name: expected a name, got {_shown(name)}"
         raise ManifestError(f"{source}: {body['kind']}: {what}")
+    for odd in oddities(body):
+        if odd.certain:
+            raise ManifestError(f"{source}: {_title(body)}: {odd.path}: {odd.message}")
+        note(f"{source}: {_title(body)}: {odd.path}: {odd.message}, it has no effect")
     for shape in _shapes(body["kind"]):
         try:
             from_dict(body, shape)

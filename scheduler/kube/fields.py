@@ -1,0 +1,106 @@
+"""Whether the API server knows the fields of an object, and takes the values of those that choose.
+
+For objects that come from files: the API server refuses, or drops with a warning, what is spelt
+wrongly, and nobody else would notice. The fields are those of the client library's models, which
+may be older than the cluster; so an unknown field is a mistake only if it looks like a known one.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any, NamedTuple
+
+_CLOSE = 0.8
+"""How alike two names are, from 0 to 1, of which one is taken for a misspelling of the other."""
+_GROUPS = ("v1", "apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1", "storage.k8s.io/v1")
+_LIST = re.compile(r"list\[(\w+)\]")
+_MAP = re.compile(r"dict\(str, (\w+)\)")
+_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
+_CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("V1NodeSelectorRequirement", "operator"): (*_OPERATORS, "Gt", "Lt"),
+    ("V1LabelSelectorRequirement", "operator"): _OPERATORS,
+    ("V1Toleration", "operator"): ("Exists", "Equal", "Lt", "Gt"),
+    ("V1Toleration", "effect"): ("", "NoSchedule", "PreferNoSchedule", "NoExecute"),
+    ("V1Taint", "effect"): ("NoSchedule", "PreferNoSchedule", "NoExecute"),
+    ("V1TopologySpreadConstraint", "whenUnsatisfiable"): ("DoNotSchedule", "ScheduleAnyway"),
+    ("V1TopologySpreadConstraint", "nodeAffinityPolicy"): ("Honor", "Ignore"),
+    ("V1TopologySpreadConstraint", "nodeTaintsPolicy"): ("Honor", "Ignore"),
+    ("V1PodSpec", "preemptionPolicy"): ("PreemptLowerPriority", "Never"),
+    ("V1PodSpec", "restartPolicy"): ("Always", "OnFailure", "Never"),
+    ("V1ContainerPort", "protocol"): ("TCP", "UDP", "SCTP"),
+}
+
+
+class Oddity(NamedTuple):
+    """A field that the API server would not take, or may not know."""
+
+    path: str
+    message: str
+    certain: bool
+    """It is a mistake; otherwise it may be newer than the library."""
+
+
+def oddities(body: Mapping[str, Any]) -> Iterator[Oddity]:
+    """What is odd about an object of a kind that the library knows. Cost: one look at each value.
+
+    What the API server has written (it has a uid) needs no look.
+    """
+    metadata = body.get("metadata")
+    written = isinstance(metadata, Mapping) and "uid" in metadata
+    if written or body.get("apiVersion") not in _GROUPS:
+        return
+    model = f"V1{body.get('kind', '')}"
+    if hasattr(_models(), model):
+        yield from _object(body, model, "")
+
+
+def _object(value: Any, model: str, path: str) -> Iterator[Oddity]:
+    if not isinstance(value, Mapping):
+        return
+    fields = _fields(model)
+    for name, member in value.items():
+        where = f"{path}.{name}" if path else str(name)
+        kind = fields.get(name)
+        if kind is None:
+            yield _unknown(str(name), fields, where)
+            continue
+        choices = _CHOICES.get((model, name))
+        if choices is not None and isinstance(member, str) and member not in choices:
+            known = ", ".join(filter(None, choices))
+            yield Oddity(where, f'unknown value "{member}" (expected one of {known})', True)
+        yield from _typed(member, kind, where)
+
+
+def _typed(value: Any, kind: str, path: str) -> Iterator[Oddity]:
+    if listed := _LIST.fullmatch(kind):
+        for number, item in enumerate(value if isinstance(value, list) else ()):
+            yield from _typed(item, listed[1], f"{path}[{number}]")
+    elif mapped := _MAP.fullmatch(kind):
+        for name, item in value.items() if isinstance(value, Mapping) else ():
+            yield from _typed(item, mapped[1], f"{path}.{name}")
+    elif hasattr(_models(), kind):
+        yield from _object(value, kind, path)
+
+
+def _unknown(name: str, fields: Mapping[str, str], where: str) -> Oddity:
+    close = difflib.get_close_matches(name, fields, 1, _CLOSE)
+    if close:
+        return Oddity(where, f"unknown field (did you mean {close[0]}?)", True)
+    return Oddity(where, "unknown field", False)
+
+
+@cache
+def _fields(model: str) -> dict[str, str]:
+    """The fields of a model as JSON names them, with their types."""
+    found = getattr(_models(), model)
+    return {found.attribute_map[name]: str(kind) for name, kind in found.openapi_types.items()}
+
+
+@cache
+def _models() -> Any:
+    from kubernetes_asyncio.client import models
+
+    return models
