@@ -101,6 +101,9 @@ def _fields(model: str) -> dict[str, str]:
 
 @cache
 def _models() -> Any:
-    from kubernetes_asyncio.client import models
-
+    """The library's models; nothing in an image, which leaves them out."""
+    try:
+        from kubernetes_asyncio.client import models
+    except ImportError:
+        return None
     return models

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import pytest
 
+from scheduler.kube import fields
 from scheduler.kube.fields import oddities
 from tests.builders import make_node, make_pod
 
@@ -91,3 +93,12 @@ def test_what_the_api_server_has_written_is_not_looked_at() -> None:
     body = pod(nodeSelecto={})
     body["metadata"]["uid"] = "1"
     assert list(oddities(body)) == []
+
+
+def test_without_the_models_of_the_library_nothing_is_odd(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "kubernetes_asyncio.client", None)
+    fields._models.cache_clear()
+    try:
+        assert list(oddities(pod(nodeSelecto={}))) == []
+    finally:
+        fields._models.cache_clear()
