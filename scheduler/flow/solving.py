@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
 
 from scheduler.flow import cpu_memory, scores
 from scheduler.flow.gangs import whole_gangs
@@ -13,12 +12,6 @@ from scheduler.flow.rounding import read
 from scheduler.flow.scores import Drawn
 from scheduler.flow.solver import solve
 
-MODELS: Mapping[str, Callable[[Problem], Drawn]] = {
-    "Scores": scores.draw,
-    "CpuMemory": cpu_memory.draw,
-}
-
-
 CORRECTIONS = 2
 """How often a network is drawn again because nodes were sent more than they have."""
 LARGE_NETWORK = 50_000
@@ -27,18 +20,18 @@ LARGE_NETWORK = 50_000
 
 def solved(problem: Problem) -> Solution:
     """The best placements by the problem's cost model. Blocks; holds the interpreter."""
+    by_model = cpu_memory.solved if problem.model == "CpuMemory" else _by_scores
     if problem.gang.size:
-        return whole_gangs(problem, _solved)
-    return _solved(problem)
+        return whole_gangs(problem, by_model)
+    return by_model(problem)
 
 
-def _solved(problem: Problem) -> Solution:
-    """The best placements by the problem's cost model. Blocks; holds the interpreter."""
+def _by_scores(problem: Problem) -> Solution:
     started = time.process_time()
-    drawn = MODELS[problem.model](problem)
+    drawn = scores.draw(problem)
     built = time.process_time()
     flows, cost = solve(drawn.network)
-    for _ in range(_corrections(problem, drawn)):
+    for _ in range(_corrections(drawn)):
         room = scores.corrected(problem, drawn, flows)
         if room is None:
             break
@@ -63,7 +56,5 @@ def _solved(problem: Problem) -> Solution:
     )
 
 
-def _corrections(problem: Problem, drawn: Drawn) -> int:
-    if problem.model != "Scores":
-        return 0
+def _corrections(drawn: Drawn) -> int:
     return CORRECTIONS if drawn.network.arcs <= LARGE_NETWORK else 1

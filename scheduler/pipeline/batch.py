@@ -284,7 +284,9 @@ class Batches:
                 return
             if not report.rounds:
                 report.classes, report.nodes = posed.problem.shape
-                if not contends(posed.problem, posed.preferences):
+                # Who chooses another cost model wants its nodes, also where all get what they like.
+                by_scores = posed.problem.model == "Scores"
+                if by_scores and not contends(posed.problem, posed.preferences):
                     report.result = "uncontended"
                     return
             solution = await self._ask(posed, report)

@@ -102,7 +102,7 @@ class Posing:
         gangs = _gangs(groups, needs)
         if gangs:
             problem = msgspec.structs.replace(problem, **gangs)
-        elif compare:
+        elif compare and problem.model == "Scores":
             problem = msgspec.structs.replace(problem, order=_order(groups))
         return Posed(
             problem,

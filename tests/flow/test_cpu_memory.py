@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
-from scheduler.flow.cpu_memory import arc_cost, draw, task_class
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.flow.cpu_memory import (
+    FINENESS,
+    MOST_ARCS,
+    arc_cost,
+    draw,
+    posed_together,
+    task_class,
+    without,
+)
+from scheduler.flow.problem import Problem, Steps
 from scheduler.flow.solver import solve
 from scheduler.flow.solving import solved
 from scheduler.simulation import place
 from tests.builders import Json, make_node, make_pod, requirement, term
-from tests.flow.problems import problem
+from tests.flow.oracle import cheapest
+from tests.flow.problems import problem, problems
+from tests.flow.unit_arcs import unit_arcs
 
 CONFIG: Json = {
     "apiVersion": "equipoise.dev/v1alpha1",
@@ -20,13 +37,12 @@ CONFIG: Json = {
 
 def test_three_machines_of_two_units_each() -> None:
     """Figure 1: arcs of capacity 1 to each machine's two classes, at 100 and 200."""
-    example = problem([3], [[0] * 3], [[1, 1]], [[10, 10]] * 3, slots=2, model="CpuMemory")
-
-    drawn = draw(example)
+    machines = [[10.0, 10.0]] * 3
+    drawn = draw(problem([6], [[0] * 3], [[1, 1]], machines, slots=2, model="CpuMemory"))
 
     costs = drawn.network.cost[drawn.pairs]
-    assert drawn.node.tolist() == [0, 0, 1, 1, 2, 2]
-    assert costs.tolist() == [100, 200] * 3
+    assert drawn.places.node.tolist() == [0, 0, 1, 1, 2, 2]
+    assert (costs / FINENESS).tolist() == [100, 200] * 3
     assert (drawn.network.capacity[drawn.pairs] == 1).all()
     # From each machine class on: one arc of capacity 1 and no cost.
     heads = drawn.network.head[drawn.pairs]
@@ -34,9 +50,9 @@ def test_three_machines_of_two_units_each() -> None:
     assert drawn.network.capacity[onward].tolist() == [1] * 6
     assert drawn.network.cost[onward].tolist() == [0] * 6
     # Load is distributed: no machine gets a second task while another has none.
-    _, cost = solve(drawn.network)
-    assert cost == 300
-    assert solved(example).pods.tolist() == [1, 1, 1]
+    fewer = solved(problem([3], [[0] * 3], [[1, 1]], machines, slots=2, model="CpuMemory"))
+    assert fewer.cost == 300 * FINENESS
+    assert fewer.pods.tolist() == [1, 1, 1]
 
 
 def test_all_six_places_are_used_and_the_seventh_task_is_left() -> None:
@@ -73,8 +89,122 @@ def test_arcs_are_drawn_only_where_hard_constraints_hold() -> None:
     """Figure 3: machines M0 and M1 meet the requirements, M2 does not."""
     example = problem([4], [[0, 0, -1]], [[1, 1]], [[10, 10]] * 3, slots=2, model="CpuMemory")
 
-    assert set(draw(example).node.tolist()) == {0, 1}
+    assert set(draw(example).places.node.tolist()) == {0, 1}
     assert solved(example).node.tolist() == [0, 1]
+
+
+@st.composite
+def cpu_memory_problems(draw_: st.DrawFn) -> Problem:
+    """Small backlogs with preferences, and classes that are held to domains."""
+    made = draw_(problems())
+    classes, nodes = made.shape
+    weight = st.integers(0, 300)
+    row = st.lists(weight, min_size=nodes, max_size=nodes)
+    soft = np.array(draw_(st.lists(row, min_size=classes, max_size=classes)), np.int64)
+    prefers = draw_(st.lists(st.integers(0, 1), min_size=classes, max_size=classes))
+    domain_of = np.zeros(made.shape, np.int64)
+    steps: list[tuple[int, int, int]] = []
+    if draw_(st.booleans()):
+        held = draw_(st.integers(0, classes - 1))
+        domain_of[held] = 1 + np.arange(nodes) % 2
+        steps = [(held, domain, draw_(st.integers(1, 4))) for domain in draw_(_DOMAINS)]
+    of_class, domain, pods = (np.array([s[i] for s in steps], np.int64) for i in range(3))
+    return msgspec.structs.replace(
+        made,
+        soft=soft,
+        preferring=np.array(prefers, np.int64),
+        domain_of=domain_of if steps else np.zeros(0, np.int64),
+        quotas=Steps(of_class, domain, pods, np.zeros(len(steps))),
+        model="CpuMemory",
+    )
+
+
+_DOMAINS = st.sampled_from([(1,), (2,), (1, 2)])
+
+
+@given(cpu_memory_problems())
+@settings(max_examples=150, deadline=None)
+def test_the_cheapest_flow_costs_what_it_costs_with_an_arc_for_every_place(
+    given_: Problem,
+) -> None:
+    """Arcs that are not drawn are arcs that no cheapest flow needs."""
+    drawn = draw(given_)
+    _, cost = solve(drawn.network)
+
+    leave = int(drawn.network.cost[len(drawn.network.cost) - 1])
+    full = unit_arcs(given_, leave)
+
+    assert drawn.network.arcs <= full.arcs
+    assert cost == pytest.approx(cheapest(full), abs=0.5)
+
+
+@given(cpu_memory_problems())
+@settings(max_examples=100, deadline=None)
+def test_no_node_is_sent_more_than_it_has(given_: Problem) -> None:
+    solution = solved(given_)
+    counts = np.zeros(given_.shape, np.int64)
+    np.add.at(counts, (solution.of_class, solution.node), solution.pods)
+
+    assert (given_.requests.T @ counts <= given_.free + 1e-6).all()
+    assert (counts.sum(axis=0) <= given_.slots).all()
+    assert (counts <= np.where(given_.scores < 0, 0, given_.fit)).all()
+    assert (counts.sum(axis=1) <= given_.supplies).all()
+    for e, domain, pods in zip(*msgspec.structs.astuple(given_.quotas)[:3], strict=True):
+        assert counts[e, given_.domain_of[e] == domain].sum() <= pods
+
+
+@given(cpu_memory_problems())
+@settings(max_examples=100, deadline=None)
+def test_pods_are_left_out_only_if_no_node_has_room_for_them(given_: Problem) -> None:
+    solution = solved(given_)
+    counts = np.zeros(given_.shape, np.int64)
+    np.add.at(counts, (solution.of_class, solution.node), solution.pods)
+    left = without(given_, counts)
+
+    alone = [e for e in range(given_.shape[0]) if not (given_.quotas.of_class == e).any()]
+    for e in alone:
+        assert not left.supplies[e] or (left.scores[e] < 0).all()
+
+
+def test_classes_of_one_pod_each_share_a_node() -> None:
+    """A place is the i-th pod of a node, of whatever class."""
+    pods = problem([1] * 8, [[0, 0]] * 8, [[1, 1]] * 8, [[10, 10]] * 2, model="CpuMemory")
+
+    assert np.bincount(solved(pods).node).tolist() == [4, 4]
+
+
+def test_small_pods_on_large_nodes_spread() -> None:
+    tiny = problem([12], [[0] * 4], [[0.001, 0.001]], [[64, 256]] * 4, model="CpuMemory")
+
+    assert solved(tiny).pods.tolist() == [3, 3, 3, 3]
+
+
+def test_many_preferred_terms_keep_their_order() -> None:
+    """Weights of more than ten terms exceed 1000: the dearest is still positive."""
+    example = problem(
+        [1], [[0, 0]], [[1, 1]], [[10, 10]] * 2,
+        soft=np.array([[1500, 1400]]), preferring=np.array([1]), model="CpuMemory",
+    )  # fmt: skip
+
+    cost = arc_cost(example, np.zeros(2, int), np.arange(2), np.zeros(2, int))
+
+    assert cost.tolist() == [100, 200]
+
+
+def test_arcs_do_not_grow_with_the_number_of_nodes() -> None:
+    """Each of ten classes has as many arcs to places as there are pods, on 500 nodes of 110."""
+    example = problem(
+        [5] * 10, [[0] * 500] * 10, [[1, 1]] * 10, [[200, 200]] * 500, model="CpuMemory"
+    )
+
+    assert len(draw(example).places.node) == 10 * 50
+
+
+def test_a_network_takes_as_many_classes_as_its_arcs_allow() -> None:
+    assert posed_together([MOST_ARCS * 2]) == 1
+    assert posed_together([1] * 1000) == 1000
+    assert posed_together([1] * 10_000) == math.isqrt(MOST_ARCS)
+    assert posed_together([MOST_ARCS // 4] * 4) == 2
 
 
 class TestTaskClasses:

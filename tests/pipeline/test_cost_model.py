@@ -1,0 +1,177 @@
+"""`costModel: CpuMemory` decides: contended or not, however many pods there are.
+
+Every scene is one in which the normal cycle places pods otherwise, which is run as well.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import pytest
+
+from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod, requirement, term
+from tests.pipeline.batch_support import at_once, must, overcommitted, rather, settings, where
+from tests.pipeline.support import Stage, TickingClock
+
+PACKING: Json = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "equipoise",
+            "pluginConfig": [
+                {
+                    "name": "NodeResourcesFit",
+                    "args": {
+                        "scoringStrategy": {
+                            "type": "MostAllocated",
+                            "resources": [{"name": "cpu", "weight": 1}],
+                        }
+                    },
+                }
+            ],
+        }
+    ],
+}
+"""A profile that fills one node after the other, as the model never would."""
+
+Scene = tuple[Sequence[NodeBuilder], Sequence[PodBuilder]]
+
+
+def counts(stage_: Stage) -> Counter[str]:
+    return Counter(where(stage_).values())
+
+
+async def one_by_one(scene: Scene, *config: Json) -> Stage:
+    """The scene without batches."""
+    stage_ = Stage(config=config, clock=TickingClock())
+    nodes, pods = scene
+    stage_.see(*nodes, *pods)
+    await stage_.run()
+    return stage_
+
+
+async def by_model(scene: Scene, *config: Json, placed: int) -> Stage:
+    """The scene by `CpuMemory`, which placed so many of its pods itself."""
+    stage_ = Stage(config=(*config, settings(costModel="CpuMemory")), clock=TickingClock())
+    nodes, pods = scene
+    stage_.see(*nodes, *pods)
+    await at_once(stage_)
+    batches = stage_.core.loop.batches
+    assert batches is not None
+    assert [report.result for report in batches.reports] == ["solved"]
+    assert sum(report.placed for report in batches.reports) == placed
+    assert stage_.sample("equipoise_batch_pods_total", outcome="placed") == placed
+    assert overcommitted(stage_) == []
+    return stage_
+
+
+def machine(name: str, cpu: int = 10, pods: int = 110, **labels: str) -> NodeBuilder:
+    """A node with a GiB for each CPU: CPU and memory fill alike."""
+    return make_node(name).cpu(cpu).memory(f"{cpu}Gi").pods(pods).label(**labels)
+
+
+def task(name: str, cpu: int = 1) -> PodBuilder:
+    return make_pod(name).cpu(cpu).memory(f"{cpu}Gi")
+
+
+def figure_1() -> Scene:
+    """Three machines that take two tasks each, and three tasks."""
+    return [machine(f"m{i}", pods=2) for i in range(3)], [task(f"t{i}") for i in range(3)]
+
+
+async def test_figure_1_every_machine_gets_a_task_before_one_gets_two() -> None:
+    scene = figure_1()
+
+    assert counts(await by_model(scene, PACKING, placed=3)) == {"m0": 1, "m1": 1, "m2": 1}
+    assert sorted(counts(await one_by_one(scene, PACKING)).values()) == [1, 2]
+
+
+async def test_figure_1_full_machines_take_no_more() -> None:
+    nodes, _ = figure_1()
+    stage_ = await by_model((nodes, [task(f"t{i}") for i in range(7)]), PACKING, placed=6)
+
+    assert counts(stage_) == {"m0": 2, "m1": 2, "m2": 2}
+
+
+def figure_2() -> Scene:
+    """Tasks with a nodeSelector for M0 and M1, and larger ones for M2."""
+    nodes = [machine("m0", disk="ssd"), machine("m1", disk="ssd"), machine("m2", disk="hdd")]
+    small = [must(task(f"small-{i}"), disk="ssd") for i in range(4)]
+    large = [must(task(f"large-{i}", 2), disk="hdd") for i in range(2)]
+    return nodes, [*small, *large]
+
+
+async def test_figure_2_a_selector_has_arcs_to_machines_with_its_labels_only() -> None:
+    scene = figure_2()
+
+    placed = where(await by_model(scene, PACKING, placed=6))
+
+    assert Counter(placed[f"small-{i}"] for i in range(4)) == {"m0": 2, "m1": 2}
+    assert {placed["large-0"], placed["large-1"]} == {"m2"}
+    otherwise = where(await one_by_one(scene, PACKING))
+    assert len({otherwise[f"small-{i}"] for i in range(4)}) == 1, "the profile packs them"
+
+
+def figure_3() -> Scene:
+    """M0 and M1 meet the requirement, M2 does not. M0 is preferred by 80, a task costs 50."""
+    nodes = [
+        machine("m0", 20, zone="a", web="yes"),
+        machine("m1", 20, zone="a"),
+        machine("m2", 20, zone="b", web="yes"),
+    ]
+    return nodes, [constrained(f"t{i}", 80, "a") for i in range(5)]
+
+
+def constrained(name: str, weight: int, *zones: str) -> PodBuilder:
+    """A pod that must be in some zone, and would rather be on a node for web servers."""
+    required = {"nodeSelectorTerms": [term(requirement("zone", "In", *zones))]}
+    preferred = {"weight": weight, "preference": term(requirement("web", "In", "yes"))}
+    affinity = {
+        "requiredDuringSchedulingIgnoredDuringExecution": required,
+        "preferredDuringSchedulingIgnoredDuringExecution": [preferred],
+    }
+    return task(name).owner("ReplicaSet", "web").spec(affinity={"nodeAffinity": affinity})
+
+
+async def test_figure_3_preferences_are_weighed_against_load() -> None:
+    """Costs on M0 are 970, 1020, 1070, 1120, on M1 1050, 1100, 1150: three go here, two there."""
+    scene = figure_3()
+
+    assert counts(await by_model(scene, placed=5)) == {"m0": 3, "m1": 2}
+    assert counts(await one_by_one(scene)) == {"m0": 5}, "the profile's affinity outweighs load"
+
+
+@pytest.mark.parametrize("pods", [500, 501, 800])
+async def test_any_number_of_pods_is_placed_by_the_model(pods: int) -> None:
+    """400 CPUs on each of four nodes, one of which is worth 80 of 1000 points, or 32 pods."""
+    nodes = [machine(f"n{i}", 400, 500, zone="a") for i in range(3)]
+    nodes.append(machine("web", 400, 500, zone="a", web="yes"))
+    scene = nodes, [constrained(f"p{i:03}", 80, "a") for i in range(pods)]
+
+    found = counts(await by_model(scene, placed=pods))
+
+    level = (pods - 32) // 4
+    assert found["web"] - level in (32, 33)
+    assert {found[f"n{i}"] - level for i in range(3)} <= {0, 1}
+    assert counts(await one_by_one(scene))["web"] >= min(pods, 300)
+
+
+async def test_a_backlog_that_does_not_contend_is_placed_by_the_model() -> None:
+    nodes = [machine("a"), machine("b")]
+    scene = nodes, [task(f"t{i}") for i in range(4)]
+
+    assert counts(await by_model(scene, PACKING, placed=4)) == {"a": 2, "b": 2}
+    assert len(counts(await one_by_one(scene, PACKING))) == 1
+
+
+async def test_pods_that_belong_to_nobody_are_placed_in_one_round() -> None:
+    """With affinity and no owner each pod is a class of its own, and shares places with others."""
+    nodes = [machine("m0", 40, zone="a", web="yes"), machine("m1", 40, zone="a")]
+    scene = nodes, [rather(task(f"t{i}"), 50, web="yes") for i in range(30)]
+    stage_ = await by_model(scene, placed=30)
+
+    assert counts(stage_) == {"m0": 16, "m1": 14}
+    assert stage_.sample("equipoise_batch_rounds_total") == 1
+    assert counts(await one_by_one(scene)) == {"m0": 30}
