@@ -10,28 +10,27 @@ from scheduler.config.plugin_args import VolumeBindingArgs
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.interface import Handle, PreFilterResult
-from scheduler.model.events import Action, Event, Hint
-from scheduler.model.nodes import CSINode
+from scheduler.model.csi_migration import migration_of
+from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.quantity import value
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, error, unresolvable
 from scheduler.model.storage import (
     CSIDriver,
-    CSIStorageCapacity,
+    PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
 )
 from scheduler.model.volumes import DELAYED, ClaimUse, class_of, fully_bound, made_for
 from scheduler.plugins.names import VOLUME_BINDING
 from scheduler.plugins.volumes.binder import Binder, Reservation
-from scheduler.plugins.volumes.catalog import Offers, Rooms, limit_of
-from scheduler.plugins.volumes.hints import after_claim, by_claim
+from scheduler.plugins.volumes.catalog import Offers, Rooms
+from scheduler.plugins.volumes.hints import VolumeHints, after_claim, by_claim
 from scheduler.plugins.volumes.matching import Outlook, PodClaims, Search
+from scheduler.plugins.volumes.versions import Versions
 from scheduler.plugins.volumes.words import claim_not_found, not_owner
-from scheduler.queueing.columns import alike
+from scheduler.queueing.columns import ColumnFactory, HintFunction, alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
-from scheduler.state.attachments import migrated_on
 from scheduler.state.columns import Codes, Rows
 from scheduler.state.objects import ObjectStore
 
@@ -65,7 +64,7 @@ class VolumeBinding:
     )
     filter_reads = Reads(
         rows=frozenset({Aspect.LABELS, Aspect.NODE_DRIVERS}),
-        cluster=frozenset(
+        keys=frozenset(
             {
                 Aspect.VOLUMES,
                 Aspect.CLAIMS,
@@ -79,15 +78,48 @@ class VolumeBinding:
 
     def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
         timeout = (args or VolumeBindingArgs()).bind_timeout_seconds
-        self._offers = Offers(handle.state.objects)
-        self._rooms = Rooms(handle.state.objects)
+        objects = self._objects = handle.state.objects
+        self._offers = Offers(objects)
+        self._rooms = Rooms(objects)
+        self._versions = Versions(
+            objects, PersistentVolumeClaim, PersistentVolume, StorageClass, CSIDriver
+        )
         self._binder = Binder(handle.state, handle.outlet, timeout)
+        self._hints = VolumeHints(objects)
 
     def filter_key(self, pod: PodInfo) -> Key:
-        """Its claims; by pod, if some are its own."""
-        claims = pod.volumes.claims
-        own = any(use.ephemeral for use in claims)
-        return (claims, pod.uid if own else "") if claims else None
+        """Of each claim, what decides where it is good for: no other volume or class matters."""
+        uses = dict.fromkeys(pod.volumes.claims)
+        return tuple(self._standing(use, pod) for use in uses) if uses else None
+
+    def _standing(self, use: ClaimUse, pod: PodInfo) -> Key:
+        """The reach of its volume, or the versions of all that it may get a volume from."""
+        try:
+            claim = _claim(use, pod, self._objects)
+            if fully_bound(claim):
+                return self._reach(claim.spec.volume_name)
+            if not _is_delayed(claim, self._objects):
+                return "immediate"
+        except _RejectedError as verdict:
+            return str(verdict)
+        name, version = class_of(claim), self._versions.of
+        storage_class = self._objects.get(StorageClass, name)
+        return (
+            use.key,
+            version(PersistentVolumeClaim, use.key),
+            version(StorageClass, name),
+            version(CSIDriver, storage_class.provisioner if storage_class else ""),
+            self._offers.versions(name, use.key),
+            self._rooms.version(name),
+        )
+
+    def _reach(self, name: str) -> Key:
+        volume = self._objects.get(PersistentVolume, name)
+        if volume is None:
+            return "missing"
+        if migration_of(volume.spec) is not None:  # what it is translated to depends on all of it
+            return name, self._versions.of(PersistentVolume, name)
+        return volume.spec.node_affinity, ""
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Find the pod's claims; reject it if one has no volume and does not wait for a node."""
@@ -95,12 +127,12 @@ class VolumeBinding:
         if not uses:
             return PreFilterResult(SKIP)
         try:
-            found = [_claim(use, cycle) for use in uses]
+            found = [_claim(use, cycle.pod, self._objects) for use in uses]
         except _RejectedError as verdict:
             return PreFilterResult(unresolvable(str(verdict)))
         unbound = [claim for claim in found if not fully_bound(claim)]
         try:
-            delayed = [_is_delayed(claim, cycle.state.objects) for claim in unbound]
+            delayed = [_is_delayed(claim, self._objects) for claim in unbound]
         except _RejectedError as fault:
             return PreFilterResult(error(str(fault)))
         if not all(delayed):
@@ -151,61 +183,49 @@ class VolumeBinding:
         return await self._binder.bind(reservation, cycle.pod, node)
 
     def hints(self) -> Sequence[HintRegistration]:
-        """Anything that has to do with storage, and nodes with their labels."""
+        """What concerns the pod's own claims, and nodes that these may be good for."""
         came_or_changed = Action.ADD | Action.UPDATE
+        hints = self._hints
         return (
             HintRegistration(
-                "StorageClass", came_or_changed, self._after_class, alike(self._after_class)
+                "StorageClass", came_or_changed, hints.after_class, _alike(hints.after_class)
             ),
             HintRegistration("PersistentVolumeClaim", came_or_changed, after_claim, by_claim),
-            HintRegistration("PersistentVolume", came_or_changed),
-            HintRegistration("Node", Action.ADD | Action.NODE_LABEL),
             HintRegistration(
-                "CSINode", came_or_changed, self._after_csi_node, alike(self._after_csi_node)
+                "PersistentVolume",
+                came_or_changed | Action.DELETE,
+                hints.after_volume,
+                hints.by_volume,
             ),
             HintRegistration(
-                "CSIDriver", Action.UPDATE, self._after_driver, alike(self._after_driver)
+                "Node",
+                Action.ADD | Action.NODE_LABEL,
+                hints.after_node,
+                _alike(hints.after_node),
+            ),
+            HintRegistration(
+                "CSINode", came_or_changed, hints.after_csi_node, _alike(hints.after_csi_node)
+            ),
+            HintRegistration(
+                "CSIDriver", Action.UPDATE, hints.after_driver, _alike(hints.after_driver)
             ),
             HintRegistration(
                 "CSIStorageCapacity",
                 came_or_changed,
-                self._after_capacity,
-                alike(self._after_capacity),
+                hints.after_capacity,
+                _alike(hints.after_capacity),
             ),
         )
 
-    def _after_class(self, pod: PodInfo, event: Event) -> Hint:
-        old, new = event.old, event.new
-        if not isinstance(old, StorageClass) or not isinstance(new, StorageClass):
-            return Hint.QUEUE
-        same = old.allowed_topologies == new.allowed_topologies
-        return Hint.SKIP if same else Hint.QUEUE
 
-    def _after_csi_node(self, pod: PodInfo, event: Event) -> Hint:
-        old, new = event.old, event.new
-        if not isinstance(old, CSINode) or not isinstance(new, CSINode):
-            return Hint.QUEUE
-        return Hint.SKIP if migrated_on(old) == migrated_on(new) else Hint.QUEUE
-
-    def _after_driver(self, pod: PodInfo, event: Event) -> Hint:
-        old, new = event.old, event.new
-        if not isinstance(old, CSIDriver) or not isinstance(new, CSIDriver):
-            return Hint.QUEUE
-        relaxed = old.spec.storage_capacity and not new.spec.storage_capacity
-        return Hint.QUEUE if relaxed else Hint.SKIP
-
-    def _after_capacity(self, pod: PodInfo, event: Event) -> Hint:
-        old, new = event.old, event.new
-        if not isinstance(old, CSIStorageCapacity) or not isinstance(new, CSIStorageCapacity):
-            return Hint.QUEUE
-        before, now = limit_of(old), limit_of(new)
-        grown = now is not None and (before is None or value(now) > value(before))
-        return Hint.QUEUE if grown else Hint.SKIP
+def _alike(hint: HintFunction) -> ColumnFactory:
+    """Ask once for pods with the same claims."""
+    return alike(hint, lambda pod: pod.volumes.claims)
 
 
-def _claim(use: ClaimUse, cycle: Cycle) -> PersistentVolumeClaim:
+def _claim(use: ClaimUse, pod: PodInfo, objects: ObjectStore) -> PersistentVolumeClaim:
     """A claim in a state in which a pod can use it, now or later."""
-    claim = cycle.state.objects.get(PersistentVolumeClaim, use.key)
+    claim = objects.get(PersistentVolumeClaim, use.key)
     if claim is None and use.ephemeral:
         raise _RejectedError(
             "waiting for ephemeral volume controller to create the persistentvolumeclaim"
@@ -220,8 +240,8 @@ def _claim(use: ClaimUse, cycle: Cycle) -> PersistentVolumeClaim:
         )
     if claim.metadata.deletion_timestamp is not None:
         raise _RejectedError(f'persistentvolumeclaim "{use.name}" is being deleted')
-    if use.ephemeral and not made_for(claim, cycle.pod.pod, cycle.pod.uid):
-        raise _RejectedError(not_owner(use, cycle.pod.key))
+    if use.ephemeral and not made_for(claim, pod.pod, pod.uid):
+        raise _RejectedError(not_owner(use, pod.key))
     return claim
 
 

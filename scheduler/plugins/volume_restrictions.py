@@ -18,7 +18,7 @@ from scheduler.model.volumes import ClaimUse
 from scheduler.plugins.names import VOLUME_RESTRICTIONS
 from scheduler.plugins.volumes.hints import after_claim, by_claim, claims_of
 from scheduler.plugins.volumes.words import claim_not_found
-from scheduler.queueing.columns import Indexed, Term
+from scheduler.queueing.columns import Indexed, Term, alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
@@ -93,7 +93,12 @@ class VolumeRestrictions:
         """A pod gave back what we want, a node came, or a claim that was missing."""
         return (
             HintRegistration("Pod", Action.DELETE, self._after_delete, _by_volume),
-            HintRegistration("Node", Action.ADD),
+            HintRegistration(
+                "Node",
+                Action.ADD,
+                _after_node,
+                alike(_after_node, lambda pod: bool(pod.volumes.disks)),
+            ),
             HintRegistration("PersistentVolumeClaim", Action.ADD, after_claim, by_claim),
         )
 
@@ -105,6 +110,11 @@ class VolumeRestrictions:
             return Hint.QUEUE
         freed = {use.key for use in gone.volumes.claims}
         return Hint.QUEUE if any(use.key in freed for use in pod.volumes.claims) else Hint.SKIP
+
+
+def _after_node(pod: PodInfo, event: Event) -> Hint:
+    """A claim that another pod has, or that is missing, is so on every node."""
+    return Hint.QUEUE if pod.volumes.disks else Hint.SKIP
 
 
 def _by_volume() -> Indexed:

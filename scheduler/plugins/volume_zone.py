@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,13 +12,14 @@ from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
 from scheduler.model.events import Action, Event, Hint
+from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Requirement
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, unresolvable
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.model.volumes import DELAYED, class_of
 from scheduler.plugins.names import VOLUME_ZONE
-from scheduler.plugins.volumes.hints import after_claim, by_claim
+from scheduler.plugins.volumes.hints import VolumeHints, after_claim, by_claim
 from scheduler.plugins.volumes.words import claim_not_found, class_not_found, volume_not_found
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
@@ -51,6 +52,7 @@ class VolumeZone:
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._objects = handle.state.objects
+        self._hints = VolumeHints(handle.state.objects)
 
     def filter_key(self, pod: PodInfo) -> Key:
         """Where its bound volumes are, or why that cannot be told."""
@@ -93,7 +95,12 @@ class VolumeZone:
             HintRegistration(
                 "StorageClass", Action.ADD, self._after_class, alike(self._after_class)
             ),
-            HintRegistration("Node", Action.ADD | Action.NODE_LABEL),
+            HintRegistration(
+                "Node",
+                Action.ADD | Action.NODE_LABEL,
+                self._after_node,
+                alike(self._after_node, lambda pod: pod.volumes.claims),
+            ),
             HintRegistration(
                 "PersistentVolumeClaim", Action.ADD | Action.UPDATE, after_claim, by_claim
             ),
@@ -101,7 +108,7 @@ class VolumeZone:
                 "PersistentVolume",
                 Action.ADD | Action.UPDATE,
                 self._after_volume,
-                alike(self._after_volume),
+                self._hints.by_volume,
             ),
         )
 
@@ -112,9 +119,27 @@ class VolumeZone:
 
     def _after_volume(self, pod: PodInfo, event: Event) -> Hint:
         old, new = event.old, event.new
-        if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
-            return Hint.QUEUE
-        return Hint.SKIP if places_of(old) == places_of(new) else Hint.QUEUE
+        if not isinstance(new, PersistentVolume):
+            return Hint.SKIP
+        if isinstance(old, PersistentVolume) and places_of(old) == places_of(new):
+            return Hint.SKIP
+        name = new.metadata.name
+        own = any(claim.spec.volume_name == name for claim in self._hints.claims(pod))
+        return Hint.QUEUE if own else Hint.SKIP
+
+    def _after_node(self, pod: PodInfo, event: Event) -> Hint:
+        """Nodes cure nobody of whose volumes it is not known where they are."""
+        node = event.new
+        try:
+            places = self._places(pod)
+        except _RejectedError:
+            return Hint.SKIP
+        if not isinstance(node, Node):
+            return Hint.SKIP
+        labels = node.metadata.labels
+        unplaced = not any(key in labels for key in _LABELS)
+        cured = unplaced or all(_has(labels, place) for place in places)
+        return Hint.QUEUE if cured else Hint.SKIP
 
 
 def _volume(name: str, key: str, objects: ObjectStore) -> PersistentVolume | None:
@@ -162,3 +187,9 @@ def _is_in(place: Requirement, labels: LabelColumns, rows: Rows) -> Mask:
         today = labels.column(general).matches(Requirement(general, "In", place.values), rows)
         found = np.where(column.ids[rows] != 0, found, today)
     return found
+
+
+def _has(labels: Mapping[str, str], place: Requirement) -> bool:
+    """`_is_in` for the labels of one node."""
+    key = place.key if place.key in labels else _GENERAL.get(place.key, place.key)
+    return labels.get(key) in place.values

@@ -24,7 +24,9 @@ from tests.plugins.storage import (
     a_volume,
     an_attachment,
     csi,
+    put,
     struct,
+    within,
 )
 from tests.plugins.support import Bench, cured
 
@@ -34,6 +36,25 @@ EBS = {"awsElasticBlockStore": {"volumeID": "vol-1"}}
 CLAIMING = a_pod().claim("c")
 OWN = a_pod().ephemeral()
 DISK = a_pod().volume(**EBS)
+LATE, NOW = a_pod().claim("late"), a_pod().claim("now")
+BOUND, IN_TREE = a_pod().claim("bound"), a_pod().claim("in-tree")
+
+NFS = {"nfs": {"server": "s", "path": "/"}}
+NEWER = a_volume("w", version="2")
+HERE = a_volume("v", labels={ZONE: "b"}, spec={**csi("h"), **within(ZONE, "b")})
+KEPT = a_volume("w", spec={"claimRef": {"namespace": "default", "name": "late"}})
+OTHERS = a_volume("w", spec={"claimRef": {"namespace": "default", "name": "other"}})
+THERE = [
+    a_class("late"),
+    a_class("now", mode="Immediate"),
+    a_claim("late"),
+    a_claim("now", "now"),
+    a_claim("bound", volume="v"),
+    HERE,
+    a_claim("in-tree", volume="ebs"),
+    a_volume("ebs", spec=EBS),
+]
+"""What there is in the cluster when something happens."""
 
 
 def came(new: Json) -> Event:
@@ -57,9 +78,17 @@ def node_changed(action: Action) -> Event:
     return Event("Node", action, None if action is Action.ADD else old, new)
 
 
+def node_came(b: bool) -> Event:
+    zone = {ZONE: "b" if b else "a"}
+    return Event("Node", Action.ADD, None, make_node("n").label(**zone).struct())
+
+
 ALL = (VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone)
 LIMITED, MORE = a_csi_node("n", {"d": 1}), a_csi_node("n", {"d": 2})
-UNLIMITED, MIGRATED = a_csi_node("n", {"d": None}), a_csi_node("n", {"d": 1}, migrated="x")
+UNLIMITED, MIGRATED = (
+    a_csi_node("n", {"d": None}),
+    a_csi_node("n", {"d": 1}, migrated="kubernetes.io/aws-ebs"),
+)
 ZONED = a_class("late", allowedTopologies=[{"matchLabelExpressions": []}])
 SMALL, LARGE = a_room("r", "late", "1Gi"), a_room("r", "late", "2Gi")
 
@@ -98,51 +127,92 @@ CASES: list[tuple[Any, VolumePod, Event, bool, str]] = [
         True,
         "of its driver",
     ),
-    (VolumeBinding, CLAIMING, came(a_class("late")), True, "a class comes"),
-    (VolumeBinding, CLAIMING, changed(a_class("late"), ZONED), True, "a class moves"),
-    (VolumeBinding, CLAIMING, changed(ZONED, ZONED), False, "a class stays"),
-    (VolumeBinding, CLAIMING, came(a_volume("v")), True, "a volume comes"),
-    (VolumeBinding, CLAIMING, changed(a_volume("v"), a_volume("v")), True, "a volume changes"),
-    (VolumeBinding, CLAIMING, node_changed(Action.NODE_LABEL), True, "a node moves"),
-    (VolumeBinding, CLAIMING, node_changed(Action.NODE_ALLOCATABLE), False, "a node grows"),
-    (VolumeBinding, CLAIMING, came(LIMITED), True, "a node's drivers become known"),
-    (VolumeBinding, CLAIMING, changed(LIMITED, MIGRATED), True, "a plugin is migrated"),
-    (VolumeBinding, CLAIMING, changed(LIMITED, MORE), False, "only a limit changes"),
+    (VolumeBinding, LATE, came(a_class("late")), True, "its class comes"),
+    (VolumeBinding, LATE, came(a_class("other")), False, "another class comes"),
+    (VolumeBinding, BOUND, came(a_class("late")), False, "its claim is bound"),
+    (VolumeBinding, LATE, changed(a_class("late"), ZONED), True, "its class moves"),
+    (VolumeBinding, LATE, changed(ZONED, ZONED), False, "a class stays"),
+    (VolumeBinding, LATE, came(a_volume("w")), True, "a volume comes that suits"),
+    (VolumeBinding, LATE, came(a_volume("w", size="1Gi")), False, "one that is too small"),
+    (VolumeBinding, LATE, came(a_volume("w", modes=["ReadOnlyMany"])), False, "of another mode"),
+    (VolumeBinding, LATE, came(a_volume("w", "nfs", spec=NFS)), False, "of another class"),
+    (VolumeBinding, LATE, came(KEPT), True, "one that is kept for it"),
+    (VolumeBinding, LATE, went(KEPT), True, "the one that was kept for it goes"),
+    (VolumeBinding, LATE, came(OTHERS), False, "one that is kept for another"),
+    (VolumeBinding, LATE, changed(OTHERS, a_volume("w")), True, "one that becomes free"),
+    (VolumeBinding, LATE, changed(a_volume("w"), NEWER), False, "one whose version alone changes"),
+    (VolumeBinding, LATE, went(a_volume("w")), False, "a free one goes"),
+    (VolumeBinding, BOUND, came(HERE), True, "its volume comes"),
+    (VolumeBinding, BOUND, changed(a_volume("v"), HERE), True, "its volume changes"),
+    (VolumeBinding, BOUND, came(a_volume("w")), False, "another comes"),
+    (VolumeBinding, CLAIMING, came(a_volume("w")), False, "its claim is not there"),
+    (VolumeBinding, LATE, node_changed(Action.NODE_LABEL), True, "a node moves"),
+    (VolumeBinding, LATE, node_changed(Action.NODE_ALLOCATABLE), False, "a node grows"),
+    (VolumeBinding, LATE, node_changed(Action.NODE_TAINT), False, "a node's taints change"),
+    (VolumeBinding, CLAIMING, node_changed(Action.ADD), False, "no node brings a claim"),
+    (VolumeBinding, NOW, node_changed(Action.ADD), False, "nor binds it"),
+    (VolumeBinding, BOUND, node_came(b=True), True, "a node in the volume's zone"),
+    (VolumeBinding, BOUND, node_came(b=False), False, "a node elsewhere"),
+    (VolumeBinding, LATE, came(LIMITED), False, "a node's drivers become known"),
+    (VolumeBinding, IN_TREE, came(MIGRATED), True, "its plugin is migrated on a node that comes"),
+    (VolumeBinding, IN_TREE, changed(LIMITED, MIGRATED), True, "its plugin is migrated"),
+    (VolumeBinding, BOUND, changed(LIMITED, MIGRATED), False, "another plugin is migrated"),
+    (VolumeBinding, IN_TREE, changed(LIMITED, MORE), False, "only a limit changes"),
     (
         VolumeBinding,
-        CLAIMING,
+        LATE,
         changed(a_driver(), a_driver(capacity=False)),
         True,
         "room is no longer watched",
     ),
     (
         VolumeBinding,
-        CLAIMING,
+        LATE,
+        changed(a_driver("other"), a_driver("other", capacity=False)),
+        False,
+        "another driver's room is no longer watched",
+    ),
+    (
+        VolumeBinding,
+        LATE,
         changed(a_driver(capacity=False), a_driver()),
         False,
         "room is watched from now on",
     ),
-    (VolumeBinding, CLAIMING, came(SMALL), True, "room comes"),
-    (VolumeBinding, CLAIMING, changed(SMALL, LARGE), True, "room grows"),
-    (VolumeBinding, CLAIMING, changed(LARGE, SMALL), False, "room shrinks"),
+    (VolumeBinding, LATE, came(SMALL), True, "room comes"),
+    (VolumeBinding, LATE, came(a_room("r", "other", "1Gi")), False, "room of another class comes"),
+    (VolumeBinding, LATE, changed(SMALL, LARGE), True, "room grows"),
+    (VolumeBinding, LATE, changed(LARGE, SMALL), False, "room shrinks"),
+    (VolumeRestrictions, CLAIMING, node_changed(Action.ADD), False, "a claim is taken everywhere"),
     (VolumeZone, CLAIMING, came(a_class("late")), True, "a class comes that binds late"),
     (VolumeZone, CLAIMING, came(a_class("x", mode="Immediate")), False, "one that does not"),
-    (VolumeZone, CLAIMING, came(a_volume("v")), True, "a volume comes"),
+    (VolumeZone, BOUND, came(a_volume("v")), True, "its volume comes"),
+    (VolumeZone, BOUND, came(a_volume("w")), False, "another volume comes"),
     (
         VolumeZone,
-        CLAIMING,
+        BOUND,
         changed(a_volume("v"), a_volume("v", labels={ZONE: "a"})),
         True,
-        "a volume moves",
+        "its volume moves",
     ),
     (
         VolumeZone,
-        CLAIMING,
+        BOUND,
+        changed(a_volume("w"), a_volume("w", labels={ZONE: "a"})),
+        False,
+        "another volume moves",
+    ),
+    (
+        VolumeZone,
+        BOUND,
         changed(a_volume("v"), a_volume("v", spec=csi("h"))),
         False,
         "a volume stays where it is",
     ),
-    (VolumeZone, CLAIMING, node_changed(Action.NODE_LABEL), True, "a node moves"),
+    (VolumeZone, BOUND, node_came(b=True), True, "a node comes to its zone"),
+    (VolumeZone, BOUND, node_came(b=False), False, "a node comes to another zone"),
+    (VolumeZone, BOUND, node_changed(Action.NODE_LABEL), True, "a node without zones"),
+    (VolumeZone, CLAIMING, node_came(b=True), False, "no node brings a claim"),
 ]
 
 
@@ -154,7 +224,9 @@ CASES: list[tuple[Any, VolumePod, Event, bool, str]] = [
     ],
 )
 def test_hint(plugin: Any, pod: VolumePod, event: Event, cures: bool) -> None:
-    hints = Bench(plugin, [make_node("n")]).framework.hints()
+    bench = Bench(plugin, [make_node("n")])
+    put(bench.state, *THERE)
+    hints = bench.framework.hints()
     metrics = Metrics()
     assert cured(plugin.name, hints, pod.info(), event, metrics) is cures
     # A hint that raises counts as a cure, and must not pass for one here.

@@ -23,6 +23,7 @@ from scheduler.model.selectors import (
 from scheduler.model.storage import CSIStorageCapacity, PersistentVolume
 from scheduler.model.volumes import class_of
 from scheduler.observe.logs import get_logger
+from scheduler.plugins.volumes.versions import differs
 from scheduler.state.objects import ObjectStore
 
 log = get_logger(__name__)
@@ -70,6 +71,9 @@ class Offers:
     def __init__(self, objects: ObjectStore) -> None:
         self._shelves: dict[tuple[str, str], list[Offer]] = {}
         """By class and claim (empty: free); smallest first."""
+        self._versions: dict[tuple[str, str], int] = {}
+        """Of each shelf that is not empty."""
+        self._changes = 0
         for key, volume in objects.all(PersistentVolume).items():
             self._changed(key, None, volume)
         objects.subscribe(PersistentVolume, self._changed)
@@ -82,23 +86,46 @@ class Offers:
         """Volumes of a class that name this claim, smallest first."""
         return self._shelves.get((class_name, claim_key), ())
 
+    def versions(self, class_name: str, claim_key: str) -> tuple[int, int]:
+        """Others whenever a volume comes, goes or changes that this claim may get; 0 for none."""
+        of = self._versions.get
+        return of((class_name, ""), 0), of((class_name, claim_key), 0)
+
     def _changed(
         self, key: str, old: PersistentVolume | None, new: PersistentVolume | None
     ) -> None:
-        if old is not None and (place := _shelf(old)) and (offer := _offer(old)):
+        before, now = _placed(old), _placed(new)
+        if before is not None and now is not None and old is not None and not differs(old, new):
+            place, offer = now
+            shelf = self._shelves[place]
+            shelf[bisect_left(shelf, offer.order, key=_order)] = offer
+            return
+        self._changes += 1
+        if before is not None:
+            place, offer = before
             shelf = self._shelves[place]
             del shelf[bisect_left(shelf, offer.order, key=_order)]
+            self._versions[place] = self._changes
             if not shelf:
-                del self._shelves[place]
-        if new is not None and (place := _shelf(new)) and (offer := _offer(new)):
+                del self._shelves[place], self._versions[place]
+        if now is not None:
+            place, offer = now
             insort(self._shelves.setdefault(place, []), offer, key=_order)
+            self._versions[place] = self._changes
+
+
+def _placed(volume: PersistentVolume | None) -> tuple[tuple[str, str], Offer] | None:
+    """A volume as it is offered, and on which shelf; None if nobody can get it."""
+    place = shelf_of(volume) if volume is not None else None
+    offer = offer_of(volume) if volume is not None and place is not None else None
+    return (place, offer) if place is not None and offer is not None else None
 
 
 def _order(offer: Offer) -> tuple[int, str]:
     return offer.order
 
 
-def _shelf(volume: PersistentVolume) -> tuple[str, str] | None:
+def shelf_of(volume: PersistentVolume) -> tuple[str, str] | None:
     """Where a volume belongs: class and claim; None if nobody can get it."""
     reference, class_name = volume.spec.claim_ref, class_of(volume)
     if volume.metadata.deletion_timestamp is not None:
@@ -108,7 +135,8 @@ def _shelf(volume: PersistentVolume) -> tuple[str, str] | None:
     return (class_name, "") if volume.status.phase == "Available" else None
 
 
-def _offer(volume: PersistentVolume) -> Offer | None:
+def offer_of(volume: PersistentVolume) -> Offer | None:
+    """A volume as it is offered; None if its size cannot be read."""
     affinity = volume.spec.node_affinity
     try:
         size = parse(volume.spec.capacity.get(STORAGE, 0)).nanos
@@ -139,6 +167,9 @@ class Rooms:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._rooms: dict[str, dict[str, Room]] = {}
+        self._versions: dict[str, int] = {}
+        """Of each class that has rooms."""
+        self._changes = 0
         for key, capacity in objects.all(CSIStorageCapacity).items():
             self._changed(key, None, capacity)
         objects.subscribe(CSIStorageCapacity, self._changed)
@@ -152,11 +183,20 @@ class Rooms:
     def _changed(
         self, key: str, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None
     ) -> None:
-        if old is not None:
-            self._rooms.get(old.storage_class_name, {}).pop(key, None)
+        self._changes += 1
+        if old is not None and (rooms := self._rooms.get(old.storage_class_name)):
+            rooms.pop(key, None)
+            self._versions[old.storage_class_name] = self._changes
+            if not rooms:
+                del self._rooms[old.storage_class_name], self._versions[old.storage_class_name]
         room = _room(new) if new is not None else None
         if new is not None and room is not None:
             self._rooms.setdefault(new.storage_class_name, {})[key] = room
+            self._versions[new.storage_class_name] = self._changes
+
+    def version(self, class_name: str) -> int:
+        """Another one whenever the room of a class changes; 0 for a class without rooms."""
+        return self._versions.get(class_name, 0)
 
 
 def _room(capacity: CSIStorageCapacity) -> Room | None:

@@ -1,13 +1,34 @@
-"""The queueing hint that all volume plugins share."""
+"""Queueing hints of the volume plugins: which pods an event of storage or of a node may cure.
+
+A volume concerns the claim that has it, the claim that it is kept for, and, while it is free,
+claims of its storage class that it suits. All else that happens to volumes, such as an NFS volume
+that comes for somebody else, wakes nobody.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
+from scheduler.model.csi_migration import migration_of
 from scheduler.model.events import Event, Hint
+from scheduler.model.nodes import CSINode, Node
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.storage import PersistentVolumeClaim
+from scheduler.model.quantity import QuantityError, value
+from scheduler.model.selectors import SelectorError
+from scheduler.model.storage import (
+    CSIDriver,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from scheduler.model.volumes import DELAYED, SELECTED_NODE, class_of, fully_bound
+from scheduler.plugins.volumes.catalog import limit_of, offer_of, reach, shelf_of
+from scheduler.plugins.volumes.matching import Wish
+from scheduler.plugins.volumes.versions import differs
 from scheduler.queueing.columns import Indexed, Term
+from scheduler.state.attachments import migrated_on
+from scheduler.state.objects import ObjectStore
 
 
 def after_claim(pod: PodInfo, event: Event) -> Hint:
@@ -16,7 +37,7 @@ def after_claim(pod: PodInfo, event: Event) -> Hint:
     if not isinstance(claim, PersistentVolumeClaim):
         return Hint.SKIP
     used = any(use.key == claim.metadata.key for use in pod.volumes.claims)
-    return Hint.QUEUE if used else Hint.SKIP
+    return _queue(used)
 
 
 def by_claim() -> Indexed:
@@ -32,3 +53,181 @@ def claims_of(pod: PodInfo) -> list[Term]:
 def _claim_of(event: Event) -> Iterable[str]:
     claim = event.new
     return (claim.metadata.key,) if isinstance(claim, PersistentVolumeClaim) else ()
+
+
+def _queue(cured: bool) -> Hint:
+    return Hint.QUEUE if cured else Hint.SKIP
+
+
+class VolumeHints:
+    """Hints that look up the claims of a pod. Each costs O(claims of the pod)."""
+
+    def __init__(self, objects: ObjectStore) -> None:
+        self._objects = objects
+
+    def claims(self, pod: PodInfo) -> Iterator[PersistentVolumeClaim]:
+        """Those claims of a pod that are there."""
+        for use in pod.volumes.claims:
+            claim = self._objects.get(PersistentVolumeClaim, use.key)
+            if claim is not None:
+                yield claim
+
+    # Volumes
+
+    def after_volume(self, pod: PodInfo, event: Event) -> Hint:
+        """A volume came or changed that a claim of the pod has, or may get.
+
+        One that goes cures only the claim that it was kept for: it may get another one now.
+        """
+        versions = _curing(event)
+        return _queue(
+            any(_concerns(volume, claim) for claim in self.claims(pod) for volume in versions)
+        )
+
+    def by_volume(self) -> Indexed:
+        """The column beside `after_volume`: pods by the volumes, and classes, of their claims."""
+        return Indexed(self._volumes_of, _volume_tokens)
+
+    def _volumes_of(self, pod: PodInfo) -> Iterator[Term]:
+        """Found anew when a claim changes: then `after_claim` has the pod tried again.
+
+        What is only assumed of a claim may be forgotten without an event, so its class counts
+        until the API server has bound it.
+        """
+        for use in pod.volumes.claims:
+            for claim in {
+                id(each): each
+                for each in (
+                    self._objects.get(PersistentVolumeClaim, use.key),
+                    self._objects.confirmed(PersistentVolumeClaim, use.key),
+                )
+                if each is not None
+            }.values():
+                name = claim.spec.volume_name
+                yield [[("volume", name) if name else ("class", class_of(claim))]]
+
+    # Storage classes, drivers and room
+
+    def delayed(self, pod: PodInfo) -> Iterator[PersistentVolumeClaim]:
+        """Claims of a pod that get a volume only when the pod has a node."""
+        return (claim for claim in self.claims(pod) if not fully_bound(claim))
+
+    def after_class(self, pod: PodInfo, event: Event) -> Hint:
+        """A class of an unbound claim came, or allows other nodes."""
+        old, new = event.old, event.new
+        if not isinstance(new, StorageClass):
+            return Hint.SKIP
+        if isinstance(old, StorageClass) and old.allowed_topologies == new.allowed_topologies:
+            return Hint.SKIP
+        return _queue(any(class_of(claim) == new.metadata.name for claim in self.delayed(pod)))
+
+    def after_driver(self, pod: PodInfo, event: Event) -> Hint:
+        """A driver that makes volumes for the pod no longer says how much room it has."""
+        old, new = event.old, event.new
+        if not isinstance(old, CSIDriver) or not isinstance(new, CSIDriver):
+            return Hint.QUEUE
+        if not old.spec.storage_capacity or new.spec.storage_capacity:
+            return Hint.SKIP
+        return _queue(new.metadata.name in self._provisioners(pod))
+
+    def _provisioners(self, pod: PodInfo) -> Iterator[str]:
+        for claim in self.delayed(pod):
+            storage_class = self._objects.get(StorageClass, class_of(claim))
+            if storage_class is not None:
+                yield storage_class.provisioner
+
+    def after_capacity(self, pod: PodInfo, event: Event) -> Hint:
+        """There is more room for volumes of a class of the pod."""
+        old, new = event.old, event.new
+        if not isinstance(new, CSIStorageCapacity):
+            return Hint.SKIP
+        if isinstance(old, CSIStorageCapacity):
+            before, now = limit_of(old), limit_of(new)
+            if now is None or not (before is None or value(now) > value(before)):
+                return Hint.SKIP
+        return _queue(any(class_of(each) == new.storage_class_name for each in self.delayed(pod)))
+
+    # Nodes
+
+    def after_csi_node(self, pod: PodInfo, event: Event) -> Hint:
+        """On some node a CSI driver took over, or no longer does, for a volume of the pod."""
+        old, new = event.old, event.new
+        before = migrated_on(old if isinstance(old, CSINode) else None)
+        changed = before ^ migrated_on(new if isinstance(new, CSINode) else None)
+        return _queue(bool(changed) and any(each in changed for each in self._in_tree(pod)))
+
+    def _in_tree(self, pod: PodInfo) -> Iterator[str]:
+        for claim in self.claims(pod):
+            volume = self._objects.get(PersistentVolume, claim.spec.volume_name)
+            migration = migration_of(volume.spec) if volume is not None else None
+            if migration is not None:
+                yield migration.plugin
+
+    def after_node(self, pod: PodInfo, event: Event) -> Hint:
+        """A node came, or has other labels, that all claims of the pod may be good for.
+
+        A pod that lacks a claim, or one of whose claims is yet to be bound, waits for that claim.
+        """
+        node = event.new
+        if not isinstance(node, Node):
+            return Hint.SKIP
+        for use in pod.volumes.claims:
+            claim = self._objects.get(PersistentVolumeClaim, use.key)
+            if claim is None or not self._usable(claim, node):
+                return Hint.SKIP
+        return Hint.QUEUE
+
+    def _usable(self, claim: PersistentVolumeClaim, node: Node) -> bool:
+        if not fully_bound(claim):
+            storage_class = self._objects.get(StorageClass, class_of(claim))
+            if storage_class is None or storage_class.volume_binding_mode != DELAYED:
+                return False
+            return claim.metadata.annotations.get(SELECTED_NODE, node.metadata.name) == (
+                node.metadata.name
+            )
+        volume = self._objects.get(PersistentVolume, claim.spec.volume_name)
+        if volume is None:
+            return False
+        return migration_of(volume.spec) is not None or _within_reach(volume, node.metadata.labels)
+
+
+def _curing(event: Event) -> Sequence[PersistentVolume]:
+    """The versions of a volume by which it may have cured somebody."""
+    old = event.old if isinstance(event.old, PersistentVolume) else None
+    new = event.new if isinstance(event.new, PersistentVolume) else None
+    if new is None:
+        return (old,) if old is not None and old.spec.claim_ref is not None else ()
+    if old is None:
+        return (new,)
+    return (old, new) if differs(old, new) else ()
+
+
+def _concerns(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    """Whether a claim has a volume, or may get it."""
+    if claim.spec.volume_name:
+        return claim.spec.volume_name == volume.metadata.name
+    shelf, class_name = shelf_of(volume), class_of(claim)
+    if shelf == (class_name, claim.metadata.key):
+        return True
+    if shelf != (class_name, ""):
+        return False
+    try:
+        offer = offer_of(volume)
+        return offer is not None and Wish(claim).suits(offer)
+    except (QuantityError, SelectorError):
+        return True  # the pod's next attempt says what is wrong with its claim
+
+
+def _volume_tokens(event: Event) -> Iterator[Hashable]:
+    for volume in (event.old, event.new):
+        if isinstance(volume, PersistentVolume):
+            yield "volume", volume.metadata.name
+            yield "class", class_of(volume)
+
+
+def _within_reach(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:
+    affinity = volume.spec.node_affinity
+    return any(
+        all(each.accepts(labels.get(each.key)) for each in requirements)
+        for requirements in reach(affinity.required if affinity else None)
+    )

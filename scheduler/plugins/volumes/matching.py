@@ -8,6 +8,7 @@ be possible on that row.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 import numpy as np
@@ -194,20 +195,11 @@ class Search:
 
     def _suitable(self, claim: PersistentVolumeClaim) -> Sequence[Offer]:
         """Offers for a claim, best first; one that is kept for it excludes all others."""
-        class_name, size = class_of(claim), requested(claim)
+        class_name, wish = class_of(claim), Wish(claim)
         for offer in self._offers.kept(class_name, claim.metadata.key):
-            if promised_to(offer.volume, claim) and _fits(offer, claim, size):
+            if promised_to(offer.volume, claim) and wish.fits(offer):
                 return [offer]
-        written = claim.spec.selector
-        selector = compile_label_selector(written, "spec.selector") if written else Selector()
-        modes = set(claim.spec.access_modes)
-        return [
-            offer
-            for offer in self._offers.free(class_name)
-            if _fits(offer, claim, size)
-            and modes.issubset(offer.volume.spec.access_modes)
-            and selector.matches(offer.volume.metadata.labels)
-        ]
+        return [offer for offer in self._offers.free(class_name) if wish.suits(offer)]
 
     # Claims that need a new volume
 
@@ -238,13 +230,35 @@ def requested(claim: PersistentVolumeClaim) -> int:
     return parse(claim.spec.resources.requests.get(STORAGE, 0)).nanos
 
 
-def _fits(offer: Offer, claim: PersistentVolumeClaim, size: int) -> bool:
-    volume, wish = offer.volume.spec, claim.spec
-    return (
-        offer.size >= size
-        and volume.volume_mode == wish.volume_mode
-        and volume.volume_attributes_class_name == wish.volume_attributes_class_name
-    )
+class Wish:
+    """What a claim asks of a volume. Raises QuantityError, SelectorError."""
+
+    def __init__(self, claim: PersistentVolumeClaim) -> None:
+        self._spec = claim.spec
+        self._size = requested(claim)
+        self._modes = frozenset(claim.spec.access_modes)
+
+    @cached_property
+    def _selector(self) -> Selector:
+        written = self._spec.selector
+        return compile_label_selector(written, "spec.selector") if written else Selector()
+
+    def fits(self, offer: Offer) -> bool:
+        """Whether the claim can have a volume that is kept for it."""
+        volume = offer.volume.spec
+        return (
+            offer.size >= self._size
+            and volume.volume_mode == self._spec.volume_mode
+            and volume.volume_attributes_class_name == self._spec.volume_attributes_class_name
+        )
+
+    def suits(self, offer: Offer) -> bool:
+        """Whether the claim can have a free volume."""
+        return (
+            self.fits(offer)
+            and self._modes.issubset(offer.volume.spec.access_modes)
+            and self._selector.matches(offer.volume.metadata.labels)
+        )
 
 
 def _allowed(terms: Sequence[TopologySelectorTerm]) -> Alternatives:
