@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
@@ -134,6 +135,7 @@ class Classes:
         self._class_text = 0
         derived = (each.reads.keys for _, each in self._declared if each.reads is not None)
         self._derived_from: tuple[Aspect, ...] = tuple(sorted(frozenset().union(*derived)))
+        self._counts_of = _picker(self._derived_from)
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -177,7 +179,7 @@ class Classes:
 
     def stamp(self) -> tuple[int, ...]:
         """Another one as soon as the class of some pod may have become another."""
-        return tuple(map(self._changes.position, self._derived_from))
+        return self._counts_of(self._changes.appends)
 
     def drop(self, pod_class: PodClass) -> None:
         """Forget a class; it is made anew if one of its pods comes."""
@@ -243,6 +245,13 @@ def template_of(pod: PodInfo) -> bytes:
     # Claims of ephemeral volumes are named after their pod, and belong to it.
     name = (pod.key, pod.uid) if any(v.ephemeral is not None for v in volumes) else None
     return _ENCODER.encode((metadata.namespace, metadata.labels, metadata.controller, spec, name))
+
+
+def _picker(aspects: tuple[Aspect, ...]) -> Callable[[Sequence[int]], tuple[int, ...]]:
+    """Picks the counts of aspects, in C where there are enough of them for a tuple."""
+    if len(aspects) > 1:
+        return itemgetter(*aspects)
+    return lambda counts: tuple(counts[aspect] for aspect in aspects)
 
 
 def _canonical(identity: tuple[Any, ...]) -> bytes:

@@ -13,30 +13,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from scheduler.equivalence.reads import Reads
-from scheduler.state.aspects import Aspect, ChangeLog
+from scheduler.state.aspects import Aspect, ChangeLog, Mark
 from scheduler.state.columns import Mask, Rows
 
 Answers = NDArray[Any]
 Evaluate = Callable[[Rows], Answers]
-
-
-class _Mark:
-    """How far the log of one aspect was read."""
-
-    __slots__ = ("appends", "aspect", "index", "position")
-
-    def __init__(self, changes: ChangeLog, aspect: Aspect) -> None:
-        self.aspect = aspect
-        self.index = int(aspect)
-        self.appends = changes.appends[aspect]
-        self.position = changes.position(aspect)
-
-    def rows_since(self, changes: ChangeLog) -> list[int] | None:
-        """What was logged since the last call; None if that is too long ago."""
-        rows = changes.since(self.aspect, self.position)
-        self.appends = changes.appends[self.index]
-        self.position = changes.position(self.aspect)
-        return rows
 
 
 class Reader:
@@ -48,8 +29,8 @@ class Reader:
         self._changes = changes
         self.columns: list[Column] = []
         """Columns that have read as far: made together, and depending on the same."""
-        self._rows = [_Mark(changes, a) for a in sorted(reads.rows | {Aspect.NODE})]
-        self._cluster = [_Mark(changes, a) for a in sorted(reads.cluster)]
+        self._rows = [Mark(changes, a) for a in sorted(reads.rows | {Aspect.NODE})]
+        self._cluster = [Mark(changes, a) for a in sorted(reads.cluster)]
         self._version = changes.version
 
     def news(self, changed: list[Aspect] | None = None) -> list[int] | None:
@@ -65,13 +46,13 @@ class Reader:
         appends = changes.appends
         everything = False
         for mark in self._cluster:
-            if appends[mark.index] != mark.appends:
+            if appends[mark.aspect] != mark.appends:
                 everything = True
-                mark.rows_since(changes)
+                changes.read(mark)
         touched: list[int] = _NO_NEWS
         for mark in self._rows:
-            if appends[mark.index] != mark.appends:
-                rows = mark.rows_since(changes)
+            if appends[mark.aspect] != mark.appends:
+                rows = changes.read(mark)
                 if rows is None:
                     everything = True
                 else:

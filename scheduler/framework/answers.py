@@ -116,6 +116,8 @@ class Told:
     @property
     def weary(self) -> bool:
         """Whether old answers, or none, have to do; what comes of that must not be kept."""
+        if not self._rounds:  # as always, if nobody outside is asked
+            return self._failed
         return self._failed or any(map(self._old_will_do, self._rounds))
 
     def may_ask(self, subject: Subject) -> bool:

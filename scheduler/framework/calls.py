@@ -31,23 +31,24 @@ class Timing:
     A class, because a generator costs three times as much, and there are eight for each pod.
     """
 
-    __slots__ = ("_durations", "_outcome", "_started")
+    __slots__ = ("_durations", "_started", "code")
 
     def __init__(self, durations: _Durations) -> None:
         self._durations = durations
-
-    def __enter__(self) -> list[Code]:
-        self._outcome: list[Code] = []
+        self.code = Code.SUCCESS
+        """The outcome, under which the time is observed."""
         self._started = time.perf_counter()
-        return self._outcome
+
+    def __enter__(self) -> Timing:
+        return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         elapsed = time.perf_counter() - self._started
         if kind is not None:
             if not issubclass(kind, Exception):
                 return  # given up to be done again, not done
-            self._outcome.append(Code.ERROR)
-        self._durations[self._outcome[-1] if self._outcome else Code.SUCCESS].observe(elapsed)
+            self.code = Code.ERROR
+        self._durations[self.code].observe(elapsed)
 
 
 class _Durations(dict[Code, Histogram]):
@@ -94,5 +95,5 @@ class PluginCalls:
         return self.complaints.fault(plugin, POINTS[point].label, fault)
 
     def timed(self, point: str) -> Timing:
-        """Observes how long a block took, under the last code that is put into its list."""
+        """Observes how long a block takes from now, under the code that it sets."""
         return Timing(self._durations[point])

@@ -171,7 +171,7 @@ class Framework(RemotePoints):
         rejection: Status | None = None
         names: frozenset[str] | None = None
         narrowing: list[str] = []
-        with self.timed("preFilter") as outcome:
+        with self.timed("preFilter") as timing:
             for entry in entries:
                 result: PreFilterResult = self._call("preFilter", entry, cycle)
                 code = result.status.code
@@ -182,16 +182,16 @@ class Framework(RemotePoints):
                     rejection = result.status.by(entry.name)
                     continue
                 if code is not Code.SUCCESS:
-                    outcome.append(code)
+                    timing.code = code
                     return PreFilterOutcome(result.status.by(entry.name))
                 if result.node_names is not None:
                     narrowing.append(entry.name)
                     names = result.node_names if names is None else names & result.node_names
                     if not names:
-                        outcome.append(Code.UNRESOLVABLE)
+                        timing.code = Code.UNRESOLVABLE
                         return PreFilterOutcome(_nothing_left(narrowing), narrowing=narrowing)
             if rejection is not None:
-                outcome.append(rejection.code)
+                timing.code = rejection.code
                 return PreFilterOutcome(rejection)
         if names is None:
             return PreFilterOutcome()
@@ -202,7 +202,7 @@ class Framework(RemotePoints):
         """A verdict per row: of the first plugin that rejects it, or 0."""
         codes: Codes = np.zeros(len(rows), np.int32)
         passing, remaining = np.arange(len(rows)), rows
-        with self.timed("filter") as outcome:
+        with self.timed("filter") as timing:
             for entry in self._entries["filter"]:
                 if entry.name in cycle.skipped["filter"]:
                     continue
@@ -212,7 +212,7 @@ class Framework(RemotePoints):
                     passing = passing[verdicts == 0]
                     remaining = rows[passing]
                     if not len(passing):
-                        outcome.append(Code.UNSCHEDULABLE)
+                        timing.code = Code.UNSCHEDULABLE
                         break
         return codes
 
@@ -241,11 +241,11 @@ class Framework(RemotePoints):
         """Success, or the first rejection of the pod as a whole; anything else is a fault."""
         if not self._entries["afterFilter"]:
             return SUCCESS
-        with self.timed("afterFilter") as outcome:
+        with self.timed("afterFilter") as timing:
             for entry in self._entries["afterFilter"]:
                 status = self._verdict("afterFilter", entry, cycle, rows)
                 if not status.ok:
-                    outcome.append(status.code)
+                    timing.code = status.code
                     return status
         return SUCCESS
 
@@ -253,11 +253,11 @@ class Framework(RemotePoints):
         """Success, or the first veto against the node; anything else is a fault."""
         if not self._entries["postScore"]:
             return SUCCESS
-        with self.timed("postScore") as outcome:
+        with self.timed("postScore") as timing:
             for entry in self._entries["postScore"]:
                 status = self._verdict("postScore", entry, cycle, node)
                 if not status.ok:
-                    outcome.append(status.code)
+                    timing.code = status.code
                     return status
         return SUCCESS
 
@@ -276,10 +276,10 @@ class Framework(RemotePoints):
             return None
         reasons: list[str] = []
         nominated: str | None = None
-        with self.timed("postFilter") as outcome:
+        with self.timed("postFilter") as timing:
             for entry in self._entries["postFilter"]:
                 result: PostFilterResult = self._call("postFilter", entry, cycle, diagnosis)
-                outcome.append(result.status.code)
+                timing.code = result.status.code
                 if result.status.code is not Code.UNSCHEDULABLE:
                     return result
                 reasons += result.status.reasons
@@ -319,11 +319,11 @@ class Framework(RemotePoints):
 
     def run_reserve(self, cycle: Cycle, node: str) -> Status:
         """Book the pod everywhere; the first refusal is returned, and nothing is undone here."""
-        with self.timed("reserve") as outcome:
+        with self.timed("reserve") as timing:
             for entry in self._entries["reserve"]:
                 status: Status = self._call("reserve", entry, cycle, node)
                 if not status.ok:
-                    outcome.append(status.code)
+                    timing.code = status.code
                     return status.by(entry.name)
         return SUCCESS
 
@@ -343,7 +343,7 @@ class Framework(RemotePoints):
         if not self._entries["permit"]:
             return SUCCESS
         timeouts: dict[str, float] = {}
-        with self.timed("permit") as outcome:
+        with self.timed("permit") as timing:
             for entry in self._entries["permit"]:
                 answer = self._call("permit", entry, cycle, node)
                 if wrong := unusable_permit(answer):
@@ -352,11 +352,11 @@ class Framework(RemotePoints):
                 if status.code is Code.WAIT:
                     timeouts[entry.name] = timeout
                 elif not status.ok:
-                    outcome.append(status.code)
+                    timing.code = status.code
                     return Status(status.code, status.reasons, entry.name)
             if not timeouts:
                 return SUCCESS
-            outcome.append(Code.WAIT)
+            timing.code = Code.WAIT
         self.waiting[cycle.pod.uid] = WaitingPod(cycle.pod, node, timeouts)
         return Status(Code.WAIT)
 
@@ -378,21 +378,21 @@ class Framework(RemotePoints):
 
     async def run_pre_bind(self, cycle: Cycle, node: str) -> Status:
         """The first refusal, else Success."""
-        with self.timed("preBind") as outcome:
+        with self.timed("preBind") as timing:
             for entry in self._entries["preBind"]:
                 status: Status = await self._acall("preBind", entry, cycle, node)
                 if not status.ok and status.code is not Code.SKIP:
-                    outcome.append(status.code)
+                    timing.code = status.code
                     return status.by(entry.name)
         return SUCCESS
 
     async def run_bind(self, cycle: Cycle, node: str) -> Status:
         """The verdict of the first plugin that acts."""
-        with self.timed("bind") as outcome:
+        with self.timed("bind") as timing:
             for entry in self._entries["bind"]:
                 status: Status = await self._acall("bind", entry, cycle, node)
                 if status.code is not Code.SKIP:
-                    outcome.append(status.code)
+                    timing.code = status.code
                     return status if status.ok else status.by(entry.name)
         return error("no bind plugin acted on the pod")
 

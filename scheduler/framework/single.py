@@ -132,19 +132,22 @@ class SinglePlugins(PluginCalls):
             return int(self.score_by(name, cycle, np.array((row,), np.intp))[0])
         if entry.count is not None:
             entry.count()
-        absolute = is_absolute(self.plugins[name])
         try:
             score = int(entry.call(cycle, row))
         except Exception as fault:
-            self._no_score(name, cycle, fault)
-            return 0 if absolute else self._faulted(name)
+            return self._without_score(name, cycle, fault)
+        if 0 <= score <= MAX_SCORE:
+            return score
         if abs(score) >= _LIMIT:
-            self._no_score(name, cycle, _NOT_FINITE)
-            return 0 if absolute else self._faulted(name)
-        if absolute and not 0 <= score <= MAX_SCORE:
-            self._no_score(name, cycle, _OUTSIDE)
-            return 0
-        return score
+            return self._without_score(name, cycle, _NOT_FINITE)
+        return self._without_score(name, cycle, _OUTSIDE) if self._absolute(name) else score
+
+    def _without_score(self, name: str, cycle: Cycle, fault: Exception | str) -> int:
+        self._no_score(name, cycle, fault)
+        return 0 if self._absolute(name) else self._faulted(name)
+
+    def _absolute(self, name: str) -> bool:
+        return is_absolute(self.plugins[name])
 
     def score_by(self, name: str, cycle: Cycle, rows: Rows) -> Scores:
         """One plugin's raw score per row; those that are final are checked."""

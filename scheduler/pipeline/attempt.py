@@ -53,11 +53,17 @@ class Attempt(msgspec.Struct):
         template = template_of(self.cycle.pod)
         return template if len(template) <= _LONG_TEMPLATE else digest(template)
 
+    def restart(self) -> None:
+        """Begin anew with the pod as it is now; what was answered from outside is kept."""
+        self.cycle = Cycle(self.queued.info, self.cycle.state)
+        self.pod_class = None
+
     def drop_brief(self) -> None:
         """A node is reserved: let go of all that binding, which may take long, does not need."""
         self.cycle.drop_brief()
-        self.told = Told()
-        self.told_along = {}
+        if self.framework.asks_outside:
+            self.told = Told()
+            self.told_along = {}
 
     @property
     def node(self) -> str:

@@ -123,7 +123,8 @@ class SchedulingCycle:
 
     def _try(self, attempt: Attempt, along: Sequence[QueuedPod] = ()) -> None:
         queued = attempt.queued
-        if queued.info.volumes.attachable:
+        # Most pods have no volumes, and need not derive that they have none.
+        if queued.info.pod.spec.volumes and queued.info.volumes.attachable:
             self._state.attachments.catch_up()
         if not along and (self.obsolete(queued) or not self._queue.expects(queued.info.uid)):
             self._suspension.settled(queued.info.uid)
@@ -137,7 +138,7 @@ class SchedulingCycle:
         if self._gangs.schedule(attempt, along):
             return
         if not along:
-            self._schedule_alone(attempt)
+            self._contained(attempt, self._schedule)
         for each in (queued, *along) if along else ():  # whom their gang needs no longer
             checkpoint()
             self._try(self._new(each))
@@ -147,8 +148,7 @@ class SchedulingCycle:
         return Attempt(queued, self._frameworks[queued.profile], cycle, self._clock())
 
     def _schedule_alone(self, attempt: Attempt) -> None:
-        attempt.cycle = Cycle(attempt.queued.info, self._state)
-        attempt.pod_class = None
+        attempt.restart()
         self._contained(attempt, self._schedule)
 
     def _contained(self, attempt: Attempt, step: Callable[[Attempt], None]) -> None:

@@ -51,16 +51,9 @@ class Turn:
     def check(self) -> str:
         """Why the decision no longer holds; empty if it does."""
         attempt, uid = self._attempt, self._uid
-        state = attempt.cycle.state
         # An assumed pod is where it was assumed to be.
-        if (
-            attempt.node_version == state.node_version(self._node)
-            and state.assumed(uid)
-            and self._queue.wants(uid)
-            and attempt.node_version
-        ):
-            return ""
-        return self._explain()
+        holds = attempt.cycle.state.undisturbed(uid, self._node, attempt.node_version)
+        return "" if holds and self._queue.wants(uid) else self._explain()
 
     def _explain(self) -> str:
         pod, node = self._attempt.cycle.pod, self._node

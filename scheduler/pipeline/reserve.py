@@ -17,11 +17,11 @@ log = get_logger(__name__)
 
 def reserve(attempt: Attempt) -> Status:
     """Assume the pod on its node and let plugins book it; the caller undoes a refusal."""
-    state, pod = attempt.cycle.state, attempt.cycle.pod
-    attempt.node_version = state.node_version(attempt.node)
-    state.assume(pod, attempt.node)
+    state, pod, node = attempt.cycle.state, attempt.cycle.pod, attempt.node
+    attempt.node_version = state.node_version(node)
+    state.assume(pod, node)
     state.nominations.remove(pod.uid)
-    return attempt.framework.run_reserve(attempt.cycle, attempt.node)
+    return attempt.framework.run_reserve(attempt.cycle, node)
 
 
 def give_back(attempt: Attempt, queue: SchedulingQueue) -> None:

@@ -22,7 +22,6 @@ from typing import Any, TypeVar
 
 from scheduler.bounded import MEBIBYTE, Usage
 from scheduler.framework.answers import EXPLAINING, AnswerNeeded, Failed, Question, Told
-from scheduler.framework.cycle import Cycle
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -94,8 +93,7 @@ class Suspension:
             return
         self._leave(instead_of)
         self._enter(uid, attempt, size)
-        # It is made anew from the start; what plugins have prepared for all nodes would add up.
-        attempt.cycle = Cycle(attempt.queued.info, attempt.cycle.state)
+        attempt.restart()  # what plugins have prepared for all nodes would add up
         self._show()
         listeners = self._listeners.get(question.key)
         if listeners is not None:
@@ -125,13 +123,11 @@ class Suspension:
         self._held += size - self._sizes.get(uid, 0)
         self._sizes[uid] = size
 
-    def _leave(self, uid: str) -> bool:
-        """Give a place up; False if there was none."""
+    def _leave(self, uid: str) -> None:
+        """Give a place up; nothing happens if there is none."""
         self._suspended.pop(uid, None)
         self._resumed.discard(uid)
-        size = self._sizes.pop(uid, None)
-        self._held -= size or 0
-        return size is not None
+        self._held -= self._sizes.pop(uid, 0)
 
     def next_ready(self) -> Attempt | None:
         """An attempt that can be made again; the caller suspends it anew or calls ``settled``.
@@ -143,12 +139,14 @@ class Suspension:
         attempt = self._ready.popleft()
         if self._queue.renew_in_flight(attempt.queued):
             attempt.told.restart()
+        attempt.restart()
         return attempt
 
     def settled(self, uid: str) -> None:
         """The attempt has come to an end: another pod may be suspended."""
-        if not self._leave(uid):
+        if uid not in self._sizes:
             return
+        self._leave(uid)
         self._show()
         # One for one; more, if none is left who would make room for others.
         turns = 1 if self._sizes else self._limit

@@ -12,7 +12,7 @@ kept while any pod is in flight, and a pod that comes back replays those that it
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import islice
 
@@ -61,6 +61,8 @@ class InFlight:
         self._evictions = 0
         # Ordered by pop, hence by start; unlike a dict it finds its first entry in O(1) always.
         self._flights: OrderedDict[str, Flight] = OrderedDict()
+        self.get: Callable[[str], Flight | None] = self._flights.get
+        """The flight of the pod with a uid."""
         self._events: deque[tuple[Event, str]] = deque()
         self._first = 0
         self._gauges = Children(metrics.inflight_events)
@@ -84,10 +86,6 @@ class InFlight:
         oldest = next(iter(self._flights.values()), None)
         while self._events and (oldest is None or self._first < oldest.start):
             self._drop_first()
-
-    def get(self, uid: str) -> Flight | None:
-        """The flight of the pod with this uid."""
-        return self._flights.get(uid)
 
     def record(self, event: Event, exclude: str = "") -> None:
         """Remember an event for all pods in flight, except for the one with the uid ``exclude``."""

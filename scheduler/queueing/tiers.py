@@ -30,6 +30,8 @@ class Tier(enum.Enum):
     GATED = "gated"
     """Not to be tried yet, says a PreEnqueue plugin."""
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and hashes the name
+
     @property
     def pending_label(self) -> str:
         """The tier's name in ``scheduler_pending_pods``."""

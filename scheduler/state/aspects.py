@@ -235,3 +235,23 @@ class ChangeLog:
         """The rows logged after a position; None if that is too long ago: any may have changed."""
         start = position - self._forgotten[aspect]
         return None if start < 0 else self._rows[aspect][start:]
+
+    def read(self, mark: Mark) -> list[int] | None:
+        """The rows logged after a mark, which is moved to the end; None as in `since`."""
+        aspect = mark.aspect
+        forgotten, rows = self._forgotten[aspect], self._rows[aspect]
+        start = mark.position - forgotten
+        mark.position = forgotten + len(rows)
+        mark.appends = self.appends[aspect]
+        return None if start < 0 else rows[start:]
+
+
+class Mark:
+    """How far a reader has read the log of one aspect."""
+
+    __slots__ = ("appends", "aspect", "position")
+
+    def __init__(self, changes: ChangeLog, aspect: Aspect) -> None:
+        self.aspect = aspect
+        self.appends = changes.appends[aspect]
+        self.position = changes.position(aspect)

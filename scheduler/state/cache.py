@@ -147,6 +147,10 @@ class ClusterState:
         """
         return self._node_versions.get(name, 0)
 
+    def undisturbed(self, uid: str, node: str, version: int) -> bool:
+        """Whether a pod is assumed, and its node is there and has this version still."""
+        return uid in self._assumed and version == self._node_versions.get(node)
+
     def names(self) -> list[str]:
         """The names of all nodes."""
         return list(self._rows)

@@ -26,7 +26,7 @@ import msgspec
 import numpy as np
 
 from scheduler.bounded import ENTRY_BYTES, MEBIBYTE, Memo, Usage
-from scheduler.model.affinity import AffinityTerm, PodSet
+from scheduler.model.affinity import NO_TERMS, AffinityTerm, PodSet
 from scheduler.model.packed import PackedLabels, digest, encode_labels
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Selector
@@ -71,7 +71,7 @@ class Group:
 def _key_of(pod: PodInfo) -> GroupKey:
     """The group of a pod. O(labels)."""
     metadata, labels = pod.pod.metadata, pod.pod.metadata.labels
-    if isinstance(labels, PackedLabels):
+    if type(labels) is not dict and isinstance(labels, PackedLabels):  # of an ABC: slow
         text = b"#" + labels.digest
     else:
         text = encode_labels(labels)
@@ -394,7 +394,7 @@ class PodIndex:
         for counter in self._count_group(pod, row, number):
             counter.add(row, number)
         terms = pod.affinity
-        for role in ROLES:
+        for role in ROLES if terms is not NO_TERMS else ():
             for term in getattr(terms, role):
                 self._count_term(role, term, row, number)
 

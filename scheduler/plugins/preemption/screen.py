@@ -19,7 +19,7 @@ from scheduler.plugins.names import NODE_RESOURCES_FIT
 from scheduler.slices import checkpoint, slices_ended
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
-from scheduler.state.columns import Mask, Rows, Scores
+from scheduler.state.columns import Codes, Mask, Rows, Scores
 from scheduler.state.scratch import as_if_requested
 
 MAX_PRIORITIES = 8
@@ -102,10 +102,16 @@ class Above:
 def without_room(
     handle: Handle, cycle: Cycle, above: Above, rows: Rows
 ) -> tuple[Mask, list[Status]]:
-    """The rows on which the pod lacks something even without lower pods, and what each lacks."""
+    """The rows on which the pod lacks something even without lower pods, and what each lacks.
+
+    Rows that have nominated pods are left to the dry run: filters judge each of them twice.
+    """
     state = cycle.state
+    named = [state.row(node) for node in state.nominations.nodes()]
+    single: Mask = ~np.isin(rows, [row for row in named if row is not None])
+    codes: Codes = np.zeros(len(rows), np.int32)
     with as_if_requested(state, above.requested, above.pod_count):
-        codes = handle.filter(cycle, rows)
+        codes[single] = handle.filter(cycle, rows[single])
     lacking = [
         code
         for code in np.unique(codes).tolist()
