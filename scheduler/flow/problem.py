@@ -18,6 +18,10 @@ Reals = NDArray[np.float64]
 UNFIT = -1
 """The score of a class on a node that will not do."""
 
+PRICED = 2
+"""The first resources are CPU and memory: a node's load is the mean of these, as it is for most
+scores. All resources bound what a node takes."""
+
 _NO_INTS: Ints = np.zeros(0, np.int64)
 _NO_REALS: Reals = np.zeros(0)
 
@@ -72,8 +76,6 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     gang_needs: Ints = _NO_INTS
     """How many pods each gang needs, or it gets none."""
     model: str = "Scores"
-    order: Ints = _NO_INTS
-    """The class of each pod in queue order, to have pod by pod tried as well; empty: do not."""
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -94,8 +96,6 @@ class Solution(msgspec.Struct, frozen=True, kw_only=True):
     """CPU seconds: drawing the network, solving it, reading placements from the flow."""
     cost: int = 0
     """Of the flow, in the units of its network."""
-    greedy_better: bool = False
-    """Pod by pod was tried as well and came out better: these placements are not worth taking."""
 
 
 T = TypeVar("T")

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.flow.network import Arcs, Network
-from scheduler.flow.problem import UNFIT, Ints, Problem, Reals
+from scheduler.flow.problem import PRICED, UNFIT, Ints, Problem, Reals
 from scheduler.flow.units import RESOLUTION, Units, measure
 
 FINENESS = 10 * RESOLUTION
@@ -223,11 +223,10 @@ def _add_leaving(arcs: Arcs, problem: Problem, units: Units, sink: int, worst: f
 
 
 def free_share(problem: Problem) -> Reals:
-    """[M] How much of a node is free: the mean over its resources."""
-    there = problem.allocatable > 0
-    shares = np.divide(
-        problem.free, problem.allocatable, out=np.zeros_like(problem.free), where=there
-    )
+    """[M] How much of a node is free: the mean of CPU and memory, by which load is priced."""
+    free, allocatable = problem.free[:PRICED], problem.allocatable[:PRICED]
+    there = allocatable > 0
+    shares = np.divide(free, allocatable, out=np.zeros_like(free), where=there)
     mean: Reals = shares.sum(axis=0) / np.maximum(there.sum(axis=0), 1)
     return np.clip(mean, 0.0, 1.0)
 

@@ -6,7 +6,6 @@ import time
 
 from scheduler.flow import cpu_memory, scores
 from scheduler.flow.gangs import whole_gangs
-from scheduler.flow.greedy import as_told, pod_by_pod
 from scheduler.flow.problem import Problem, Solution
 from scheduler.flow.rounding import read
 from scheduler.flow.scores import Drawn
@@ -39,9 +38,6 @@ def _by_scores(problem: Problem) -> Solution:
         flows, cost = solve(drawn.network)
     ended = time.process_time()
     of_class, node, pods = read(problem, drawn, flows)
-    greedy_better = False
-    if problem.order.size:
-        greedy_better = pod_by_pod(problem) >= as_told(problem, of_class, node, pods)
     read_seconds = time.process_time() - ended
     return Solution(
         of_class=of_class,
@@ -52,7 +48,6 @@ def _by_scores(problem: Problem) -> Solution:
         solve_seconds=ended - built,
         read_seconds=read_seconds,
         cost=cost,
-        greedy_better=greedy_better,
     )
 
 

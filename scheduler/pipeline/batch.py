@@ -4,6 +4,7 @@
 
     pop up to maxPods ─► a priority after the other ─► members by class ─► matrices ─► solver
                                  │        │                    ▲                         │
+                                 │        │                    │       both ways tried and judged
                                  │        │                    └── left over, ≤ 4 rounds ─┤
                                  │        ▼                                              ▼
                                  │   not a member, nothing to gain,            verified by the real
@@ -24,7 +25,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -42,10 +43,11 @@ from scheduler.pipeline.batch_gangs import Gangs
 from scheduler.pipeline.batch_members import Enrolment, Key, Member, Membership
 from scheduler.pipeline.batch_problem import Posed, Posing
 from scheduler.pipeline.batch_taking import Proposal, proposals, verified
+from scheduler.pipeline.batch_trial import Overtaken, Seeking, Trials
 from scheduler.pipeline.by_class import ByClass
 from scheduler.pipeline.placement import CycleError, Placement
-from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.together import GroupQueue
 from scheduler.slices import unbroken
 from scheduler.state.cache import ClusterState
 
@@ -57,6 +59,7 @@ FEW_REFUSED = 0.01
 ENROLLED_TOGETHER = 32
 POPPED_TOGETHER = 256
 KEPT_REPORTS = 64
+R = TypeVar("R")
 NOWHERE: Mapping[str, str] = {}
 
 Result = Literal["solved", "uncontended", "greedy", "nowhere", "failed"]
@@ -69,7 +72,7 @@ class Backlog(NamedTuple):
     solver: SolverProcess
 
 
-class Attempts(Protocol):
+class Attempts(Seeking, Protocol):
     """The normal cycle, as far as batches need it."""
 
     @property
@@ -97,16 +100,12 @@ class Attempts(Protocol):
         """Attempt the next pod of the queue."""
         ...
 
-    def obsolete(self, queued: QueuedPod) -> bool:
-        """Whether there is nothing to do for a pod any more."""
-        ...
-
     def postpone(self, queued: QueuedPod) -> bool:
         """Put a pod back whose namespace has enough bindings under way; whether it has."""
         ...
 
-    async def in_turn(self, work: Callable[[], None]) -> None:
-        """Attempt pods in slices, while nobody else does."""
+    async def in_turn(self, work: Callable[[], R]) -> R | None:
+        """Attempt pods in slices, while nobody else does; None if the loop is stopped."""
         ...
 
     async def breathe(self) -> None:
@@ -133,6 +132,8 @@ class Report(msgspec.Struct):
     solve_seconds: float = 0.0
     """With the way to the solver and back."""
     solver_cpu_seconds: float = 0.0
+    compare_seconds: float = 0.0
+    """Trying both ways, to keep the better one."""
     verify_seconds: float = 0.0
     take_seconds: float = 0.0
     """Reserving, and the beginning of binding."""
@@ -155,7 +156,7 @@ class Batches:
         backlog: Backlog,
         frameworks: Mapping[str, Framework],
         state: ClusterState,
-        queue: SchedulingQueue,
+        queue: GroupQueue,
         classes: ByClass,
         attempts: Attempts,
         metrics: Metrics,
@@ -170,6 +171,7 @@ class Batches:
         self._enrolment = Enrolment(frameworks, state, classes)
         self._gangs = Gangs(frameworks, self._enrolment)
         self._posing = Posing(self._settings, state, classes, clock)
+        self._trials = Trials(state, queue, attempts, self._enrolment, self._gangs)
         self._slice_end = 0.0
         self.reports: deque[Report] = deque(maxlen=KEPT_REPORTS)
         self.watch: Callable[[Posed, Solution], None] | None = None
@@ -277,7 +279,6 @@ class Batches:
                 members,
                 lambda: self._breathe(tier),
                 self._gangs.needs,
-                compare=not report.rounds,
             )
             report.pose_seconds += self._clock() - started
             if posed is None:
@@ -290,8 +291,8 @@ class Batches:
                     report.result = "uncontended"
                     return
             solution = await self._ask(posed, report)
-            if solution.greedy_better:
-                report.result = "greedy"
+            if not await self._worth_taking(tier, posed, solution):
+                report.result = report.result if report.rounds else "greedy"
                 return
             report.result = "solved"
             report.rounds += 1
@@ -316,6 +317,31 @@ class Batches:
         if self.watch is not None:
             self.watch(posed, solution)
         return solution
+
+    async def _worth_taking(self, tier: _Tier, posed: Posed, solution: Solution) -> bool:
+        """Whether a solution beats one by one, by the objective of `flow.objective`.
+
+        The one place where ways are compared. A cost model that the user chose decides by itself.
+        A pod that goes first ends the comparison: the rest of the band is then placed one by one,
+        where each slice lets it go first.
+        """
+        if posed.problem.model != "Scores":
+            return True
+        started = self._clock()
+        better = False
+        try:
+            judge = partial(
+                self._trials.at_once_is_better,
+                tier.waiting,
+                posed,
+                solution,
+                partial(self._overtaken, tier),
+            )
+            better = bool(await self._attempts.in_turn(judge))
+        except Overtaken:
+            log.info("A pod of higher rank came; its backlog is placed one by one")
+        tier.report.compare_seconds += self._clock() - started
+        return better
 
     async def _take_gangs(self, tier: _Tier, posed: Posed, solution: Solution) -> None:
         """Have gangs that the solver found nodes for tried as a whole; others wait for the rest."""
@@ -387,14 +413,15 @@ class Batches:
         if self._clock() < self._slice_end:
             return
         await self._attempts.breathe()
-        while (
-            (head := self._queue.peek()) is not None
-            and head.info.priority > tier.report.priority
-            and not self._attempts.stopped
-        ):
+        while self._overtaken(tier) and not self._attempts.stopped:
             await self._attempts.in_turn(self._attempt_next)
             await self._attempts.breathe()
         self._slice_end = self._clock() + slices.SLICE_SECONDS
+
+    def _overtaken(self, tier: _Tier) -> bool:
+        """Whether a pod is ready that goes before those of a tier."""
+        head = self._queue.peek()
+        return head is not None and head.info.priority > tier.report.priority
 
     def _attempt_next(self) -> None:
         self._attempts.schedule_next()

@@ -70,13 +70,25 @@ class Gangs:
         gang = self._by_first.get(queued.info.uid)
         return gang.along if gang is not None else []
 
+    def leads(self, queued: QueuedPod) -> bool:
+        """Whether a pod is the first of a gang."""
+        return queued.info.uid in self._by_first
+
+    def needed(self, first: QueuedPod) -> int | None:
+        """How many members of a pod's gang must get nodes, or none may; None: it is refused."""
+        gang = self._by_first[first.info.uid]
+        standing = gang.plugin.standing(gang.group)
+        if not standing.refusal.ok:
+            return None
+        return min(standing.minimum, standing.existing) - standing.placed
+
     def enrol(self, queued: QueuedPod, place: int) -> list[Member] | str | None:
         """All members of a pod's gang, or why none takes part; None if the pod is in no gang."""
         gang = self._by_first.get(queued.info.uid)
         if gang is None:
             return None
-        standing = gang.plugin.standing(gang.group)
-        if not standing.refusal.ok:
+        needs = self.needed(queued)
+        if needs is None:
             return "group"
         members = []
         for each in (gang.first, *gang.along):
@@ -84,7 +96,6 @@ class Gangs:
             if isinstance(member, str):
                 return member
             members.append(member)
-        needs = min(standing.minimum, standing.existing) - standing.placed
         self.needs[gang.name] = max(min(needs, len(members)), 1)
         return members
 

@@ -27,8 +27,8 @@ from scheduler.state.scratch import scratch
 MOST_CELLS = 1_000_000
 """Classes times nodes in one problem: 16 MiB of matrices, made in a tenth of a second. Small
 classes are left out first."""
-GREEDY_UP_TO = 500
-"""Backlogs of so many pods are tried pod by pod as well."""
+MOST_RESOURCES = 14
+"""Resources besides CPU and memory that bound a network."""
 SAMPLED_CLASSES = 16
 SAMPLED_PODS = 8
 LEAVING_STEPS = 8
@@ -71,18 +71,16 @@ class Posing:
         members: Membership,
         breathe: Breathe,
         needs: Mapping[str, int],
-        *,
-        compare: bool,
     ) -> Posed | None:
         """The problem of placing all members; None if none of them fits anywhere.
 
         A class costs what has changed since it was last looked at. ``needs`` says how many members
-        each gang must get; ``compare`` has few pods tried one by one as well.
+        each gang must get.
         """
         groups = [group async for group in self._groups(members, breathe)]
-        return await in_slices(self._posed, groups, needs, compare) if groups else None
+        return await in_slices(self._posed, groups, needs) if groups else None
 
-    def _posed(self, groups: list[Group], needs: Mapping[str, int], compare: bool) -> Posed:
+    def _posed(self, groups: list[Group], needs: Mapping[str, int]) -> Posed:
         """The matrices. Gives the loop back between classes: filters have the last word anyway."""
         state = self._state
         rows = state.rows()
@@ -102,8 +100,6 @@ class Posing:
         gangs = _gangs(groups, needs)
         if gangs:
             problem = msgspec.structs.replace(problem, **gangs)
-        elif compare and problem.model == "Scores":
-            problem = msgspec.structs.replace(problem, order=_order(groups))
         return Posed(
             problem,
             np.where(scores == UNFIT, UNFIT, scores - loads),
@@ -139,11 +135,11 @@ class Posing:
         columns = self._state.columns
         supplies = np.array([len(group.members) for group in groups], np.int64)
         pods = [group.members[0].cycle.pod for group in groups]
-        indices = [columns.resources.find(name) for name in (CPU, MEMORY)]
+        names = self._contended(pods, supplies, rows)
+        indices = [columns.resources.find(name) for name in names]
         resources = [index for index in indices if index is not None]
         allocatable = columns.allocatable[resources][:, rows]
         free = np.maximum(allocatable - columns.requested[resources][:, rows], 0)
-        names = (CPU, MEMORY)
         slots = np.maximum(columns.pod_limit[rows] - columns.pod_count[rows], 0)
         fit = np.array([self._fit(pod, rows, slots) for pod in pods])
         most = [group.relations.per_node for group in groups]
@@ -166,6 +162,30 @@ class Posing:
         if problem.model == "CpuMemory":
             problem = msgspec.structs.replace(problem, **self._preferred(pods, rows))
         return msgspec.structs.replace(problem, leaving=self._leaving(problem, groups))
+
+    def _contended(self, pods: Sequence[PodInfo], supplies: Ints, rows: Rows) -> list[str]:
+        """The resources that bound the network: CPU and memory, then all others that are asked for.
+
+        The scarcest of the others first, of which there are at most `MOST_RESOURCES`. Beyond that,
+        what a node has of a resource bounds each class alone, and verification does the rest.
+        """
+        if self._settings.cost_model == "CpuMemory":
+            return [CPU, MEMORY]
+        asked: dict[str, int] = {}
+        for pod, number in zip(pods, supplies.tolist(), strict=True):
+            checkpoint()
+            for name, amount in pod.fit_requests.items():
+                if amount and name not in (CPU, MEMORY, PODS):
+                    asked[name] = asked.get(name, 0) + amount * number
+        columns = self._state.columns
+        scarcity: list[tuple[float, str]] = []
+        for name, amount in asked.items():
+            index = columns.resources.find(name)
+            if index is None:  # a class that asks for it fits nowhere
+                continue
+            free = int((columns.allocatable[index, rows] - columns.requested[index, rows]).sum())
+            scarcity.append((-amount / max(free, 1), name))
+        return [CPU, MEMORY, *(name for _, name in sorted(scarcity)[:MOST_RESOURCES])]
 
     def _fit(self, pod: PodInfo, rows: Rows, slots: Ints) -> Ints:
         """How many such pods each row has room for."""
@@ -225,14 +245,6 @@ def _gangs(groups: Sequence[Group], needs: Mapping[str, int]) -> dict[str, Ints]
         "gang": np.array([numbers.get(name, -1) for name in names], np.int64),
         "gang_needs": np.array([needs[name] for name in numbers], np.int64),
     }
-
-
-def _order(groups: Sequence[Group]) -> Ints:
-    """The class of each pod in queue order, if there are few enough to try them one by one."""
-    if sum(len(group.members) for group in groups) > GREEDY_UP_TO:
-        return np.zeros(0, np.int64)
-    places = [(member.place, e) for e, group in enumerate(groups) for member in group.members]
-    return np.array([e for _, e in sorted(places)], np.int64)
 
 
 def _domains(groups: Sequence[Group], position: Ints, shape: tuple[int, ...]) -> Ints:

@@ -28,6 +28,7 @@ from scheduler.equivalence.classes import PodClass
 from scheduler.framework.answers import TOLD, AnswerNeeded
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.groups import IN_PASS
 from scheduler.framework.runtime import Framework
 from scheduler.model.status import Code, Status
 from scheduler.observe.logs import get_logger
@@ -116,6 +117,25 @@ class SchedulingCycle:
             self._try(self._new(queued), along)
         finally:
             self._proposed = NOWHERE
+
+    def seek(self, queued: QueuedPod, proposed: str = "", *, together: bool = False) -> str | None:
+        """The node that an attempt would choose now; takes nothing and tells nobody.
+
+        ``proposed`` is tried first. None also if that cannot be said without asking outside.
+        """
+        attempt = self._new(queued)
+        if together:
+            attempt.cycle.put(IN_PASS, True)
+        if queued.info.volumes.attachable:
+            self._state.attachments.catch_up()
+        self._proposed = {queued.info.uid: proposed} if proposed else NOWHERE
+        try:
+            found = self._find(attempt)
+        except (AnswerNeeded, PluginFault, CycleError):
+            return None
+        finally:
+            self._proposed = NOWHERE
+        return found.node if isinstance(found, Placement) else None
 
     def accept(self, attempt: Attempt, placement: Placement) -> None:
         """Take the node that was found for a pod otherwise; the pod must fit there now."""

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from scheduler import slices
@@ -109,31 +110,25 @@ async def test_few_pods_are_not_worth_it() -> None:
     assert await stage_.core.loop.run_batch() is False
 
 
-async def test_where_one_by_one_scores_better_its_result_is_kept() -> None:
+async def test_where_one_by_one_is_better_its_result_is_kept() -> None:
     stage_ = stage()
     nodes, pods = contended()
     stage_.see(*nodes, *pods)
     batches = stage_.core.loop.batches
     assert batches is not None
 
-    class Humble(SolverProcess):
+    class Poor(SolverProcess):
         async def solve(self, problem: Problem) -> Solution:
-            assert len(problem.order) == 16, "few pods are tried one by one as well"
-            solution = await super().solve(problem)
-            return Solution(
-                of_class=solution.of_class,
-                node=solution.node,
-                pods=solution.pods,
-                greedy_better=True,
-            )
+            none = np.zeros(0, np.int64)
+            return Solution(of_class=none, node=none, pods=none)
 
-    batches._solver = Humble(60.0)
+    batches._solver = Poor(60.0)
     await at_once(stage_)
-    await batches._solver.close()
 
     assert result(stage_) == "greedy"
     assert stage_.sample("equipoise_batch_pods_total", outcome="placed") == 0
     assert stage_.sample("equipoise_batch_pods_total", outcome="left") == 16
+    assert len(where(stage_)) >= 8
 
 
 # Order
@@ -264,7 +259,8 @@ async def test_pods_that_must_not_share_a_zone_do_not() -> None:
 async def test_pods_that_must_be_spread_over_zones_are_placed_in_one_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("scheduler.pipeline.batch_problem.GREEDY_UP_TO", 0)
+    # One by one is as good here; what the network says is to be seen.
+    monkeypatch.setattr("scheduler.pipeline.batch_trial.better", lambda *_, **__: True)
     stage_ = stage()
     zones = {f"n{i}": f"z{i % 3}" for i in range(6)}
     stage_.see(*(node(name, 8, **{ZONE: zone}) for name, zone in zones.items()))

@@ -1,0 +1,86 @@
+"""How two ways of placing one backlog are judged: the objective, and nothing else.
+
+First counts what the user asked for: as many pods as possible, or as much of the cluster as
+possible (``unscheduledCost.per``), then the other of the two, then points. Whoever places less of a
+resource of which the backlog asks for more than there is has not won, whatever else it gains: such
+a resource can be used up, and what is left of it is lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+
+from scheduler.flow.problem import PRICED, UNFIT, Ints, Problem, Reals
+
+
+class Figures(NamedTuple):
+    """What a way of placing comes to."""
+
+    pods: int
+    """That have a node."""
+    volume: float
+    """The sum of what each of them takes of its scarcest resource, as a share of all that is free.
+    """
+    scarce: tuple[int, ...]
+    """How much they take of each resource of which the backlog asks for more than is free."""
+    points: float
+    """What their nodes are worth to them, by the profile's scores."""
+
+
+def better(one: Figures, other: Figures, *, by_volume: bool) -> bool:
+    """Whether one way is better than the other, and loses nothing that is scarce."""
+    if any(mine < theirs for mine, theirs in zip(one.scarce, other.scarce, strict=True)):
+        return False
+    return _rank(one, by_volume) > _rank(other, by_volume)
+
+
+def _rank(figures: Figures, by_volume: bool) -> tuple[float, float, float]:
+    pods, volume = float(figures.pods), round(figures.volume, 12)
+    first, second = (volume, pods) if by_volume else (pods, volume)
+    return first, second, figures.points
+
+
+def volume(shares: Iterable[float]) -> float:
+    """The sum of shares, the same in whatever order they come."""
+    return math.fsum(shares)
+
+
+def points(problem: Problem, counts: Ints) -> float:
+    """What placements are worth, by how many pods of each class are on each node.
+
+    Scores as they are now, less what the pods of the backlog cost each other: by the load that they
+    bring, by the company of their own kind, and in domains that should have fewer of them.
+    Depends on who is where, not on who came first.
+    """
+    scored = np.where(problem.scores == UNFIT, 0, problem.scores)
+    worth = float((scored * counts).sum())
+    worth -= _load(problem, counts)
+    if problem.repeat_price.size:
+        again = counts * (counts - 1) / 2
+        worth -= float((problem.repeat_price[:, np.newaxis] * again).sum())
+    return worth - _in_domains(problem, counts)
+
+
+def _load(problem: Problem, counts: Ints) -> float:
+    """On the mean, a pod finds half of the load that the backlog brings to its node."""
+    there = np.where(problem.allocatable > 0, problem.allocatable, np.inf)[:PRICED]
+    brought: Reals = (problem.requests[:, :PRICED].T @ counts / there).mean(axis=0)
+    return float((problem.load_price * brought / 2 * counts.sum(axis=0)).sum())
+
+
+def _in_domains(problem: Problem, counts: Ints) -> float:
+    quotas, price = problem.quotas, 0.0
+    left: dict[tuple[int, int], int] = {}
+    order = np.lexsort((quotas.points, quotas.domain, quotas.of_class)).tolist()
+    for i in order:
+        e, domain = int(quotas.of_class[i]), int(quotas.domain[i])
+        if (e, domain) not in left:
+            left[e, domain] = int(counts[e][problem.domain_of[e] == domain].sum())
+        here = min(left[e, domain], int(quotas.pods[i]))
+        left[e, domain] -= here
+        price += here * float(quotas.points[i])
+    return price
