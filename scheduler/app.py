@@ -411,7 +411,9 @@ class Daemon:
 
     async def _explain(self, key: str) -> Any:
         try:
-            return await inspection.explain(self.core, self.pods(), key)
+            return await inspection.explain(
+                self.core, self.pods(), key, leading=self._leading.is_set()
+            )
         except inspection.UnknownPod as unknown:
             raise NotFound(f"unknown pod: {unknown}") from unknown
 

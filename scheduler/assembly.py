@@ -187,10 +187,12 @@ def assemble(
             metrics=metrics,
             trim_victims=partial(_trim_victims, frameworks, name, remotes.trimmers()),
         )
-        enabled = _enabled(config, profile, remotes, registry, without)
+        enabled = _enabled(config, profile, remotes, registry)
         if dry:
             enabled = remotes.without_deeds(enabled)
-        frameworks[name] = _framework(profile, registry, enabled, handle, remotes, complaints)
+        frameworks[name] = _framework(
+            profile, registry, enabled, without, handle, remotes, complaints
+        )
     queue = _queue(config, frameworks, state, metrics, clock)
     equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)
     if equivalence is not None:
@@ -339,33 +341,33 @@ def _enabled(
     profile: Profile,
     remotes: Remotes,
     registry: Registry,
-    without: Collection[str],
 ) -> dict[str, list[Enabled]]:
     """Who runs at each extension point of a profile, in order."""
     exist = with_webhooks(available(registry), config.equipoise.webhooks) or {}
     own = config.equipoise.own_points(profile.scheduler_name)
-    resolved = resolve_plugins(profile, exist, own)
-    return remotes.joined(
-        {point: entries for point, entries in resolved.items() if point not in without}
-    )
+    return remotes.joined(resolve_plugins(profile, exist, own))
 
 
 def _framework(
     profile: Profile,
     registry: Registry,
     enabled: Mapping[str, Sequence[Enabled]],
+    without: Collection[str],
     handle: Handle,
     remotes: Remotes,
     complaints: Complaints,
 ) -> Framework:
-    names = [entry.name for entries in enabled.values() for entry in entries]
+    running = {point: entries for point, entries in enabled.items() if point not in without}
+    # Plugins that would make room can still say what they would do.
+    making_room = [entry.name for entry in enabled.get("postFilter", ())]
+    names = [entry.name for entries in running.values() for entry in entries] + making_room
     plugins = {
         name: _made(name, registry[name], profile, handle)
         for name in dict.fromkeys([*names, *remotes.trimmers()])
     }
     guests = [name for name in plugins if registry[name] is not IN_TREE.get(name)]
     framework = Framework(
-        profile.scheduler_name, plugins, enabled, handle.metrics, complaints, guests
+        profile.scheduler_name, plugins, running, handle.metrics, complaints, guests, making_room
     )
     try:
         observed = framework.observed()

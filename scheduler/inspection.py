@@ -14,7 +14,9 @@ from scheduler.gangs.status import describe_group
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.pipeline import explanation
+from scheduler.pipeline.explanation import Standing
 from scheduler.pipeline.suspension import answered
+from scheduler.queueing.tiers import Tier
 from scheduler.slices import checkpoint, in_slices
 from scheduler.state.scratch import scratch
 
@@ -71,31 +73,63 @@ def equivalence(core: Core, name: int | None, node: str | None, limit: int) -> d
         raise NothingKept(str(unknown)) from unknown
 
 
-async def explain(core: Core, pods: Mapping[str, Pod], key: str) -> dict[str, Any]:
-    """The verdict of every node for a pod, as if it were scheduled now.
+async def explain(
+    core: Core, pods: Mapping[str, Pod], key: str, *, leading: bool = True
+) -> dict[str, Any]:
+    """How far a pod is, and the verdict of every node for it, as if it were scheduled now.
 
-    A pod that is on a node already is judged as if it were not. Waits for answers of webhooks and
-    extenders.
+    A pod that is on a node, or holds one, is judged as if it did not; one that is not tried, as if
+    nothing held it. Waits for answers of webhooks and extenders. Only a replica that leads knows
+    what its queue says of a pod.
     """
     pod = pods.get(key)
     if pod is None:
         raise UnknownPod(key)
-    framework = core.frameworks.get(pod.spec.scheduler_name)
-    if framework is None:
-        names = ", ".join(sorted(core.frameworks))
-        raise UnknownPod(f"{key} asks for scheduler {pod.spec.scheduler_name!r}, not for {names}")
     waiting = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
     info = PodInfo(waiting, core.config.equipoise.limits)
+    standing = _standing(core, pod, info, leading)
+    framework = core.frameworks.get(pod.spec.scheduler_name)
+    framework = framework or next(iter(core.frameworks.values()))
 
     def judged(told: Told) -> explanation.Findings:
         if info.volumes.attachable:
             core.state.attachments.catch_up()
+        placed = core.state.pod(info.uid)
+        if placed is None:
+            room = not standing.held
+            return explanation.judge_all(framework, core.state, info, core.seed, told, room=room)
         with scratch(core.state) as changes:
-            if (placed := core.state.pod(info.uid)) is not None:
-                changes.remove(placed)
+            changes.remove(placed)
             return explanation.judge_all(framework, core.state, info, core.seed, told)
 
     findings = await answered(judged)
     answer = await in_slices(explanation.described, findings)
-    gang = {"group": group} if (group := describe_group(core.state, pod)) else {}
-    return {**answer, **gang, "boundTo": pod.spec.node_name or None}
+    return explanation.concluded(answer, standing, describe_group(core.state, pod))
+
+
+def _standing(core: Core, pod: Pod, info: PodInfo, leading: bool) -> Standing:
+    """How far a pod is, by what the API server has said of it and by what is under way here."""
+    on_its_way = explanation.beyond_scheduling(pod)
+    if on_its_way is not None:
+        return on_its_way
+    framework = core.frameworks.get(pod.spec.scheduler_name)
+    if framework is None:
+        return explanation.elsewhere(pod, core.frameworks)
+    if (waiting := framework.waiting.get(info.uid)) is not None:
+        return Standing("permit", "", tuple(waiting.pending_plugins), waiting.node)
+    if (placed := core.state.pod(info.uid)) is not None:
+        return Standing("binding", node=placed.node_name)
+    if core.suspension.awaits(info.uid):
+        return Standing("in-flight", "an answer from outside is awaited")
+    if core.queue.expects(info.uid):
+        return Standing("in-flight")
+    group = framework.groups.group_of(info) if framework.groups is not None else None
+    entry = core.queue.entry(info.key, info.uid)
+    if entry is None:
+        gate = explanation.gated(framework, info)
+        return gate or Standing("new", "it has not reached the queue yet")
+    if leading or entry.tier == Tier.GATED.value:
+        return explanation.waiting(entry, group)
+    if group is not None:
+        return Standing("group", f"pod group {group} is placed as a whole, by the leader")
+    return Standing("standby")

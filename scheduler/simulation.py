@@ -20,7 +20,9 @@ from scheduler.config.plugin_args import NodeResourceTopologyMatchArgs
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, PluginConfig
 from scheduler.flow.problem import Solution
 from scheduler.framework.answers import Told
+from scheduler.framework.groups import IN_PASS
 from scheduler.framework.outlet import Stale, holds
+from scheduler.framework.runtime import Framework
 from scheduler.gangs.plugin import NAME as COSCHEDULING
 from scheduler.gangs.status import describe_group
 from scheduler.model.nodes import NodeResourceTopology
@@ -31,9 +33,12 @@ from scheduler.model.status import SUCCESS, Status
 from scheduler.numa.plugin import NAME as NODE_RESOURCE_TOPOLOGY
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline import explanation
+from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.batch_problem import Posed
+from scheduler.pipeline.explanation import Standing
 from scheduler.pipeline.suspension import answered
 from scheduler.queueing.tiers import Tier
+from scheduler.state.scratch import scratch
 
 T = TypeVar("T")
 Object = Mapping[str, Any]
@@ -59,6 +64,16 @@ class Placed(NamedTuple):
 class _Change(NamedTuple):
     old: Any
     new: Any
+
+
+class _Clock:
+    """Stands still while pods are attempted, so that equal input has one outcome."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
 
 
 class _Recorder:
@@ -91,52 +106,136 @@ class _Recorder:
         self.tried[pod.key] = None
 
 
-def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> dict[str, Any]:
-    """The verdict of every node for one pod, and the scores of those that fit.
+def judge(objects: Iterable[Object], pod: Object, config: Config = None) -> dict[str, Any]:
+    """The verdict of every node for one pod as things are, and the scores of those that fit.
 
-    Returns ``fit`` (names), ``nodes`` (per node: fit, plugin, code, reasons), ``scores`` (per
-    feasible node: total and each plugin's weighted part) and ``message`` (the filter part of the
-    FailedScheduling text, empty if a node fits), and ``group``, if the pod is in one: how that
-    stands. Without a configuration it is the default profile, with NUMA alignment if some node's
-    cells are among the objects, and with gangs if PodGroups are.
+    No other pod of the objects is placed, gates and pod groups are not looked at, and plugins
+    outside are not asked. Returns ``fit`` (names), ``nodes`` (per node: fit, plugin, code,
+    reasons), ``scores`` (per feasible node: total and each plugin's weighted part) and ``message``
+    (the filter part of the FailedScheduling text, empty if a node fits).
     """
     objects = list(objects)
-    core = _core(config, objects, _Recorder())
-    if core.remotes.originals is not None:
-        return asyncio.run(_explain_outside(core, objects, pod))
-    return _explain(core, objects, pod)
-
-
-def _explain(
-    core: Core, objects: Iterable[Object], pod: Object, told: Told | None = None
-) -> dict[str, Any]:
+    core = _core(config, objects, _Recorder(), _Clock())
     _load(core, objects)
     info = PodInfo(_own(core, _decode(pod, Pod, "Pod")), core.config.equipoise.limits)
-    _keep(core, "Pod", info.pod, pod)
-    framework = core.frameworks.get(info.pod.spec.scheduler_name)
-    framework = framework or next(iter(core.frameworks.values()))
-    answer = explanation.explain(framework, core.state, info, core.seed, told)
-    group = describe_group(core.state, info.pod)
-    return {**answer, "group": group} if group else answer
+    return explanation.explain(_framework(core, info.pod), core.state, info, core.seed)
 
 
-async def _explain_outside(core: Core, objects: Iterable[Object], pod: Object) -> dict[str, Any]:
-    """The same with webhooks and extenders, which are really asked."""
-    _load(core, objects)
+def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> dict[str, Any]:
+    """What `place` does with one pod, and why: the verdict of every node when its turn comes.
 
-    def explained(told: Told) -> dict[str, Any]:
-        return _explain(core, (), pod, told)
+    The pod takes the place of the object of its name, or comes last. Besides what `judge` returns:
+    ``node``, the node that it gets; ``wouldGoTo``, where it would go if nothing held it;
+    ``standing``, how far it is; ``preemption``, whom it would evict if it fits nowhere; and
+    ``group``, if it is in one: how that stands before it is tried. Webhooks and extenders are
+    really asked. A pod that is not tried is judged as if nothing held it: one that is gated when
+    all others are placed, one that is on a node, has ended or is left to others before. Without a configuration it is the default profile, with
+    NUMA alignment if some node's cells are among the objects, and with gangs if PodGroups are.
+    """
+    return asyncio.run(_Explained(list(objects), pod, config).run())
 
-    try:
-        return await answered(explained)
-    finally:
-        await core.stop()
+
+class _Explained:
+    """A play of which one pod is looked at when its turn comes."""
+
+    def __init__(self, objects: list[Object], pod: Object, config: Config) -> None:
+        self._objects = _with_pod([o for raw in objects for o in _flatten(raw)], pod)
+        self._recorder = _Recorder()
+        self._clock = _Clock()
+        self._core = core = _core(config, self._objects, self._recorder, self._clock)
+        self._pod = _own(core, _decode(pod, Pod, "Pod"))
+        spec = msgspec.structs.replace(self._pod.spec, node_name="")
+        waiting = msgspec.structs.replace(self._pod, spec=spec)
+        self._info = PodInfo(waiting, core.config.equipoise.limits)
+        self._findings: explanation.Findings | None = None
+
+    async def run(self) -> dict[str, Any]:
+        core = self._core
+        waiting = _load(core, self._objects)
+        group = describe_group(core.state, self._pod)
+        standing = explanation.beyond_scheduling(self._pod)
+        if standing is None and self._pod.spec.scheduler_name not in core.frameworks:
+            standing = explanation.elsewhere(self._pod, core.frameworks)
+        try:
+            if standing is not None:
+                return explanation.concluded(await self._judged_now(), standing, group)
+            core.loop.witness = self._witness
+            outcomes = await _placed(core, self._recorder, waiting, self._clock)
+            placed = {each.pod: each for each in outcomes}
+            standing, outcome = self._standing(), placed[self._info.key]
+            found = self._findings and explanation.described(self._findings)
+            answer = explanation.concluded(found or await self._judged_now(), standing, group)
+            held = outcome.node is None
+            return {
+                **answer,
+                "node": outcome.node,
+                "wouldGoTo": answer["node"] or answer["wouldGoTo"] if held else None,
+                "message": answer["message"] if standing.held else outcome.message,
+            }
+        finally:
+            await core.stop()
+
+    def _witness(self, attempt: Attempt) -> None:
+        """See an attempt at the explained pod: what is found now is what the attempt finds."""
+        if attempt.queued.info.uid != self._info.uid:
+            return
+        core = self._core
+        told = attempt.told if attempt.framework.asks_outside else None
+        alone = attempt.cycle.find(IN_PASS) is None
+        self._findings = explanation.judge_all(
+            attempt.framework, core.state, self._info, core.seed, told, room=alone
+        )
+
+    def _standing(self) -> Standing:
+        """How far the pod is after its attempt."""
+        core, info = self._core, self._info
+        entry = core.queue.entry(info.key, info.uid)
+        if info.key in self._recorder.bound or entry is None:
+            return Standing("active")
+        groups = _framework(core, self._pod).groups
+        standing = explanation.waiting(entry, groups and groups.group_of(info))
+        return standing if standing.held else Standing("active")
+
+    async def _judged_now(self) -> dict[str, Any]:
+        """The verdicts as things are, without the pod itself."""
+        core, info = self._core, self._info
+
+        def judged(told: Told) -> explanation.Findings:
+            with scratch(core.state) as changes:
+                if (placed := core.state.pod(info.uid)) is not None:
+                    changes.remove(placed)
+                framework = _framework(core, self._pod)
+                return explanation.judge_all(framework, core.state, info, core.seed, told)
+
+        return explanation.described(await answered(judged))
+
+
+def _with_pod(objects: list[Object], pod: Object) -> list[Object]:
+    """The objects with a pod in the place of the one of its name, or at the end."""
+    named = {"kind": "Pod", **pod}
+    key = _identity(named)
+    same = [i for i, each in enumerate(objects) if _identity(each) == key]
+    if not same:
+        return [*objects, named]
+    return [named if i == same[0] else each for i, each in enumerate(objects)]
+
+
+def _identity(raw: Object) -> tuple[Any, ...]:
+    metadata = raw.get("metadata")
+    metadata = metadata if isinstance(metadata, Mapping) else {}
+    return raw.get("kind"), metadata.get("namespace") or "default", metadata.get("name")
+
+
+def _framework(core: Core, pod: Pod) -> Framework:
+    """The profile that a pod asks for, or the first."""
+    return core.frameworks.get(pod.spec.scheduler_name) or next(iter(core.frameworks.values()))
 
 
 def place(objects: Iterable[Object], config: Config = None) -> list[tuple[str, str | None, str]]:
     """Schedule every pending pod that names one of our schedulers (or none), in queue order.
 
-    Evicts nobody; a pod that fits nowhere is tried once and comes with its message.
+    Evicts nobody; a pod that fits nowhere, also after all others are placed, comes with its
+    message.
     """
     return list(asyncio.run(_place(objects, config)))
 
@@ -167,21 +266,48 @@ async def _played(
         loaded.equipoise.batch, enabled=batch, window=Duration(0.0), min_pending=1
     )
     own = msgspec.structs.replace(loaded.equipoise, batch=settings)
-    core = _core(replace(loaded, equipoise=own), objects, recorder)
+    clock = _Clock()
+    core = _core(replace(loaded, equipoise=own), objects, recorder, clock)
     if core.loop.batches is not None:
         core.loop.batches.watch = watch
     waiting = _load(core, objects)
-    return look(core, waiting, await _placed(core, recorder, waiting))
+    try:
+        return look(core, waiting, await _placed(core, recorder, waiting, clock))
+    finally:
+        await core.stop()
 
 
 async def _place(objects: Iterable[Object], config: Config) -> list[Placed]:
     recorder = _Recorder()
     objects = list(objects)
-    core = _core(config, objects, recorder)
-    return await _placed(core, recorder, _load(core, objects))
+    clock = _Clock()
+    core = _core(config, objects, recorder, clock)
+    try:
+        return await _placed(core, recorder, _load(core, objects), clock)
+    finally:
+        await core.stop()
 
 
-async def _placed(core: Core, recorder: _Recorder, waiting: list[PodInfo]) -> list[Placed]:
+async def _settled(core: Core, recorder: _Recorder, clock: _Clock) -> None:
+    """Attempt pods until nothing more would come of it, as a cluster at rest has it.
+
+    Pods that were placed may have cured others, which back off: time passes for them, as long as
+    some pod was placed since it last did.
+    """
+    pause, placed = 2.0 * core.config.scheduler.pod_max_backoff_seconds, -1
+    while len(recorder.bound) > placed:
+        placed = len(recorder.bound)
+        while core.loop.schedule_next() is not None:
+            await core.suspension.idle()
+            await core.bindings.idle()
+            await core.background.idle()
+        clock.now += pause
+        core.queue.flush()
+
+
+async def _placed(
+    core: Core, recorder: _Recorder, waiting: list[PodInfo], clock: _Clock
+) -> list[Placed]:
     core.loop.begin()
     await core.background.idle()
     at_once: dict[str, None] = {}
@@ -192,15 +318,14 @@ async def _placed(core: Core, recorder: _Recorder, waiting: list[PodInfo]) -> li
             if not await core.loop.run_batch():
                 break
             await core.bindings.idle()
-    while (queued := core.loop.schedule_next()) is not None and queued.attempts == 1:
-        await core.suspension.idle()
-        await core.bindings.idle()
-        await core.background.idle()
-    await core.stop()
+    await _settled(core, recorder, clock)
     # In the order of their first attempt; those that are never tried (gated) come last.
     order = at_once | recorder.tried | dict.fromkeys(info.key for info in waiting)
     for entry in core.queue.snapshot():
         recorder.messages.setdefault(entry.pod, entry.message)
+    for info in waiting:
+        if info.pod.deleting:
+            recorder.messages.setdefault(info.key, "the pod is being deleted")
     return [Placed(key, recorder.bound.get(key), _message(recorder, key)) for key in order]
 
 
@@ -208,13 +333,15 @@ def _message(recorder: _Recorder, key: str) -> str:
     return "" if key in recorder.bound else recorder.messages.get(key, "")
 
 
-def _core(config: Config, objects: Iterable[Object], recorder: _Recorder) -> Core:
+def _core(
+    config: Config, objects: Iterable[Object], recorder: _Recorder, clock: Callable[[], float]
+) -> Core:
     # It evicts nobody, so there is nothing to do for pods that fit nowhere; and nobody is there to
     # bind volumes, so those that a pod would get are simply taken.
     without = ("postFilter", "preBind")
     # What those outside do, to bind a pod for one, would be for real.
     reserving = _reserving(_configuration(config, objects))
-    return assemble(reserving, recorder, Metrics(), without=without, dry=True)
+    return assemble(reserving, recorder, Metrics(), without=without, dry=True, clock=clock)
 
 
 def _reserving(config: Configuration) -> Configuration:

@@ -9,7 +9,7 @@ import pytest
 
 from scheduler.config.plugins import DEFAULT_PLUGINS
 from scheduler.plugins.table import IN_TREE
-from scheduler.simulation import explain
+from scheduler.simulation import judge
 from tests.builders import Json
 
 DATA = Path(__file__).parent / "data" / "parity"
@@ -65,7 +65,7 @@ def weighted(scores: Json) -> Json:
 
 @pytest.mark.parametrize(("case", "want"), CASES, ids=[case["id"] for case, _ in CASES])
 def test_verdicts_and_scores(case: Json, want: Json) -> None:
-    got = explain(objects_of(case), {"kind": "Pod", **case["pending"]})
+    got = judge(objects_of(case), {"kind": "Pod", **case["pending"]})
 
     assert {name: verdict(node) for name, node in got["nodes"].items()} == {
         name: verdict(node) for name, node in want["nodes"].items()

@@ -41,9 +41,10 @@ def explain(
 ) -> None:
     """Show which nodes fit POD, how each scores, and why the others do not.
 
-    POD is a name, namespace/name or pod/name. With -f it is judged on the objects of the files,
-    otherwise a running scheduler is asked. The pod is judged as if it had to be placed now, even
-    if it runs already. Exits 3 if no node fits.
+    POD is a name, namespace/name or pod/name. With -f it is judged on the objects of the files
+    when its turn comes in `equipoise simulate`, otherwise a running scheduler is asked. A pod that
+    runs already is judged as if it had to be placed now, and one that is not tried as if nothing
+    held it. Exits 3 if it gets no node.
     """
     namespace, name = _pod_name(pod, namespace)
     _check_combination(context, files, config_file)
@@ -57,7 +58,7 @@ def explain(
         emit(_about(nodes, answer) if nodes else answer, output)
     else:
         show_explanation(answer, nodes, each=each, wide=output == WIDE)
-    if not answer["fit"]:
+    if answer["node"] is None:
         raise click.exceptions.Exit(UNSCHEDULABLE)
 
 
@@ -106,12 +107,8 @@ def _offline(
     key = f"{namespace}/{name}"
     if key not in pods:
         fail(f"{', '.join(files)}: no pod {key}{_nearest(key, list(pods))}", USAGE)
-    pod = pods[key]
-    # As if it had to be placed now: neither in its own way nor tied to the node it may be on.
-    others = [body for body in objects if body is not pod]
-    spec = {field: value for field, value in pod["spec"].items() if field != "nodeName"}
     try:
-        return simulation.explain(others, {**pod, "spec": spec}, config)
+        return simulation.explain(objects, pods[key], config)
     except simulation.InputError as fault:
         fail(f"{', '.join(files)}: {fault}", USAGE)
     except ConfigError as fault:  # a plugin that cannot be made

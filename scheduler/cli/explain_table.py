@@ -7,6 +7,7 @@ from typing import Any
 
 from scheduler.cli.output import BAD, DIM, GOOD, counted, say, show
 from scheduler.cli.tables import Cell, Column, Table
+from scheduler.cli.units import span
 
 BEST_SHOWN = 20
 NAMES_SHOWN = 3
@@ -33,7 +34,8 @@ def show_explanation(
             *(Column(plugin, right=True) for plugin in plugins),
         ]
     )
-    ranked = sorted(scores, key=lambda name: (name != answer["node"], -scores[name]["total"], name))
+    chosen = answer["node"] or answer["wouldGoTo"]
+    ranked = sorted(scores, key=lambda name: (name != chosen, -scores[name]["total"], name))
     shown = ranked if each else ranked[:BEST_SHOWN]
     for name in shown:
         parts = [scores[name]["plugins"].get(plugin, 0) for plugin in plugins]
@@ -79,17 +81,84 @@ def _named(names: list[str]) -> str:
 
 
 def _conclude(answer: dict[str, Any]) -> None:
-    fitting, total = len(answer["fit"]), len(answer["nodes"])
     if gang := answer.get("group"):
         say(_standing(gang), DIM)
-    if bound := answer.get("boundTo"):
-        say(f"{answer['pod']} is on {bound}; placed anew:", DIM)
-    if fitting:
-        score = answer["scores"][answer["node"]]["total"]
-        summary = f"{fitting} of {counted(total, 'node')} fit"
-        say(f"{answer['pod']} goes to {answer['node']} with score {score}; {summary}", GOOD)
+    pod, standing = answer["pod"], answer["standing"]
+    state = standing["state"]
+    if sentence := _sentence(standing):
+        say(f"{pod} {sentence}", BAD if state in _IF_NOT_HELD else DIM)
+    if state in _IF_NOT_HELD:
+        say(f"{_IF_NOT_HELD[state]} {_outcome(answer, answer['wouldGoTo'])}", DIM)
+    elif standing["node"]:
+        say(f"placed anew it would {_outcome(answer, answer['node'])}", DIM)
+    elif node := answer["node"]:
+        say(f"{pod} goes to {node}{_compared(answer, node)}", GOOD)
     else:
-        say(f"{answer['pod']} fits nowhere: {answer['message']}", BAD)
+        verdict = "gets no node" if answer["fit"] else "fits nowhere"
+        say(f"{pod} {verdict}: {answer['message']}", BAD)
+    if answer["nominated"]:
+        say(f"{answer['nominated']} is nominated for it", DIM)
+    if answer["preemption"] is not None:
+        say(_preemption(answer["preemption"]), DIM)
+
+
+_IF_NOT_HELD = {
+    "gated": "without the gate it would",
+    "group": "alone, without its group, it would",
+    "terminating": "otherwise it would",
+    "ended": "placed anew it would",
+    "other-scheduler": "scheduled here it would",
+}
+"""In which states a pod is not tried, or not by itself, and when it would be."""
+
+
+def _sentence(standing: dict[str, Any]) -> str:
+    """How far the pod is; nothing if it just waits for its turn."""
+    message, plugins = standing["message"], ", ".join(standing["plugins"])
+    node, retry = standing["node"], standing["retrySeconds"]
+    again = f"is tried again in {span(retry)}" if retry is not None else "is to be tried again"
+    sentences = {
+        "new": message.removeprefix("it "),
+        "backoff": f"backs off and {again}; last time: {message}",
+        "error-backoff": f"backs off and {again}; last time: {message}",
+        "unschedulable": f"was rejected when it was last tried: {message}",
+        "gated": f"is gated by {plugins}: {message}; nothing else was tried",
+        "in-flight": f"is being tried{': ' if message else ''}{message}",
+        "group": f"is placed with its group or not at all: {message}",
+        "permit": f"holds {node} and waits at permit for {plugins}",
+        "binding": f"holds {node} and is being bound",
+        "bound": f"is on {node}{' and is being deleted' if message else ''}",
+        "terminating": "is being deleted, so it is not tried",
+        "ended": message.removeprefix("it "),
+        "other-scheduler": f"is not tried: {message}",
+    }
+    return sentences.get(standing["state"], "")
+
+
+def _outcome(answer: dict[str, Any], node: str | None) -> str:
+    """What would become of the pod, after "would"."""
+    if node is not None:
+        return f"go to {node}{_compared(answer, node)}"
+    return f"fit nowhere: {answer['message']}"
+
+
+def _compared(answer: dict[str, Any], node: str) -> str:
+    summary = f"{len(answer['fit'])} of {counted(len(answer['nodes']), 'node')} fit"
+    score = answer["scores"].get(node)
+    return f" with score {score['total']}; {summary}" if score else f"; {summary}"
+
+
+def _preemption(preview: dict[str, Any]) -> str:
+    """Whom the pod would evict, or why nobody."""
+    if preview["node"] is None:
+        message: str = preview["message"]
+        return message
+    victims = preview["victims"]
+    more = f" and {len(victims) - NAMES_SHOWN} more" if len(victims) > NAMES_SHOWN else ""
+    against = preview["violations"]
+    budgets = f", {against} of them against a disruption budget" if against else ""
+    names = ", ".join(victims[:NAMES_SHOWN])
+    return f"preemption: it would evict {names}{more} from {preview['node']}{budgets}"
 
 
 def _standing(gang: dict[str, Any]) -> str:

@@ -240,6 +240,33 @@ class PostFilterPlugin(Protocol):
         ...
 
 
+class RoomPreview(msgspec.Struct, frozen=True):
+    """What a post-filter plugin would do for a pod that fits nowhere."""
+
+    message: str = ""
+    """Why it would do nothing; empty if it would make room."""
+    node: str = ""
+    """The node on which it would make room."""
+    victims: Sequence[PodInfo] = ()
+    """The pods that it would evict there."""
+    violations: int = 0
+    """How many of them no disruption budget allows to go."""
+    final: bool = False
+    """Whether plugins that come later are not asked, though this one makes no room."""
+
+
+@runtime_checkable
+class RoomPreviewer(Protocol):
+    """A post-filter plugin that can say what it would do, for explanations."""
+
+    def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview:
+        """What ``post_filter`` would do now. Changes nothing.
+
+        The pod need not be in flight. Gives the event loop back where ``post_filter`` does.
+        """
+        ...
+
+
 @runtime_checkable
 class PreScorePlugin(Protocol):
     """Prepares scoring."""

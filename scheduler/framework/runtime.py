@@ -15,6 +15,7 @@ import numpy as np
 
 from scheduler.equivalence.classes import FILTER, SCORE
 from scheduler.equivalence.reads import Declaration
+from scheduler.framework.answers import AnswerNeeded
 from scheduler.framework.calls import Entry
 from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
@@ -27,6 +28,8 @@ from scheduler.framework.interface import (
     PostFilterResult,
     PreFilterResult,
     QuickFilter,
+    RoomPreview,
+    RoomPreviewer,
     WhatIfPlugin,
 )
 from scheduler.framework.remote import RemotePlugin, RemotePoints
@@ -75,8 +78,11 @@ class Framework(RemotePoints):
         metrics: Metrics,
         complaints: Complaints | None = None,
         guests: Collection[str] | None = None,
+        making_room: Sequence[str] = (),
     ) -> None:
+        """``making_room`` are the profile's post-filter plugins, whether or not they run here."""
         super().__init__(profile, plugins, enabled, metrics, complaints, guests)
+        self._making_room = making_room
         self.waiting: dict[str, WaitingPod] = {}
         self.sort_key = sort_key_of(self._entries["queueSort"], plugins, self.complaints)
         """The key of a queued pod, which sorts the next pod first."""
@@ -286,6 +292,30 @@ class Framework(RemotePoints):
                 if result.nominated_node is not None:
                     nominated = result.nominated_node
         return PostFilterResult(unschedulable(*reasons), nominated)
+
+    def preview_room(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview | None:
+        """What post-filter plugins would do, in their order, without doing it; None without any.
+
+        Plugins that cannot say so without acting are named. Raises ``PluginFault``.
+        """
+        if not self._making_room:
+            return None
+        reasons: list[str] = []
+        for name in self._making_room:
+            plugin = self.plugins[name]
+            if not isinstance(plugin, RoomPreviewer):
+                reasons.append(f"{name} may make room, and is asked only in an attempt.")
+                continue
+            try:
+                preview = plugin.preview(cycle, diagnosis)
+            except AnswerNeeded:
+                raise
+            except Exception as fault:
+                raise self._fault(name, "postFilter", fault) from fault
+            if preview.node or preview.final:
+                return preview
+            reasons.append(preview.message)
+        return RoomPreview(" ".join(filter(None, reasons)))
 
     def run_scores(self, cycle: Cycle, rows: Rows) -> ScoredRows:
         """Weighted scores of feasible rows, normalised over these rows."""

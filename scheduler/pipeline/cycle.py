@@ -39,8 +39,13 @@ from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.by_class import ByClass
 from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.gangs import GangPass, Steps
-from scheduler.pipeline.own_verdicts import OWN_VERDICTS
-from scheduler.pipeline.placement import CycleError, Placement, as_proposed, place
+from scheduler.pipeline.placement import (
+    CycleError,
+    Placement,
+    as_proposed,
+    may_make_room,
+    place,
+)
 from scheduler.pipeline.reserve import give_back, reserve
 from scheduler.pipeline.suspension import Suspension
 from scheduler.queueing.tiers import QueuedPod
@@ -79,6 +84,8 @@ class SchedulingCycle:
         self._seed = tie_break_seed
         self._clock = clock
         self._proposed: Mapping[str, str] = NOWHERE
+        self.witness: Callable[[Attempt], None] | None = None
+        """Sees each attempt before a node is looked for, or taken that was found otherwise."""
         steps = Steps(
             self.obsolete,
             self._classify,
@@ -139,7 +146,13 @@ class SchedulingCycle:
 
     def accept(self, attempt: Attempt, placement: Placement) -> None:
         """Take the node that was found for a pod otherwise; the pod must fit there now."""
-        self._contained(attempt, lambda attempt: self._settle(attempt, placement))
+
+        def take(attempt: Attempt) -> None:
+            if self.witness is not None:
+                self.witness(attempt)
+            self._settle(attempt, placement)
+
+        self._contained(attempt, take)
 
     def _try(self, attempt: Attempt, along: Sequence[QueuedPod] = ()) -> None:
         queued = attempt.queued
@@ -224,6 +237,8 @@ class SchedulingCycle:
         framework, cycle = attempt.framework, attempt.cycle
         if framework.asks_outside:
             cycle.put(TOLD, attempt.told)
+        if self.witness is not None:
+            self.witness(attempt)
         pod_class = self._classify(attempt)
         proposed = self._proposed.get(cycle.pod.uid)
         if proposed and (found := as_proposed(framework, cycle, proposed)) is not None:
@@ -249,9 +264,7 @@ class SchedulingCycle:
     def _make_room(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
         """Have plugins look for a way, unless the pod itself or an empty cluster is the problem."""
         diagnosis.nominated_node = ""
-        if diagnosis.settled:
-            return
-        if diagnosis.pre_filter is not None and diagnosis.pre_filter.plugin in OWN_VERDICTS:
+        if not may_make_room(diagnosis):
             return
         result = attempt.framework.run_post_filters(attempt.cycle, diagnosis)
         if result is not None:

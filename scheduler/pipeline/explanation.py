@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, Literal, cast
 
 import msgspec
 import numpy as np
@@ -11,8 +11,10 @@ import numpy as np
 from scheduler.framework.answers import TOLD, Told
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.interface import RoomPreview
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Pod
 from scheduler.model.status import Status, error
 from scheduler.pipeline.choosing import choose, veto_codes
 from scheduler.pipeline.placement import (
@@ -20,11 +22,56 @@ from scheduler.pipeline.placement import (
     after_filters,
     fit_error,
     judge,
+    may_make_room,
     promised_row,
 )
+from scheduler.queueing.listing import QueueEntry
 from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Rows, Scores
+
+State = Literal[
+    "new",
+    "active",
+    "backoff",
+    "error-backoff",
+    "unschedulable",
+    "gated",
+    "in-flight",
+    "group",
+    "permit",
+    "binding",
+    "bound",
+    "terminating",
+    "ended",
+    "other-scheduler",
+    "standby",
+]
+"""How far a pod is: the places of the queue, and what comes before and after."""
+
+_GROUPS_EVICT_NOBODY = RoomPreview(
+    "preemption: members of a pod group evict nobody before enough of them hold nodes"
+)
+_HELD: Collection[State] = ("gated", "group", "terminating", "ended", "other-scheduler")
+
+
+class Standing(msgspec.Struct, frozen=True, rename="camel"):
+    """How far a pod is on its way to a node, and what holds it."""
+
+    state: State
+    message: str = ""
+    """Why, for people."""
+    plugins: tuple[str, ...] = ()
+    """Who holds or rejected it."""
+    node: str | None = None
+    """The node that it is on, or that it holds."""
+    retry_seconds: float | None = None
+    """Until it is tried again by itself, if that is known."""
+
+    @property
+    def held(self) -> bool:
+        """Whether the pod is not tried, or not by itself: a node that fits is not yet its node."""
+        return self.state in _HELD
 
 
 class Findings(msgspec.Struct, frozen=True):
@@ -41,6 +88,10 @@ class Findings(msgspec.Struct, frozen=True):
     totals: Scores
     parts: Mapping[str, Scores]
     message: str
+    nominated: str = ""
+    """The node that is promised to the pod."""
+    room: RoomPreview | None = None
+    """What would be done to make room, if the pod fits nowhere; None if nobody was asked."""
 
 
 def explain(
@@ -66,19 +117,78 @@ def judge_all(
     pod: PodInfo,
     seed: int = 0,
     told: Told | None = None,
+    *,
+    room: bool = False,
 ) -> Findings:
-    """The first half of it: judge all nodes and score those that fit."""
+    """The first half of it: judge all nodes and score those that fit.
+
+    With ``room``, post-filter plugins say what they would do for a pod that fits nowhere.
+    """
     cycle = Cycle(pod, state)
     if told is not None:
         cycle.put(TOLD, told)
     try:
-        return _judge_all(framework, cycle, seed)
+        return _judge_all(framework, cycle, seed, room)
     except (PluginFault, CycleError) as fault:
         status = error(str(fault)).by(fault.plugin)
         names = state.names()
         nothing = np.zeros(0, np.int64)
         verdicts = [status] * len(names)
         return Findings(pod.key, None, names, verdicts, (), nothing, {}, str(fault))
+
+
+def concluded(answer: dict[str, Any], standing: Standing, group: Any = None) -> dict[str, Any]:
+    """An answer with how far the pod is, and how its group stands.
+
+    A pod that is not tried, or not by itself, has no node: ``wouldGoTo`` is where it would go if
+    nothing held it.
+    """
+    found = answer["node"]
+    said = {
+        **answer,
+        "node": None if standing.held else found,
+        "wouldGoTo": found if standing.held else None,
+        "standing": {**msgspec.to_builtins(standing), "plugins": list(standing.plugins)},
+        "boundTo": standing.node if standing.state == "bound" else None,
+    }
+    if standing.state == "group":
+        said["preemption"] = _preview(_GROUPS_EVICT_NOBODY)
+    return {**said, "group": group} if group else said
+
+
+def beyond_scheduling(pod: Pod) -> Standing | None:
+    """How far a pod is that needs no node any more; None if it may need one."""
+    node = pod.spec.node_name
+    if pod.finished:
+        return Standing("ended", f"it has ended: {pod.status.phase}", node=node or None)
+    if node:
+        return Standing("bound", "it is being deleted" if pod.deleting else "", node=node)
+    return Standing("terminating", "it is being deleted") if pod.deleting else None
+
+
+def elsewhere(pod: Pod, profiles: Iterable[str]) -> Standing:
+    """A pod that none of our profiles schedules."""
+    ours = ", ".join(sorted(profiles))
+    asked = pod.spec.scheduler_name
+    return Standing("other-scheduler", f"it asks for scheduler {asked!r}, not for {ours}")
+
+
+def waiting(entry: QueueEntry, group: str | None) -> Standing:
+    """How far a pod is that waits in the queue; ``group`` if it is placed with others only."""
+    state, message = cast("State", entry.tier), entry.message
+    if group is not None and state != "gated":
+        state = "group"
+        message = message or f"pod group {group} has not been tried yet"
+    return Standing(state, message, entry.plugins, None, entry.retry_seconds)
+
+
+def gated(framework: Framework, pod: PodInfo) -> Standing | None:
+    """What keeps a pod from being tried at all, if anything does."""
+    try:
+        status = framework.run_pre_enqueue(pod)
+    except PluginFault as fault:
+        return Standing("gated", str(fault), (fault.plugin,))
+    return None if status.ok else Standing("gated", status.message, (status.plugin,))
 
 
 def described(findings: Findings) -> dict[str, Any]:
@@ -103,10 +213,23 @@ def described(findings: Findings) -> dict[str, Any]:
         "nodes": nodes,
         "scores": scores,
         "message": findings.message,
+        "nominated": findings.nominated or None,
+        "preemption": _preview(findings.room),
     }
 
 
-def _judge_all(framework: Framework, cycle: Cycle, seed: int) -> Findings:
+def _preview(room: RoomPreview | None) -> dict[str, Any] | None:
+    if room is None:
+        return None
+    return {
+        "node": room.node or None,
+        "victims": [victim.key for victim in room.victims],
+        "violations": room.violations,
+        "message": room.message,
+    }
+
+
+def _judge_all(framework: Framework, cycle: Cycle, seed: int, room: bool) -> Findings:
     state, diagnosis = cycle.state, judge(framework, cycle)
     feasible = diagnosis.rows[diagnosis.codes == 0]
     ended = None if diagnosis.pre_filter else after_filters(framework, cycle, feasible)
@@ -120,7 +243,23 @@ def _judge_all(framework: Framework, cycle: Cycle, seed: int) -> Findings:
     names, verdicts = _verdicts(state, diagnosis)
     message = "" if node else fit_error(cycle, diagnosis)
     compared = [state.name(row) for row in feasible.tolist()]
-    return Findings(cycle.pod.key, node, names, verdicts, compared, totals, parts, message)
+    nominated = state.nominations.node_of(cycle.pod.uid)
+    # Last, because it may give the loop back, and rows may then be those of other nodes.
+    preview = None
+    if room and node is None and may_make_room(diagnosis):
+        preview = framework.preview_room(cycle, diagnosis)
+    return Findings(
+        cycle.pod.key,
+        node,
+        names,
+        verdicts,
+        compared,
+        totals,
+        parts,
+        message,
+        nominated,
+        preview,
+    )
 
 
 def _choice(

@@ -12,7 +12,13 @@ from scheduler.framework.runtime import Framework, PreFilterOutcome
 from scheduler.framework.what_if import trial
 from scheduler.model.status import Code, Status
 from scheduler.pipeline.choosing import choose, veto_codes
-from scheduler.pipeline.own_verdicts import NODES, no_nodes, too_large, unreadable
+from scheduler.pipeline.own_verdicts import (
+    NODES,
+    OWN_VERDICTS,
+    no_nodes,
+    too_large,
+    unreadable,
+)
 from scheduler.state.columns import Codes, Rows
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
@@ -209,6 +215,12 @@ def rejected(diagnosis: Diagnosis, cycle: Cycle) -> Diagnosis:
         else:
             diagnosis.unschedulable_plugins.add(status.plugin)
     return diagnosis
+
+
+def may_make_room(diagnosis: Diagnosis) -> bool:
+    """Whether post-filter plugins are asked: not if the pod itself or an empty cluster is wrong."""
+    own = diagnosis.pre_filter is not None and diagnosis.pre_filter.plugin in OWN_VERDICTS
+    return not diagnosis.settled and not own
 
 
 def fit_error(cycle: Cycle, diagnosis: Diagnosis) -> str:

@@ -102,6 +102,10 @@ class Suspension:
         self._listeners[question.key] = [(attempt, question)]
         self._start(self._ask(question))
 
+    def awaits(self, uid: str) -> bool:
+        """Whether a pod is suspended, or ready to go on."""
+        return uid in self._suspended
+
     def resume(self, uid: str) -> None:
         """A gang is tried again for this pod, which keeps its place until `settled` or `suspend`.
 

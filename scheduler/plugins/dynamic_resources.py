@@ -12,7 +12,7 @@ from typing import Any
 
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.interface import Handle, PostFilterResult, PreFilterResult
+from scheduler.framework.interface import Handle, PostFilterResult, PreFilterResult, RoomPreview
 from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, Code, Status, unresolvable, unschedulable
@@ -52,6 +52,12 @@ class DynamicResources:
         """Leave pods without claims to others, in kube-scheduler's words; end it for those with."""
         claims = cycle.pod.pod.spec.resource_claims
         return PostFilterResult(unresolvable() if claims else self.NOTHING_TO_FREE)
+
+    def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview:
+        """The same for explanations: this plugin frees nothing."""
+        if not cycle.pod.pod.spec.resource_claims:
+            return RoomPreview()
+        return RoomPreview("preemption: not for pods with resource claims", final=True)
 
     def hints(self) -> Sequence[HintRegistration]:
         """Only the pod itself can change that, and the API server forbids it to."""

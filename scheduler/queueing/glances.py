@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from scheduler.bounded import Usage
 from scheduler.queueing.inflight import InFlight
-from scheduler.queueing.listing import QueueEntry, entries, first_entries
+from scheduler.queueing.listing import QueueEntry, entries, entry, first_entries
 from scheduler.queueing.places import Places
 from scheduler.queueing.tiers import QueuedPod, Tier
 from scheduler.queueing.waiting import Waiters
@@ -61,6 +61,13 @@ class Glances:
         """The number of pods in each tier, and of those ``in-flight``."""
         counts = {tier.value: self._places.count(tier) for tier in Tier}
         return counts | {"in-flight": len(self._in_flight)}
+
+    def entry(self, key: str, uid: str) -> QueueEntry | None:
+        """A pod that waits; None if it does not, or is in flight."""
+        queued = self._places.get(key)
+        if queued is None or queued.info.uid != uid:
+            return None
+        return entry(queued, self._places, self._clock(), self._max_unschedulable)
 
     def first(self, limit: int) -> list[QueueEntry]:
         """The first waiting pods, tier by tier, best first; O(n), and gives the loop back."""

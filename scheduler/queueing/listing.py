@@ -33,7 +33,7 @@ class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
 
 def entries(places: Places, now: float, max_unschedulable: float) -> list[QueueEntry]:
     """Describe all waiting pods, tier by tier, at a moment of the queue's clock; O(n log n)."""
-    return [_entry(queued, places, now, max_unschedulable) for queued in places]
+    return [entry(queued, places, now, max_unschedulable) for queued in places]
 
 
 def first_entries(
@@ -44,11 +44,12 @@ def first_entries(
     for queued in places.first(limit):
         checkpoint()
         if queued.tier is not None:  # else it has left since
-            described.append(_entry(queued, places, now, max_unschedulable))
+            described.append(entry(queued, places, now, max_unschedulable))
     return described
 
 
-def _entry(queued: QueuedPod, places: Places, now: float, max_unschedulable: float) -> QueueEntry:
+def entry(queued: QueuedPod, places: Places, now: float, max_unschedulable: float) -> QueueEntry:
+    """Describe one waiting pod."""
     verdict: QueuedPod | Cohort = queued
     retry_at, behind = None, ""
     if queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF):

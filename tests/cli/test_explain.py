@@ -15,6 +15,7 @@ from scheduler.cli.explain_command import explain
 from scheduler.cli.explain_table import BEST_SHOWN
 from tests.builders import make_node, make_pod
 from tests.cli.support import Json, Served, serving, workload, write
+from tests.gangs.support import make_group, member
 
 
 def run(*arguments: str, server: str | None = None) -> Result:
@@ -102,11 +103,12 @@ def test_no_fitting_node_exits_3_with_the_message(file: str) -> None:
     assert result.exit_code == 3
     reasons = "1 node(s) had untolerated taint(s), 7 Insufficient cpu"
     message = f"default/huge fits nowhere: 0/8 nodes are available: {reasons}."
-    assert result.stdout.splitlines()[-1] == message
+    unhelpful = "preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling."
+    assert result.stdout.splitlines()[-2:] == [message, unhelpful]
 
 
 def test_json_is_what_the_simulation_says(file: str) -> None:
-    objects = [o for o in cluster() if o["metadata"]["name"] not in ("running", "a")]
+    objects = [o for o in cluster() if o["metadata"]["name"] != "running"]
     expected = simulation.explain(objects, make_pod("a").cpu(1).obj())
     assert json.loads(run("a", "-o", "json", "-f", file).stdout) == expected
 
@@ -116,7 +118,55 @@ def test_a_placed_pod_is_judged_as_if_it_had_to_be_placed(tmp_path: Path) -> Non
     file = write(tmp_path / "c.yaml", node, make_pod("r").cpu(3).on("n1").obj())
     result = run("r", "-f", file)
     assert result.exit_code == 0
-    assert "goes to n1" in result.stdout
+    assert "default/r is on n1\nplaced anew it would go to n1 with score" in result.stdout
+
+
+def last_lines(result: Result, count: int) -> list[str]:
+    assert result.exit_code == 3
+    return result.stdout.splitlines()[-count:]
+
+
+def test_a_gated_pod_is_not_said_to_go_anywhere(tmp_path: Path) -> None:
+    gated = make_pod("g").gate("example.com/a").obj()
+    file = write(tmp_path / "c.yaml", make_node("n1").cpu(4).obj(), gated)
+    assert last_lines(run("g", "-f", file), 2) == [
+        "default/g is gated by SchedulingGates: waiting for scheduling gates: [example.com/a]; "
+        "nothing else was tried",
+        "without the gate it would go to n1 with score 397; 1 of 1 node fit",
+    ]
+
+
+def test_a_member_has_the_verdict_of_its_group(tmp_path: Path) -> None:
+    members = [member("a"), member("b")]
+    objects = [make_node("n1").cpu(1), make_group("g", 2), *members]
+    file = write(tmp_path / "c.yaml", *(each.obj() for each in objects))
+    assert last_lines(run("a", "-f", file), 4)[:3] == [
+        "pod group default/g is Scheduling: 0 of 2 members have nodes, 2 exist",
+        "default/a is placed with its group or not at all: pod group default/g: 1 of 2 members "
+        "can be placed; default/b: 0/1 nodes are available: 1 Insufficient cpu.",
+        "alone, without its group, it would go to n1 with score 375; 1 of 1 node fit",
+    ]
+
+
+def test_whom_a_pod_would_evict_is_said(tmp_path: Path) -> None:
+    objects = [
+        make_node("n1").cpu(2),
+        *(make_pod(f"low-{i}").cpu("500m").on("n1") for i in range(4)),
+        make_pod("high").cpu(2).priority(10),
+    ]
+    file = write(tmp_path / "c.yaml", *(each.obj() for each in objects))
+    assert last_lines(run("high", "-f", file), 1) == [
+        "preemption: it would evict default/low-0, default/low-1, default/low-2 and 1 more from n1"
+    ]
+
+
+def test_a_pod_of_another_scheduler_is_not_ours(tmp_path: Path) -> None:
+    theirs = make_pod("t").scheduler("default-scheduler").obj()
+    file = write(tmp_path / "c.yaml", make_node("n1").cpu(4).obj(), theirs)
+    assert last_lines(run("t", "-f", file), 2) == [
+        "default/t is not tried: it asks for scheduler 'default-scheduler', not for equipoise",
+        "scheduled here it would go to n1 with score 397; 1 of 1 node fit",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -165,7 +215,10 @@ def test_an_unknown_pod_is_answered_with_a_near_one(tmp_path: Path) -> None:
 def test_a_running_scheduler_explains_the_same(served: Served) -> None:
     result = run("pod/huge", "--server", served.url)
     assert result.exit_code == 3
-    assert result.stdout.splitlines()[-1].startswith("default/huge fits nowhere: 0/8 nodes are")
+    *_, rejected, verdict, preemption = result.stdout.splitlines()
+    assert rejected.startswith("default/huge was rejected when it was last tried: 0/8 nodes")
+    assert verdict.startswith("default/huge fits nowhere: 0/8 nodes are")
+    assert preemption.startswith("preemption: 0/8 nodes are available")
 
 
 def test_the_environment_names_the_server_and_files_take_precedence(
@@ -177,7 +230,7 @@ def test_the_environment_names_the_server_and_files_take_precedence(
 
 def test_a_bound_pod_says_where_it_is(served: Served) -> None:
     result = run("running", "--server", served.url)
-    assert "default/running is on big; placed anew:" in result.stdout
+    assert "default/running is on big\nplaced anew it would go to big" in result.stdout
     answer = json.loads(run("running", "-o", "json", "--server", served.url).stdout)
     assert answer["boundTo"] == "big"
 

@@ -180,14 +180,16 @@ async def test_queue_nodes_decisions_and_explanations_are_shown(cluster: Cluster
         assert (bound["boundTo"], bound["node"]) == ("n", "n")
 
 
-@pytest.mark.parametrize("pod", ["default/nobody", "default/theirs"])
-async def test_what_is_not_ours_cannot_be_explained(cluster: Cluster, pod: str) -> None:
+async def test_what_is_not_ours_is_not_said_to_go_anywhere(cluster: Cluster) -> None:
+    cluster.add(make_worker("n"))
     cluster.submit(make_pod("theirs").scheduler("default-scheduler"))
     async with running_daemon(cluster, serving()) as replica:
         await eventually(lambda: "default/theirs" in replica.daemon.pods())
-        status, text = await fetch(replica, f"/api/v1/explain?pod={pod}")
+        answer = await fetch_json(replica, "/api/v1/explain?pod=default/theirs")
+        assert (answer["node"], answer["standing"]["state"]) == (None, "other-scheduler")
+        status, text = await fetch(replica, "/api/v1/explain?pod=default/nobody")
         assert status == 404
-        assert pod in text
+        assert "default/nobody" in text
 
 
 async def test_looking_changes_nothing(cluster: Cluster) -> None:

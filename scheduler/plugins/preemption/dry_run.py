@@ -79,9 +79,13 @@ class _Nodes:
 class Search:
     """The search for nodes on which evictions would help one pod."""
 
-    def __init__(self, handle: Handle, cycle: Cycle, rows: Rows) -> None:
+    def __init__(
+        self, handle: Handle, cycle: Cycle, rows: Rows, wanted: Callable[[], bool]
+    ) -> None:
+        """``wanted`` says whether the pod still has a use for a node."""
         self._handle = handle
         self._cycle = cycle
+        self._wanted = wanted
         self._began = slices_ended()
         self._version = cycle.state.changes.version
         # In an order that depends on nothing but names: the same for all pods, so that what was
@@ -123,13 +127,13 @@ class Search:
 
     def _look_again(self) -> bool:
         """Leave out nodes that went away; False if the pod has no use for any node now."""
-        state, uid = self._cycle.state, self._cycle.pod.uid
+        state = self._cycle.state
         if state.changes.version == self._version:
-            return not self.interrupted or self._handle.expects(uid)
+            return not self.interrupted or self._wanted()
         self._version = state.changes.version
         self._unseen.drop_gone(state.columns)
         self._promising.drop_gone(state.columns)
-        return self._handle.expects(uid) and self._handle.prepare(self._cycle)
+        return self._wanted() and self._handle.prepare(self._cycle)
 
     def _next(self, known: Mapping[int, Outcome]) -> list[int]:
         """The rows that are tried together before the loop may be given back."""

@@ -7,7 +7,7 @@ the pod meanwhile, and when they have left, the pod is tried again, there first.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import islice
 
@@ -17,7 +17,7 @@ from scheduler.config.plugin_args import DefaultPreemptionArgs
 from scheduler.equivalence.notes import Notes
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.handle import Handle, Victims
-from scheduler.framework.interface import PostFilterResult
+from scheduler.framework.interface import PostFilterResult, RoomPreview
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
@@ -70,15 +70,34 @@ class DefaultPreemption:
         nodes and victims are looked up once more before anybody is evicted.
         """
         self._handle.metrics.preemption_attempts.inc()
+        found = self._candidate(cycle, diagnosis, partial(self._handle.expects, cycle.pod.uid))
+        if isinstance(found, PostFilterResult):
+            return found
+        self._evictions.start(cycle.pod, found)
+        return PostFilterResult(SUCCESS, found.node)
+
+    def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview:
+        """Whom ``post_filter`` would evict now, or why nobody; evicts nobody."""
+        found = self._candidate(cycle, diagnosis, lambda: True)
+        if isinstance(found, PostFilterResult):
+            return RoomPreview(found.status.message)
+        return RoomPreview("", found.node, found.victims, found.violations)
+
+    def _candidate(
+        self, cycle: Cycle, diagnosis: Diagnosis, wanted: Callable[[], bool]
+    ) -> Candidate | PostFilterResult:
+        """The node where least harm is done, and whom it costs; or why there is none.
+
+        ``wanted`` says whether the pod still has a use for a node.
+        """
         obstacle = self._obstacle(cycle, diagnosis)
         if obstacle:
             return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
         rows = _helpful(cycle, diagnosis)
-        search = Search(self._handle, cycle, rows)
+        search = Search(self._handle, cycle, rows, wanted)
         candidates, rejections = self._search(search, cycle, len(rows))
-        if search.interrupted and not self._handle.expects(cycle.pod.uid):
-            obstacle = GONE
-            return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
+        if search.interrupted and not wanted():
+            return PostFilterResult(unschedulable(f"preemption: {GONE}"))
         if not candidates:
             message = _message(rejections, cycle.state.node_count)
             return PostFilterResult(unschedulable(f"preemption: {message}"), nominated_node="")
@@ -86,11 +105,8 @@ class DefaultPreemption:
         if search.interrupted:
             candidates = _still_there(cycle, candidates)
         if not candidates:
-            obstacle = NO_CANDIDATE
-            return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
-        chosen = choose(candidates)
-        self._evictions.start(cycle.pod, chosen)
-        return PostFilterResult(SUCCESS, chosen.node)
+            return PostFilterResult(unschedulable(f"preemption: {NO_CANDIDATE}"))
+        return choose(candidates)
 
     def _obstacle(self, cycle: Cycle, diagnosis: Diagnosis) -> str:
         """Why the pod must not evict anybody now; "" if it may."""

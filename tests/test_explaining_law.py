@@ -1,0 +1,116 @@
+"""The law of explanations without a cluster: one file, one decision.
+
+Whatever `simulate` does with a pod is what `explain -f` says of it: the node it gets, or why not.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import yaml
+from click.testing import CliRunner
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scheduler.cli.main import cli
+from scheduler.simulation import explain, place
+from tests.builders import Json, make_node, make_pod, pod_term, requirement, term
+from tests.gangs.support import make_group, member
+
+ZONES = ("a", "b")
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[Json]:
+    made = []
+    for number in range(draw(st.integers(0, 4))):
+        node = make_node(f"n{number}").cpu(draw(st.integers(1, 4))).pods(10)
+        node.label(zone=draw(st.sampled_from(ZONES)), **{"kubernetes.io/hostname": f"n{number}"})
+        if draw(st.booleans()) and number:
+            node.taint("dedicated")
+        made.append(node.obj())
+    return made
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> list[Json]:
+    made = []
+    for number in range(draw(st.integers(1, 7))):
+        name, group = f"p{number}", draw(st.sampled_from(["", "", "", "g", "h"]))
+        pod = member(name, group) if group else make_pod(name)
+        pod.cpu(draw(st.integers(1, 3))).label(app=draw(st.sampled_from(["x", "y"])))
+        pod.priority(draw(st.sampled_from([0, 0, 5, 10])))
+        match draw(st.sampled_from(["plain"] * 4 + ["on", "gate", "near", "apart", "zone", *ODD])):
+            case "on":
+                pod.on(f"n{draw(st.integers(0, 3))}")
+            case "gate":
+                pod.gate("example.com/wait")
+            case "near":
+                pod.near(pod_term("zone", {"app": draw(st.sampled_from(["x", "y"]))}))
+            case "apart":
+                pod.apart(pod_term("kubernetes.io/hostname", {"app": "x"}))
+            case "zone":
+                pod.required(term(requirement("zone", "In", draw(st.sampled_from(ZONES)))))
+            case "tolerates":
+                pod.toleration("dedicated")
+            case "theirs":
+                pod.scheduler("default-scheduler")
+            case "never":
+                pod.spec(preemptionPolicy="Never")
+        made.append(pod.obj())
+    return made
+
+
+ODD = ("tolerates", "theirs", "never")
+
+
+@st.composite
+def files(draw: st.DrawFn) -> list[Json]:
+    groups = [make_group(name, draw(st.integers(1, 3))).obj() for name in ("g", "h")]
+    objects = [*draw(nodes()), *groups, *draw(pods())]
+    order: Sequence[int] = draw(st.permutations(range(len(objects))))
+    return [objects[i] for i in order]
+
+
+def check(answer: dict[str, Any], node: str | None, message: str) -> None:
+    assert answer["node"] == node
+    if node is not None:
+        assert answer["nodes"][node]["fit"]
+        assert answer["wouldGoTo"] is None
+        return
+    said = answer["standing"]["message"] or answer["message"]
+    assert said == message
+    if answer["wouldGoTo"] is not None:  # then something else than the nodes is said to hold it
+        assert answer["standing"]["state"] in ("gated", "group")
+
+
+@settings(deadline=None, max_examples=80)
+@given(files())
+def test_the_placement_of_a_simulation_is_what_is_explained(objects: list[Json]) -> None:
+    placed = place(objects)
+    assert placed == place(objects)
+    by_key = {f"default/{o['metadata']['name']}": o for o in objects if o["kind"] == "Pod"}
+    for key, node, message in placed:
+        check(explain(objects, by_key[key]), node, message)
+    for key in by_key.keys() - {outcome[0] for outcome in placed}:
+        state = explain(objects, by_key[key])["standing"]["state"]
+        assert state == ("bound" if by_key[key]["spec"].get("nodeName") else "other-scheduler")
+
+
+@settings(deadline=None, max_examples=8)
+@given(files())
+def test_so_do_the_commands(objects: list[Json]) -> None:
+    with TemporaryDirectory() as directory:
+        file = Path(directory) / "cluster.yaml"
+        file.write_text(yaml.safe_dump_all(objects))
+        run = CliRunner().invoke
+        outcome = run(cli, ["simulate", "-f", str(file), "-o", "json"])
+        for pod in json.loads(outcome.stdout)["pods"]:
+            result = run(cli, ["explain", pod["pod"], "-f", str(file), "-o", "json"])
+            answer = json.loads(result.stdout)
+            check(answer, pod["node"], pod["message"])
+            assert result.exit_code == (0 if pod["node"] else 3)
