@@ -129,8 +129,9 @@ def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> di
     ``standing``, how far it is; ``preemption``, whom it would evict if it fits nowhere; and
     ``group``, if it is in one: how that stands before it is tried. Webhooks and extenders are
     really asked. A pod that is not tried is judged as if nothing held it: one that is gated when
-    all others are placed, one that is on a node, has ended or is left to others before. Without a configuration it is the default profile, with
-    NUMA alignment if some node's cells are among the objects, and with gangs if PodGroups are.
+    all others are placed, one that is on a node, has ended or is left to others before.
+    Without a configuration it is the default profile, with NUMA alignment if some node's cells are
+    among the objects, and with gangs if PodGroups are.
     """
     return asyncio.run(_Explained(list(objects), pod, config).run())
 
