@@ -194,7 +194,8 @@ class _Explained:
         if info.key in self._recorder.bound or entry is None:
             return Standing("active")
         groups = _framework(core, self._pod).groups
-        standing = explanation.waiting(entry, groups and groups.group_of(info))
+        group = None if groups is None else groups.group_of(info)
+        standing = explanation.waiting(entry, group)
         return standing if standing.held else Standing("active")
 
     async def _judged_now(self) -> dict[str, Any]:

@@ -132,7 +132,8 @@ def _sentence(standing: dict[str, Any]) -> str:
         "ended": message.removeprefix("it "),
         "other-scheduler": f"is not tried: {message}",
     }
-    return sentences.get(standing["state"], "")
+    sentence: str = sentences.get(standing["state"], "")
+    return sentence
 
 
 def _outcome(answer: dict[str, Any], node: str | None) -> str:

@@ -137,9 +137,10 @@ def test_a_gated_pod_is_not_said_to_go_anywhere(tmp_path: Path) -> None:
 
 
 def test_a_member_has_the_verdict_of_its_group(tmp_path: Path) -> None:
-    members = [member("a"), member("b")]
-    objects = [make_node("n1").cpu(1), make_group("g", 2), *members]
-    file = write(tmp_path / "c.yaml", *(each.obj() for each in objects))
+    members = [member("a").obj(), member("b").obj()]
+    file = write(
+        tmp_path / "c.yaml", make_node("n1").cpu(1).obj(), make_group("g", 2).obj(), *members
+    )
     assert last_lines(run("a", "-f", file), 4)[:3] == [
         "pod group default/g is Scheduling: 0 of 2 members have nodes, 2 exist",
         "default/a is placed with its group or not at all: pod group default/g: 1 of 2 members "
@@ -150,11 +151,11 @@ def test_a_member_has_the_verdict_of_its_group(tmp_path: Path) -> None:
 
 def test_whom_a_pod_would_evict_is_said(tmp_path: Path) -> None:
     objects = [
-        make_node("n1").cpu(2),
-        *(make_pod(f"low-{i}").cpu("500m").on("n1") for i in range(4)),
-        make_pod("high").cpu(2).priority(10),
+        make_node("n1").cpu(2).obj(),
+        *(make_pod(f"low-{i}").cpu("500m").on("n1").obj() for i in range(4)),
+        make_pod("high").cpu(2).priority(10).obj(),
     ]
-    file = write(tmp_path / "c.yaml", *(each.obj() for each in objects))
+    file = write(tmp_path / "c.yaml", *objects)
     assert last_lines(run("high", "-f", file), 1) == [
         "preemption: it would evict default/low-0, default/low-1, default/low-2 and 1 more from n1"
     ]
