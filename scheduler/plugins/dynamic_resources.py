@@ -57,7 +57,7 @@ class DynamicResources:
         """The same for explanations: this plugin frees nothing."""
         if not cycle.pod.pod.spec.resource_claims:
             return RoomPreview()
-        return RoomPreview("preemption: not for pods with resource claims", final=True)
+        return RoomPreview(self.NOT_BUILT.message, final=True)
 
     def hints(self) -> Sequence[HintRegistration]:
         """Only the pod itself can change that, and the API server forbids it to."""
