@@ -97,7 +97,8 @@ class DefaultPreemption:
         search = Search(self._handle, cycle, rows, wanted)
         candidates, rejections = self._search(search, cycle, len(rows))
         if search.interrupted and not wanted():
-            return PostFilterResult(unschedulable(f"preemption: {GONE}"))
+            obstacle = GONE
+            return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
         if not candidates:
             message = _message(rejections, cycle.state.node_count)
             return PostFilterResult(unschedulable(f"preemption: {message}"), nominated_node="")
@@ -105,7 +106,8 @@ class DefaultPreemption:
         if search.interrupted:
             candidates = _still_there(cycle, candidates)
         if not candidates:
-            return PostFilterResult(unschedulable(f"preemption: {NO_CANDIDATE}"))
+            obstacle = NO_CANDIDATE
+            return PostFilterResult(unschedulable(f"preemption: {obstacle}"))
         return choose(candidates)
 
     def _obstacle(self, cycle: Cycle, diagnosis: Diagnosis) -> str:
