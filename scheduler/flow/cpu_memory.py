@@ -25,7 +25,6 @@ left, with the load that is there by then, until all have a node or no node take
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -47,7 +46,7 @@ FINENESS = 1000
 RESOURCES = 2
 """CPU and memory, a problem's first resources. Others bound places, and cost nothing."""
 
-MOST_ARCS = 1_500_000
+MOST_ARCS = 1_000_000
 """Arcs of one network: some seconds and some hundred MiB. Classes beyond it are posed next."""
 
 MOST_SOLVED = 8
@@ -73,14 +72,9 @@ def task_class(pod: PodInfo) -> int:
     return xxhash.xxh64_intdigest(msgspec.msgpack.encode(identity))
 
 
-def posed_together(supplies: Sequence[int]) -> int:
-    """How many of these classes, the first ones, a network takes; at least one."""
-    pods = 0
-    for count, supply in enumerate(supplies):
-        pods += supply
-        if count and (count + 1) * pods > MOST_ARCS:
-            return count
-    return len(supplies)
+def fit_one_network(classes: int, pods: int) -> bool:
+    """Whether so many classes, with so many pods together, can be solved at once."""
+    return classes * pods <= MOST_ARCS
 
 
 # Solving
@@ -223,9 +217,7 @@ def draw(problem: Problem) -> Drawn:
     """The design's network, without the arcs that no cheapest flow needs."""
     classes, nodes = problem.shape
     hard = _hard_quotas(problem)
-    places = cheapest_places(problem, hard)
-    points = arc_cost(problem, places.of_class, places.node, places.number)
-    cost = np.rint(points * FINENESS).astype(np.int64)
+    places, cost = cheapest_places(problem, hard)
     stride = int(places.number.max(initial=0)) + 1
     shared, place = np.unique(places.node * stride + places.number, return_inverse=True)
     domains = np.unique(hard.of_class * _stride(problem) + hard.domain)
@@ -235,7 +227,8 @@ def draw(problem: Problem) -> Drawn:
     arcs = Arcs()
     tail = places.of_class
     if len(domains):
-        key = places.of_class * _stride(problem) + _domain(problem, places.of_class, places.node)
+        domain = problem.domain_of[places.of_class, places.node]
+        key = places.of_class * _stride(problem) + domain
         found = np.searchsorted(domains, key)
         tail = np.where(np.isin(key, domains), first_domain + found, tail)
     pairs = arcs.add(tail, first_place + place, np.ones(len(cost), np.int64), cost)
@@ -259,83 +252,103 @@ def draw(problem: Problem) -> Drawn:
 
 def arc_cost(problem: Problem, of_class: Ints, node: Ints, number: Ints) -> Reals:
     """What the i-th further pod of a class costs on a node, counted from 0, in points."""
-    base, slope = _line(problem, of_class, node)
-    cost: Reals = base + slope * (number + 1)
-    return cost
+    costs = Costs(problem)
+    lines = [costs.line(int(e), np.array([m])) for e, m in zip(of_class, node, strict=True)]
+    return np.array([float(b[0] + s[0] * (i + 1)) for (b, s), i in zip(lines, number, strict=True)])
 
 
-def _line(problem: Problem, of_class: Ints, node: Ints) -> tuple[Reals, Reals]:
-    """What a pod of a class costs on a node as it is, and what each pod more adds to that."""
-    there = problem.allocatable[:RESOURCES].T[node]
-    held = there - problem.free[:RESOURCES].T[node]
-    load = np.divide(held, there, out=np.ones_like(held), where=there > 0).mean(axis=1)
-    asked = problem.requests[:, :RESOURCES][of_class]
-    slope = np.divide(asked, there, out=np.zeros_like(asked), where=there > 0).mean(axis=1)
-    # Pods that ask for nothing spread as well.
-    slope = np.maximum(slope * OMEGA, 1 / FINENESS)
-    base = load * OMEGA
-    if problem.soft.size:
-        offset = np.maximum(problem.soft.max(axis=1, initial=0), OMEGA)
-        prefers = problem.preferring[of_class] > 0
-        base += np.where(prefers, offset[of_class] - problem.soft[of_class, node], 0)
-    return base, slope
+class Costs:
+    """What places cost: a straight line for each class and node, as a node fills evenly."""
+
+    def __init__(self, problem: Problem) -> None:
+        there, free = problem.allocatable[:RESOURCES], problem.free[:RESOURCES]
+        self._problem = problem
+        self._part = np.divide(OMEGA, there, out=np.zeros_like(there), where=there > 0)
+        used = np.where(there > 0, (there - free) * self._part, OMEGA)
+        self._load: Reals = used.mean(axis=0)
+
+    def line(self, e: int, nodes: Ints) -> tuple[Reals, Reals]:
+        """What a pod of a class costs on nodes as they are, and what each pod more adds to that."""
+        problem = self._problem
+        asked = problem.requests[e, :RESOURCES, np.newaxis]
+        # Pods that ask for nothing spread as well.
+        slope = np.maximum((asked * self._part[:, nodes]).mean(axis=0), 1 / FINENESS)
+        base = self._load[nodes]
+        if problem.soft.size and problem.preferring[e]:
+            soft = problem.soft[e]
+            base = base + max(int(soft.max(initial=0)), OMEGA) - soft[nodes]
+        return base, slope
 
 
-def cheapest_places(problem: Problem, hard: Steps) -> Places:
-    """For each class, and each domain of it, as many of its cheapest places as there are pods."""
+def cheapest_places(problem: Problem, hard: Steps) -> tuple[Places, Ints]:
+    """For each class, and each domain of it, as many of its cheapest places as there are pods.
+
+    With what each costs. O(classes * (nodes + pods)).
+    """
+    costs = Costs(problem)
     pods = int(problem.supplies.sum())
-    fits = (problem.scores != UNFIT) & (problem.supplies > 0)[:, np.newaxis]
-    rooms = np.minimum(np.where(fits, problem.fit, 0), np.minimum(problem.slots, pods))
-    of_class, node = np.nonzero(rooms)
-    of_class, node = of_class.astype(np.int64), node.astype(np.int64)
-    domain = np.zeros(len(node), np.int64)
-    if len(hard.pods):
-        domain = _domain(problem, of_class, node)
-        key, quota = (e * _stride(problem) + d for e, d in ((of_class, domain), _keys(hard)))
-        # A class that is held to domains has no place in those that take none of it.
-        held = np.isin(of_class, hard.of_class) & (domain > 0)
-        keep = ~held | np.isin(key, quota)
-        of_class, node, domain = of_class[keep], node[keep], np.where(held, domain, 0)[keep]
-    room = rooms[of_class, node]
-    _, group = np.unique(of_class * _stride(problem) + domain, return_inverse=True)
-    base, slope = _line(problem, of_class, node)
-    upto = _upto(base, slope, room, group, pods)
-    each = np.repeat(np.arange(len(upto)), upto)
-    number = np.arange(len(each)) - np.repeat(np.cumsum(upto) - upto, upto)
-    return _first(pods, group[each], Places(of_class[each], node[each], number), problem)
-
-
-def _keys(steps: Steps) -> tuple[Ints, Ints]:
-    return steps.of_class, steps.domain
+    most = np.minimum(problem.slots, pods)
+    parts: list[tuple[Ints, Ints, Ints, Ints]] = []
+    for e in np.flatnonzero(problem.supplies).tolist():
+        rooms = np.minimum(problem.fit[e], most)
+        nodes = np.flatnonzero((problem.scores[e] != UNFIT) & (rooms > 0))
+        group = np.zeros(len(nodes), np.int64)
+        mine = hard.of_class == e
+        if mine.any():
+            # A class that is held to domains has no place in those that take none of it.
+            domain = problem.domain_of[e, nodes]
+            nodes = nodes[(domain == 0) | np.isin(domain, hard.domain[mine])]
+            group = np.unique(problem.domain_of[e, nodes], return_inverse=True)[1]
+        base, slope = costs.line(e, nodes)
+        upto = _upto(base, slope, rooms[nodes], group, pods)
+        pair = np.repeat(np.arange(len(nodes)), upto)
+        number = np.arange(len(pair)) - np.repeat(np.cumsum(upto) - upto, upto)
+        cost = np.rint((base[pair] + slope[pair] * (number + 1)) * FINENESS).astype(np.int64)
+        keep = _cheapest(cost, group[pair], pods)
+        parts.append((np.full(len(keep), e), nodes[pair[keep]], number[keep], cost[keep]))
+    if not parts:
+        none = np.zeros(0, np.int64)
+        return Places(none, none, none), none
+    of_class, node, which, price = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return Places(of_class, node, which), price
 
 
 def _upto(base: Reals, slope: Reals, room: Ints, group: Ints, pods: int) -> Ints:
-    """How many places of each pair are among the cheapest of its group, or a few more.
+    """How many places of each node are among the cheapest of its group, or a few more.
 
-    Halves the range of what the dearest of them costs, for all groups at once.
+    Halves the range of what the dearest of them costs, until about as many cost less as there
+    are pods.
     """
-    wanted = np.minimum(np.bincount(group, room), pods)
+    if not len(base):
+        return np.zeros(0, np.int64)
+    have = np.bincount(group, room)
+    wanted = np.minimum(have, pods)
+    close = wanted + np.bincount(group)
 
     def below(limit: Reals) -> Reals:
         return np.clip(np.floor((limit[group] - base) / slope), 0, room)
 
-    low = np.full(len(wanted), -1.0)
-    high = np.full(len(wanted), float((base + slope * room).max(initial=0.0)) + 1.0)
+    low = np.full(len(wanted), float(base.min()))
+    high = np.full(len(wanted), float((base + slope * room).max()) + 1.0)
     for _ in range(HALVINGS):
+        if (have <= close).all():
+            break
         middle = (low + high) / 2
-        enough = np.bincount(group, below(middle)) >= wanted
+        count = np.bincount(group, below(middle))
+        enough = count >= wanted
+        have = np.where(enough, count, have)
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     return np.minimum(below(high) + 1, room).astype(np.int64)
 
 
-def _first(pods: int, group: Ints, places: Places, problem: Problem) -> Places:
-    """As many of the cheapest places of each group as there are pods; of equals, lower ones."""
-    cost = arc_cost(problem, *places)
-    order = np.lexsort((places.node, places.number, cost, group))
+def _cheapest(cost: Ints, group: Ints, pods: int) -> Ints:
+    """As many of the cheapest of each group as there are pods, in their order."""
+    if len(cost) <= pods:
+        return np.arange(len(cost))
+    order = np.lexsort((cost, group))
     ranked = group[order]
     rank = np.arange(len(order)) - np.searchsorted(ranked, ranked)
-    keep = np.sort(order[rank < pods])
-    return Places(places.of_class[keep], places.node[keep], places.number[keep])
+    return np.sort(order[rank < pods])
 
 
 def _hard_quotas(problem: Problem) -> Steps:
@@ -348,9 +361,3 @@ def _hard_quotas(problem: Problem) -> Steps:
 
 def _stride(problem: Problem) -> int:
     return int(problem.domain_of.max(initial=0)) + 1
-
-
-def _domain(problem: Problem, of_class: Ints, node: Ints) -> Ints:
-    if not problem.domain_of.size:
-        return np.zeros(len(node), np.int64)
-    return problem.domain_of[of_class, node]

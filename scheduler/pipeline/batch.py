@@ -55,7 +55,8 @@ log = get_logger(__name__)
 
 MOST_ROUNDS = 4
 FEW_REFUSED = 0.01
-"""The share of a tier whose placements did not hold that is not worth another round."""
+"""The share of a tier whose placements did not hold that is not worth another round: the normal
+cycle has the same scores. Another cost model it does not have."""
 ENROLLED_TOGETHER = 32
 POPPED_TOGETHER = 256
 KEPT_REPORTS = 64
@@ -172,6 +173,7 @@ class Batches:
         self._gangs = Gangs(frameworks, self._enrolment)
         self._posing = Posing(self._settings, state, classes, clock)
         self._trials = Trials(state, queue, attempts, self._enrolment, self._gangs)
+        self._few = FEW_REFUSED if self._settings.cost_model == "Scores" else 0.0
         self._slice_end = 0.0
         self.reports: deque[Report] = deque(maxlen=KEPT_REPORTS)
         self.watch: Callable[[Posed, Solution], None] | None = None
@@ -269,11 +271,22 @@ class Batches:
             self._metrics.batch.excluded_pods.labels("affinity").inc(count)
 
     async def _solve(self, tier: _Tier) -> None:
-        """Pose, solve and take, until what was proposed holds or nothing is gained."""
-        report = tier.report
-        report.members = sum(map(len, tier.members.values()))
+        """Place all members that one problem takes, then the rest of them."""
+        tier.report.members = sum(map(len, tier.members.values()))
         members = tier.members
-        while report.rounds < MOST_ROUNDS and not self._attempts.stopped:
+        while members and not self._attempts.stopped:
+            members = await self._solve_some(tier, members)
+
+    async def _solve_some(self, tier: _Tier, members: Membership) -> Membership:
+        """Pose, solve and take, until what was proposed holds or nothing is gained.
+
+        Returns the members that the first problem had no room for and that are still to be placed.
+        """
+        report = tier.report
+        rest: Membership = {}
+        for number in range(MOST_ROUNDS):
+            if self._attempts.stopped:
+                break
             started = self._clock()
             posed = await self._posing.pose(
                 members,
@@ -282,27 +295,32 @@ class Batches:
             )
             report.pose_seconds += self._clock() - started
             if posed is None:
-                return
+                break
+            if not number:
+                rest = posed.rest
             if not report.rounds:
                 report.classes, report.nodes = posed.problem.shape
                 # Who chooses another cost model wants its nodes, also where all get what they like.
                 by_scores = posed.problem.model == "Scores"
                 if by_scores and not contends(posed.problem, posed.preferences):
                     report.result = "uncontended"
-                    return
+                    break
             solution = await self._ask(posed, report)
             if not await self._worth_taking(tier, posed, solution):
                 report.result = report.result if report.rounds else "greedy"
-                return
+                break
             report.result = "solved"
             report.rounds += 1
             await self._take_gangs(tier, posed, solution)
             before = report.refused
             refused = await self._take(tier, posed, solution)
-            if report.refused - before <= FEW_REFUSED * report.members or not refused:
-                return
+            if report.refused - before <= self._few * report.members or not refused:
+                break
             # What the flow itself left out will not fit next time either.
             members = {each: tier.members[each] for each in refused if each in tier.members}
+        # Those that were refused were posed again with all of their class.
+        left = {key: [m for m in each if m.place in tier.waiting] for key, each in rest.items()}
+        return {key: each for key, each in left.items() if each}
 
     async def _ask(self, posed: Posed, report: Report) -> Solution:
         started = self._clock()

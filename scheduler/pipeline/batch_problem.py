@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
 from scheduler.config.schema import Batch
-from scheduler.flow.cpu_memory import task_class
+from scheduler.flow.cpu_memory import fit_one_network, task_class
 from scheduler.flow.problem import UNFIT, Ints, Problem, Steps
 from scheduler.flow.units import measure
 from scheduler.framework.cycle import Cycle
@@ -53,6 +53,8 @@ class Posed(NamedTuple):
     """[E, M] Scores without what they owe to load."""
     groups: list[list[Member]]
     nodes: list[str]
+    rest: Membership
+    """Members that the problem had no room for and that are to be posed next."""
 
 
 class Posing:
@@ -77,8 +79,9 @@ class Posing:
         A class costs what has changed since it was last looked at. ``needs`` says how many members
         each gang must get.
         """
-        groups = [group async for group in self._groups(members, breathe)]
-        return await in_slices(self._posed, groups, needs) if groups else None
+        groups, rest = await self._groups(members, breathe)
+        posed = await in_slices(self._posed, groups, needs) if groups else None
+        return posed and posed._replace(rest=rest)
 
     def _posed(self, groups: list[Group], needs: Mapping[str, int]) -> Posed:
         """The matrices. Gives the loop back between classes: filters have the last word anyway."""
@@ -105,29 +108,48 @@ class Posing:
             np.where(scores == UNFIT, UNFIT, scores - loads),
             [group.members for group in groups],
             nodes,
+            {},
         )
 
-    async def _groups(self, members: Membership, breathe: Breathe) -> AsyncIterator[Group]:
+    async def _groups(
+        self, members: Membership, breathe: Breathe
+    ) -> tuple[list[Group], Membership]:
+        """The classes of a problem, and the members that it has no room for.
+
+        Without room, `Scores` leaves small classes to the normal cycle, which has the same scores.
+        """
         most = max(MOST_CELLS // max(self._state.node_count, 1), 1)
-        rows = sorted(self._rows(members), key=len, reverse=True)[:most]
-        for each in rows:
+        by_scores = self._settings.cost_model == "Scores"
+        rows = self._rows(members)[:most] if by_scores else self._rows(members)
+        groups: list[Group] = []
+        pods = 0
+        for number, each in enumerate(rows):
+            full = len(groups) == most
+            if not by_scores and groups:
+                full |= not fit_one_network(len(groups) + 1, pods + len(each))
+            if full:
+                return groups, _by_key(rows[number:])
             first = each[0]
             cycle = Cycle(first.cycle.pod, self._state)
             cycle.kind = first.pod_class
             survey = self._classes.survey(first.framework, cycle, first.pod_class)
             if survey is not None and len(survey.rows):
                 apart = relations(first, len(each), survey.rows, survey.totals)
-                yield Group(each, survey, apart)
+                groups.append(Group(each, survey, apart))
+                pods += len(each)
             await breathe()
+        return groups, {}
 
     def _rows(self, members: Membership) -> list[list[Member]]:
+        """The pods of each row of the matrices, the largest rows first."""
         if self._settings.cost_model == "Scores":
-            return list(members.values())
+            return sorted(members.values(), key=len, reverse=True)
         split: dict[tuple[int, Key], list[Member]] = {}
         for key, each in members.items():
             for member in each:
                 split.setdefault((task_class(member.cycle.pod), key), []).append(member)
-        return list(split.values())
+        # Gangs come first: they are placed by one problem, or not at all.
+        return sorted(split.values(), key=lambda row: (not row[0].group, -len(row)))
 
     def _problem(
         self, groups: Sequence[Group], rows: Rows, position: Ints, scores: Scores
@@ -228,6 +250,15 @@ class Posing:
             "soft": soft,
             "preferring": np.array([bool(pod.node_preferences) for pod in pods], np.int64),
         }
+
+
+def _by_key(rows: Iterable[Sequence[Member]]) -> Membership:
+    """Members of rows again by class; without gangs, which one problem places or none."""
+    members: Membership = {}
+    for row in rows:
+        if not row[0].group:
+            members.setdefault(row[0].key, []).extend(row)
+    return members
 
 
 def _since(member: Member) -> float:

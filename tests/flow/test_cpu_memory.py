@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import msgspec
 import numpy as np
 import pytest
@@ -12,10 +10,8 @@ from hypothesis import strategies as st
 
 from scheduler.flow.cpu_memory import (
     FINENESS,
-    MOST_ARCS,
     arc_cost,
     draw,
-    posed_together,
     task_class,
     without,
 )
@@ -198,13 +194,6 @@ def test_arcs_do_not_grow_with_the_number_of_nodes() -> None:
     )
 
     assert len(draw(example).places.node) == 10 * 50
-
-
-def test_a_network_takes_as_many_classes_as_its_arcs_allow() -> None:
-    assert posed_together([MOST_ARCS * 2]) == 1
-    assert posed_together([1] * 1000) == 1000
-    assert posed_together([1] * 10_000) == math.isqrt(MOST_ARCS)
-    assert posed_together([MOST_ARCS // 4] * 4) == 2
 
 
 class TestTaskClasses:

@@ -11,7 +11,15 @@ from collections.abc import Sequence
 import pytest
 
 from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod, requirement, term
-from tests.pipeline.batch_support import at_once, must, overcommitted, rather, settings, where
+from tests.pipeline.batch_support import (
+    at_once,
+    interrupt,
+    must,
+    overcommitted,
+    rather,
+    settings,
+    where,
+)
 from tests.pipeline.support import Stage, TickingClock
 
 PACKING: Json = {
@@ -175,3 +183,34 @@ async def test_pods_that_belong_to_nobody_are_placed_in_one_round() -> None:
     assert counts(stage_) == {"m0": 16, "m1": 14}
     assert stage_.sample("equipoise_batch_rounds_total") == 1
     assert counts(await one_by_one(scene)) == {"m0": 30}
+
+
+async def test_classes_that_one_network_has_no_room_for_are_solved_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """30 pods, each a class of its own: seven of them at a time have no more than 50 arcs."""
+    monkeypatch.setattr("scheduler.flow.cpu_memory.MOST_ARCS", 50)
+    nodes = [machine("m0", 40, web="yes"), machine("m1", 40)]
+    scene = nodes, [rather(task(f"t{i}"), 50, web="yes") for i in range(30)]
+
+    stage_ = await by_model(scene, placed=30)
+
+    assert counts(stage_) == {"m0": 16, "m1": 14}
+    assert stage_.sample("equipoise_batch_rounds_total") == 5
+
+
+async def test_few_placements_that_do_not_hold_are_solved_again() -> None:
+    """A node gets a taint while 200 pods are posed: its pods, too, get a node from the model."""
+    nodes = [machine(f"m{i}", 400, 300) for i in range(100)]
+    pods = [task(f"t{i}") for i in range(200)]
+    stage_ = Stage(config=(PACKING, settings(costModel="CpuMemory")), clock=TickingClock())
+    stage_.see(*nodes, *pods)
+    interrupt(stage_, lambda: stage_.see(machine("m7", 400, 300).taint("away")))
+    await at_once(stage_)
+
+    batches = stage_.core.loop.batches
+    assert batches is not None
+    report = batches.reports[0]
+    assert (report.rounds, report.placed, report.refused) == (2, 200, 2)
+    assert "m7" not in counts(stage_)
+    assert set(counts(stage_).values()) <= {2, 3}
