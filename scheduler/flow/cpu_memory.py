@@ -360,4 +360,6 @@ def _hard_quotas(problem: Problem) -> Steps:
 
 
 def _stride(problem: Problem) -> int:
-    return int(problem.domain_of.max(initial=0)) + 1
+    """More than any domain, so that a class and a domain make one number."""
+    domains = problem.domain_of.max(initial=0), problem.quotas.domain.max(initial=0)
+    return int(max(domains)) + 1
