@@ -32,7 +32,7 @@ import numpy as np
 import xxhash
 
 from scheduler.flow.network import Arcs, Network
-from scheduler.flow.problem import UNFIT, Ints, Problem, Reals, Solution, Steps
+from scheduler.flow.problem import PRICED, UNFIT, Ints, Problem, Reals, Solution, Steps
 from scheduler.flow.solver import solve
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY
@@ -42,9 +42,6 @@ OMEGA = 1000
 
 FINENESS = 1000
 """Parts of a point: a small pod on a large node costs less than one, and pods spread even so."""
-
-RESOURCES = 2
-"""CPU and memory, a problem's first resources. Others bound places, and cost nothing."""
 
 MOST_ARCS = 1_000_000
 """Arcs of one network: some seconds and some hundred MiB. Classes beyond it are posed next."""
@@ -261,7 +258,7 @@ class Costs:
     """What places cost: a straight line for each class and node, as a node fills evenly."""
 
     def __init__(self, problem: Problem) -> None:
-        there, free = problem.allocatable[:RESOURCES], problem.free[:RESOURCES]
+        there, free = problem.allocatable[:PRICED], problem.free[:PRICED]
         self._problem = problem
         self._part = np.divide(OMEGA, there, out=np.zeros_like(there), where=there > 0)
         used = np.where(there > 0, (there - free) * self._part, OMEGA)
@@ -270,7 +267,7 @@ class Costs:
     def line(self, e: int, nodes: Ints) -> tuple[Reals, Reals]:
         """What a pod of a class costs on nodes as they are, and what each pod more adds to that."""
         problem = self._problem
-        asked = problem.requests[e, :RESOURCES, np.newaxis]
+        asked = problem.requests[e, :PRICED, np.newaxis]
         # Pods that ask for nothing spread as well.
         slope = np.maximum((asked * self._part[:, nodes]).mean(axis=0), 1 / FINENESS)
         base = self._load[nodes]

@@ -191,8 +191,6 @@ class Posing:
         The scarcest of the others first, of which there are at most `MOST_RESOURCES`. Beyond that,
         what a node has of a resource bounds each class alone, and verification does the rest.
         """
-        if self._settings.cost_model == "CpuMemory":
-            return [CPU, MEMORY]
         asked: dict[str, int] = {}
         for pod, number in zip(pods, supplies.tolist(), strict=True):
             checkpoint()

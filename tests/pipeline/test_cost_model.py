@@ -20,6 +20,7 @@ from tests.pipeline.batch_support import (
     settings,
     where,
 )
+from tests.pipeline.gpu_cluster import GPU
 from tests.pipeline.support import Stage, TickingClock
 
 PACKING: Json = {
@@ -214,3 +215,14 @@ async def test_few_placements_that_do_not_hold_are_solved_again() -> None:
     assert (report.rounds, report.placed, report.refused) == (2, 200, 2)
     assert "m7" not in counts(stage_)
     assert set(counts(stage_).values()) <= {2, 3}
+
+
+async def test_resources_that_cost_nothing_bound_places_all_the_same() -> None:
+    """Two classes that want all GPUs of both nodes: neither counts on those of the other."""
+    nodes = [machine(f"m{i}", 40).offer(GPU, 4) for i in range(2)]
+    single = [task(f"one-{i}").request(GPU, 1) for i in range(4)]
+    double = [task(f"two-{i}", 2).request(GPU, 2) for i in range(2)]
+    stage_ = await by_model((nodes, [*single, *double]), placed=6)
+
+    assert stage_.sample("equipoise_batch_rounds_total") == 1
+    assert stage_.sample("equipoise_batch_refused_total") == 0
