@@ -69,12 +69,16 @@ manifests: controlplane ## Write what comes from the chart: deploy/, its schema,
 image-check: setup ## Lint the Dockerfile, run its steps without Docker, start the result
 	$(BIN)/python -m pytest -s tests/shipping/test_image.py $(ARGS)
 
+.PHONY: image
+image: setup ## Write the image for this machine into dist/, without a container engine (ARGS="--target slim")
+	@$(BIN)/python -m shipping.image $(ARGS)
+
 .PHONY: sbom
 sbom: setup ## Write the bill of materials (CycloneDX) and the licences of the image into dist/
 	@$(BIN)/python -m shipping.sbom
 
 .PHONY: release
-release: controlplane ## Build wheel, sdist, chart, manifests, SBOM and notes into dist/ (ARGS=--final)
+release: controlplane ## Build wheel, sdist, chart, manifests, SBOM and notes into dist/ (ARGS="--final --image")
 	@$(BIN)/python -m shipping.release $(ARGS)
 
 .PHONY: bench

@@ -1,7 +1,8 @@
 """``make release``: everything that a version consists of, in ``dist/``.
 
 One version, from ``pyproject.toml``, is in all of them: wheel, source distribution, chart, plain
-manifests, bill of materials, licences, release notes and the checksums of the rest.
+manifests, bill of materials, licences, release notes and the checksums of the rest; with
+``--image`` the image for this machine as well.
 """
 
 import argparse
@@ -14,6 +15,7 @@ from pathlib import Path
 from shipping import sbom
 from shipping.changelog import UNRELEASED, notes
 from shipping.helm import CHART, PROJECT, helm
+from shipping.image import __main__ as image
 from shipping.manifests import DEPLOY, generated
 from shipping.version import version
 
@@ -39,7 +41,7 @@ def check(final: bool) -> None:
         )
 
 
-def build(directory: Path) -> list[Path]:
+def build(directory: Path, *, with_image: bool = False) -> list[Path]:
     """Make every file of the release; returns them, the checksums last."""
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -48,6 +50,8 @@ def build(directory: Path) -> list[Path]:
     helm("package", CHART, "--destination", directory)
     _manifests(directory)
     sbom.write(directory)
+    if with_image:
+        image.make(image.TARGETS[0], directory)
     section = notes(version())
     (directory / f"equipoise-{version()}-notes.md").write_text(f"{section.text}\n")
     _sums(directory)
@@ -75,13 +79,15 @@ def main() -> int:
     parser.add_argument(
         "--final", action="store_true", help="refuse unless CHANGELOG.md has a dated section"
     )
+    parser.add_argument("--image", action="store_true", help="build the image as well")
     given = parser.parse_args()
     try:
         check(given.final)
-    except NotReady as reason:
+        files = build(DIST, with_image=given.image)
+    except (NotReady, image.CannotBuild) as reason:
         print(f"make release: {reason}", file=sys.stderr)
         return 1
-    for path in build(DIST):
+    for path in files:
         print(f"{path.stat().st_size:>12,}  {path.relative_to(PROJECT)}")
     return 0
 

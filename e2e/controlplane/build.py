@@ -26,7 +26,7 @@ from e2e.controlplane.binaries import (
     definitions,
     kwok_stages,
 )
-from e2e.controlplane.debian import PROMETHEUS, FetchError
+from e2e.controlplane.debian import PACKAGES, FetchError
 from e2e.controlplane.toolchain import find_go, go_environment
 
 FETCH_ATTEMPTS = 3
@@ -53,7 +53,8 @@ def missing() -> list[Binary]:
 def build_all() -> None:
     """Make the cache complete: some file lookups when it is, about 15 minutes from nothing."""
     wanted_files = {kwok_stages(): STAGES, definitions(): DEFINITIONS}
-    if not missing() and all(map(Path.exists, wanted_files)) and not PROMETHEUS.missing:
+    packages = [package for package in PACKAGES if package.missing]
+    if not missing() and all(map(Path.exists, wanted_files)) and not packages:
         return
     cache = cache_dir()
     cache.mkdir(parents=True, exist_ok=True)
@@ -64,9 +65,10 @@ def build_all() -> None:
             label = f"[{number}/{len(wanted)}] {binary.name} {binary.module.version}"
             go.fetch(binary, f"{label}: downloading")
             go.build(binary, f"{label}: compiling")
-        if PROMETHEUS.missing:
-            print("Prometheus: taking Debian's package")
-            PROMETHEUS.fetch()
+        for package in packages:
+            if package.missing:
+                print(f"{package.name}: taking Debian's package")
+                package.fetch()
         for target, files in wanted_files.items():
             if not target.exists():
                 _copy(go, files, target)

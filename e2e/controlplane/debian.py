@@ -69,6 +69,8 @@ class Package:
 
 
 PROMETHEUS = Package("prometheus", ("prometheus", "promtool"))
+UMOCI = Package("umoci", ("umoci",))
+PACKAGES = (PROMETHEUS, UMOCI)
 
 
 def _run(command: list[str], directory: Path) -> None:
@@ -85,7 +87,8 @@ def _run(command: list[str], directory: Path) -> None:
             check=False,
         )
     except FileNotFoundError as fault:
-        message = f"{command[0]} is not installed: this is no Debian; install Prometheus yourself"
+        names = " and ".join(package.name for package in PACKAGES)
+        message = f"{command[0]} is not installed: this is no Debian; install {names} yourself"
         raise FetchError(message) from fault
     except subprocess.TimeoutExpired as fault:
         raise FetchError(f"{command[0]} took longer than {SECONDS} s") from fault

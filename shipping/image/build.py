@@ -7,6 +7,7 @@ pip and ldconfig, and writes below ROOT only.
 
 import argparse
 import compileall
+import csv
 import os
 import py_compile
 import shutil
@@ -93,8 +94,8 @@ def program(root: Path, source: Path) -> None:
     with tempfile.TemporaryDirectory() as scratch:
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", scratch]
         subprocess.run(build, cwd=source, check=True, stdout=subprocess.DEVNULL)
-        (wheel,) = Path(scratch).glob("*.whl")
-        _pip(root, "--no-deps", str(wheel))
+        # By name: of a file that is named, pip would note the path, and no two images were equal.
+        _pip(root, "--no-deps", "--no-index", "--find-links", scratch, "equipoise")
     for command in COMMANDS:
         script = root / PREFIX / "bin" / command
         script.write_text(SCRIPT)
@@ -125,6 +126,19 @@ def _prune(directory: Path) -> None:
     for pattern in UNUSED_IN_PACKAGES:
         for path in sorted(directory.glob(pattern)):
             shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
+    for record in directory.glob("*.dist-info/RECORD"):
+        _keep_what_is_there(record, directory)
+
+
+def _keep_what_is_there(record: Path, directory: Path) -> None:
+    """Leave out of a list of files those that are gone.
+
+    Scripts name the Python that installs, so their hashes would differ from build to build.
+    """
+    with record.open(newline="") as file:
+        rows = [row for row in csv.reader(file) if (directory / row[0]).is_file()]
+    with record.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows(rows)
 
 
 def _compile(root: Path) -> None:
@@ -176,10 +190,10 @@ def _is_elf(path: Path) -> bool:
 
 
 def _protect(root: Path) -> None:
-    """Nobody may write, everybody may read; owners are whoever builds, in Docker root."""
+    """Nobody may write, everybody may read, whatever the umask of who builds."""
     for path in (root, *root.rglob("*")):
         if not path.is_symlink() and path != root / "tmp":
-            path.chmod((path.stat().st_mode | 0o444) & ~0o222)
+            path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)
 
 
 def _tool(name: str) -> str:

@@ -8,7 +8,6 @@ import shutil
 import stat
 import subprocess
 import sys
-import venv
 from pathlib import Path
 
 import pytest
@@ -18,12 +17,16 @@ from e2e.harness.processes import Process, answers_ok, free_ports, unverified
 from scheduler.flow.problem import decode, encode
 from scheduler.flow.worker import LENGTH_BYTES, Answer, Request, framed
 from scheduler.sandbox.apiserver import ApiServer
+from shipping.dockerfile import DOCKERFILE, base_of, instructions
 from shipping.helm import PROJECT
+from shipping.image.__main__ import build_tree, describe
+from shipping.image.archive import write
 from shipping.image.build import COMMANDS, PACKAGES, PREFIX, USER_ID, VERSION
+from shipping.version import version
 from shipping.wheels import LOCKS, MACHINES, install
 from tests.flow.problems import problem
 from tests.patience import PATIENCE
-from tests.shipping.dockerfile import DOCKERFILE, base_of, instructions, perform
+from tests.shipping.archives import unpacked
 
 READY_SECONDS = PATIENCE
 SIZE_LIMIT = 360 << 20
@@ -96,12 +99,7 @@ def test_all_packages_have_wheels_for_the_other_machine(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The root of the image, built by the steps of the Dockerfile in an empty directory."""
-    directory = tmp_path_factory.mktemp("image")
-    tools, workplace, root = (directory / name for name in ("tools", "src", "root"))
-    venv.create(tools, with_pip=True)
-    workplace.mkdir()
-    perform(("build", "build-full"), workplace, root, tools / "bin")
-    return root
+    return build_tree("full", tmp_path_factory.mktemp("image"))
 
 
 @pytest.mark.slow
@@ -129,15 +127,50 @@ def test_nothing_in_the_tree_can_be_written(image: Path) -> None:
     assert writable == [str(image / "tmp")]
 
 
+@pytest.mark.slow
+def test_nothing_in_the_tree_tells_where_it_was_built(image: Path) -> None:
+    """Else no two builds would have the same digest."""
+    packages = image / PACKAGES
+    assert not list(packages.glob("*.dist-info/direct_url.json"))
+    records = list(packages.glob("*.dist-info/RECORD"))
+    assert records
+    for record in records:
+        listed = [line.split(",")[0].strip('"') for line in record.read_text().splitlines()]
+        assert listed
+        assert all((packages / name).is_file() for name in listed), record
+
+
+@pytest.mark.slow
+@needs_root
+def test_the_archive_unpacks_to_an_image_that_runs(
+    image: Path, umoci: Path, tmp_path: Path
+) -> None:
+    described = describe("full")
+    write(image, described, tmp_path / "image.tar")
+    root = unpacked(tmp_path / "image.tar", described.tag, umoci, tmp_path)
+    done = subprocess.run(
+        [*entering(root), "/usr/local/bin/equipoise", "version"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == f"equipoise {version()}\n", done.stderr
+
+
 @pytest.fixture
 def enter(image: Path) -> list[str]:
     """The beginning of a command that runs another inside the image."""
+    return entering(image)
+
+
+def entering(root: Path) -> list[str]:
+    """The same for any root directory; skips the test where mounts cannot be made."""
     unshare = shutil.which("unshare")
     allowed = unshare and not subprocess.run([unshare, "--mount", "true"], check=False).returncode
     if not unshare or not allowed:
         pytest.skip("mounts cannot be made here")
     namespaces = [unshare, "--mount", "--pid", "--fork", "--propagation=private"]
-    return [*namespaces, "sh", "-ec", ENTER, "enter", str(image), str(USER_ID)]
+    return [*namespaces, "sh", "-ec", ENTER, "enter", str(root), str(USER_ID)]
 
 
 @pytest.mark.slow
@@ -189,6 +222,7 @@ async def test_it_runs_read_only_as_another_user(
             assert status["Uid"].split() == [str(USER_ID)] * 4
         finally:
             await asyncio.to_thread(process.stop)
+            kubeconfig.unlink()
         assert process.exit_code == 0, process.tail()
 
 
