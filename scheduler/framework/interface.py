@@ -95,6 +95,19 @@ class QueueSortPlugin(Protocol):
         ...
 
 
+@runtime_checkable
+class RankingPlugin(Protocol):
+    """Orders the active queue by rank, then by time, for those who place many pods at once.
+
+    Only for plugins whose times are not those of the queued pod. For others the rank is the key
+    that they give when all pods have come at the same time.
+    """
+
+    def rank(self, queued: QueuedPod) -> Any:
+        """What counts before time does: pods of one rank may be placed in any order."""
+        ...
+
+
 class PreFilterResult(msgspec.Struct, frozen=True):
     """The verdict on a pod before nodes are looked at, and the only nodes worth looking at."""
 

@@ -33,7 +33,7 @@ from scheduler.framework.interface import (
     WhatIfPlugin,
 )
 from scheduler.framework.remote import RemotePlugin, RemotePoints
-from scheduler.framework.sorting import sort_key_of
+from scheduler.framework.sorting import rank_of, sort_key_of
 from scheduler.framework.waiting import WaitingPod
 from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD
 from scheduler.model.podinfo import PodInfo
@@ -86,6 +86,8 @@ class Framework(RemotePoints):
         self.waiting: dict[str, WaitingPod] = {}
         self.sort_key = sort_key_of(self._entries["queueSort"], plugins, self.complaints)
         """The key of a queued pod, which sorts the next pod first."""
+        self.rank = rank_of(self._entries["queueSort"], plugins, self.complaints)
+        """The rank of a queued pod: what counts before the time at which it came."""
         self.vetoes = bool(self._entries["postScore"])
         """Whether some plugin may veto the best node."""
         self.judges_choice = self.vetoes or bool(self._entries["afterFilter"])

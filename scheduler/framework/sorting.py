@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from scheduler.framework.calls import Entry
 from scheduler.framework.complaints import Complaints
-from scheduler.framework.interface import Plugin
+from scheduler.framework.interface import Plugin, RankingPlugin
 from scheduler.queueing.tiers import QueuedPod
 
 _POINT = "QueueSort"
@@ -44,6 +47,33 @@ def sort_key_of(
         return GuardedKey(queued, tuple(keys), names, complaints)
 
     return sort_key
+
+
+def rank_of(
+    entries: Sequence[Entry], plugins: Mapping[str, Plugin], complaints: Complaints
+) -> SortKey:
+    """A function that gives each pod its rank: its key, as if all pods had come at the same time.
+
+    Pods of one rank may be placed in any order; pods of another rank go before or after them. A
+    plugin may say what the rank is (`RankingPlugin`).
+    """
+    ranking = [
+        msgspec.structs.replace(entry, call=_ranked(entry, plugins[entry.name]))
+        for entry in entries
+    ]
+    return sort_key_of(ranking, plugins, complaints)
+
+
+def _ranked(entry: Entry, plugin: Plugin) -> SortKey:
+    if isinstance(plugin, RankingPlugin):
+        return plugin.rank
+
+    def rank(queued: QueuedPod) -> Any:
+        timeless = copy.copy(queued)
+        timeless.timestamp, timeless.initial_attempt = 0.0, None
+        return entry.call(timeless)
+
+    return rank
 
 
 class GuardedKey:

@@ -56,6 +56,10 @@ class Coscheduling:
         gang = self.books.of(queued.info.pod)
         return -queued.info.priority, queued.timestamp if gang is None else gang.came
 
+    def rank(self, queued: QueuedPod) -> int:
+        """Priority descending."""
+        return -queued.info.priority
+
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Hold members of groups that do not exist, make no sense, or are not complete."""
         key = pod_group_of(pod.pod.metadata)

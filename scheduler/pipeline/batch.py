@@ -2,7 +2,7 @@
 
 ::
 
-    pop up to maxPods ─► a priority after the other ─► members by class ─► matrices ─► solver
+    pop up to maxPods ─► a rank after the other ─────► members by class ─► matrices ─► solver
                                  │        │                    ▲                         │
                                  │        │                    │       both ways tried and judged
                                  │        │                    └── left over, ≤ 4 rounds ─┤
@@ -11,9 +11,10 @@
                                  │   solver failed, left over                  filters, reserved,
                                  │        └─► the normal cycle, in queue order  bound
 
-A lower priority is looked at when all pods of the higher ones have had their turn, also in the
-normal cycle, and pods of higher priority that arrive meanwhile go first: so nobody takes a place
-that a pod of higher priority could have had. The solver proposes, and filters decide: what it says
+Ranks are those of the profile's sort plugins: priorities, unless the user has put something else in
+their place. A lower rank is looked at when all pods of the higher ones have had their turn, also in
+the normal cycle, and pods of higher rank that arrive meanwhile go first: so nobody takes a place
+that a pod of higher rank could have had. The solver proposes, and filters decide: what it says
 of nodes is as old as its question, and fits on average only.
 """
 
@@ -25,7 +26,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import groupby
-from typing import Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -118,6 +119,7 @@ class Report(msgspec.Struct):
     """How one tier of a backlog was placed; for metrics and for people."""
 
     priority: int
+    """Of the first pod; of all, unless a profile sorts by something else."""
     pods: int
     result: Result = "nowhere"
     members: int = 0
@@ -141,9 +143,11 @@ class Report(msgspec.Struct):
 
 
 class _Tier(NamedTuple):
-    """Pods of one priority, and those of them that are still to be attempted."""
+    """Pods of one rank, and those of them that are still to be attempted."""
 
     report: Report
+    rank: Any
+    """By the profile's sort plugins."""
     waiting: dict[int, QueuedPod]
     """By place in queue order."""
     members: Membership
@@ -169,6 +173,9 @@ class Batches:
         self._attempts = attempts
         self._metrics = metrics
         self._clock = clock
+        # All profiles share one queue, and sort it alike.
+        framework = next(iter(frameworks.values()))
+        self._sort_key, self._rank = framework.sort_key, framework.rank
         self._enrolment = Enrolment(frameworks, state, classes)
         self._gangs = Gangs(frameworks, self._enrolment)
         self._posing = Posing(self._settings, state, classes, clock)
@@ -190,15 +197,16 @@ class Batches:
             await asyncio.sleep(self._settings.window)
         popped = self._gangs.bundle(await self._popped())
         self._slice_end = self._clock() + slices.SLICE_SECONDS
-        for priority, pods in groupby(popped, key=lambda queued: queued.info.priority):
+        for rank, pods in groupby(popped, key=self._rank):
             waiting = dict(enumerate(pods))
-            tier = _Tier(Report(priority, len(waiting)), waiting, {})
+            report = Report(waiting[0].info.priority, len(waiting))
+            tier = _Tier(report, rank, waiting, {})
             if len(waiting) >= self._settings.min_pending:
                 await self._place_at_once(tier)
             await self._place_rest(tier)
 
     async def _popped(self) -> list[QueuedPod]:
-        """The pods that are ready, as many as may be, by priority, then in queue order."""
+        """The pods that are ready, as many as may be, in queue order."""
         popped: list[QueuedPod] = []
         looked_at = 0
         while len(popped) < self._settings.max_pods and self._queue.active:
@@ -210,8 +218,8 @@ class Batches:
             looked_at += 1
             if looked_at % POPPED_TOGETHER == 0:
                 await asyncio.sleep(0)
-        # Others have run in between, and pods of higher priority may have come.
-        popped.sort(key=lambda queued: -queued.info.priority)
+        # Others have run in between, and pods that go first may have come.
+        popped.sort(key=self._sort_key)
         return popped
 
     async def _place_at_once(self, tier: _Tier) -> None:
@@ -427,7 +435,7 @@ class Batches:
     # Turns
 
     async def _breathe(self, tier: _Tier) -> None:
-        """Let others run when the slice is over, and pods of higher priority go first."""
+        """Let others run when the slice is over, and pods of higher rank go first."""
         if self._clock() < self._slice_end:
             return
         await self._attempts.breathe()
@@ -439,7 +447,7 @@ class Batches:
     def _overtaken(self, tier: _Tier) -> bool:
         """Whether a pod is ready that goes before those of a tier."""
         head = self._queue.peek()
-        return head is not None and head.info.priority > tier.report.priority
+        return head is not None and bool(self._rank(head) < tier.rank)
 
     def _attempt_next(self) -> None:
         self._attempts.schedule_next()

@@ -107,3 +107,23 @@ def test_guarded_keys_sort_as_tuples_do(rows: list[tuple[str, str, int]]) -> Non
         ),
     )
     assert sorted(pods, key=guarded) == expected
+
+
+# Rank: what counts before time
+
+
+def test_pods_of_one_rank_differ_in_time_only() -> None:
+    rank = framework_of(ByLabel("team"), Priority()).rank
+
+    first = rank(queued("a", 5, 1.0, team="x"))
+    assert first == rank(queued("b", 5, 2.0, team="x"))
+    assert rank(queued("c", 6, 3.0, team="x")) < first
+    assert first < rank(queued("d", 6, 0.0, team="y"))
+
+
+def test_a_plugin_that_fails_leaves_the_rank_to_priority() -> None:
+    rank = framework_of(Raising("r")).rank
+
+    one, other = rank(queued("a", 5, 1.0, bad="yes")), rank(queued("b", 5, 2.0, bad="yes"))
+    assert one == other
+    assert rank(queued("c", 6, 3.0, bad="yes")) < one

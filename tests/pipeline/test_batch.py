@@ -18,6 +18,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
 from scheduler.pipeline.batch_problem import Posed, Posing
 from scheduler.plugins.table import IN_TREE
+from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.columns import Codes, Rows
 from tests.builders import PodBuilder, constraint, pod_term
 from tests.pipeline.batch_support import (
@@ -25,6 +26,7 @@ from tests.pipeline.batch_support import (
     ZONE,
     at_once,
     contended,
+    interrupt,
     node,
     overcommitted,
     pod,
@@ -321,3 +323,90 @@ async def test_without_a_solver_pods_are_placed_one_by_one(
     assert stage_.sample("equipoise_batch_solver_failures_total", reason=reason) == 1
     assert len(where(stage_)) >= 8
     assert not batches.due, "it is left alone for a while"
+
+
+# The profile's own order
+
+
+class ByTeam:
+    """Sorts by a label, then by time; priority is of no account."""
+
+    name = "ByTeam"
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        pass
+
+    def sort_key(self, queued: QueuedPod) -> tuple[str, float]:
+        return queued.info.pod.metadata.labels["team"], queued.timestamp
+
+
+class LessByTeam:
+    """The same by a comparison."""
+
+    name = "ByTeam"
+
+    def __init__(self, args: object, handle: Handle) -> None:
+        pass
+
+    def less(self, a: QueuedPod, b: QueuedPod) -> bool:
+        return self._key(a) < self._key(b)
+
+    @staticmethod
+    def _key(queued: QueuedPod) -> tuple[str, float]:
+        return queued.info.pod.metadata.labels["team"], queued.timestamp
+
+
+class ByName(ByTeam):
+    """Leaves no two pods equal."""
+
+    def sort_key(self, queued: QueuedPod) -> Any:
+        return queued.key
+
+
+def sorted_by(plugin: Callable[..., Any]) -> Stage:
+    sorting = {"enabled": [{"name": "ByTeam"}], "disabled": [{"name": "*"}]}
+    profile = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"queueSort": sorting}}],
+    }
+    registry = {**IN_TREE, "ByTeam": plugin}
+    return Stage(registry, config=(profile, settings()), clock=TickingClock())
+
+
+@pytest.mark.parametrize("plugin", [ByTeam, LessByTeam])
+async def test_the_sort_plugin_decides_who_gets_the_scarce_place(
+    plugin: Callable[..., Any],
+) -> None:
+    stage_ = sorted_by(plugin)
+    stage_.see(node("a"), node("b"))
+    late = [pod(f"z-{i}").label(team="z").priority(100) for i in range(8)]
+    soon = [pod(f"a-{i}", 1 + i % 2).label(team="a") for i in range(6)]
+    stage_.see(*late, *soon)
+
+    await at_once(stage_)
+
+    found = where(stage_)
+    assert sum(name.startswith("a") for name in found) >= 5, "eight CPUs, and they ask for nine"
+    batches = stage_.core.loop.batches
+    assert batches is not None
+    assert [report.pods for report in batches.reports] == [6, 8], "a rank is solved at once"
+
+
+async def test_pods_that_a_sort_plugin_holds_apart_are_placed_in_its_order() -> None:
+    stage_ = sorted_by(ByName)
+    stage_.see(node("a"), *(pod(f"p{i}").priority(i) for i in range(8)))
+
+    await at_once(stage_)
+
+    assert sorted(where(stage_)) == ["p0", "p1", "p2", "p3"]
+
+
+async def test_a_pod_that_the_sort_plugin_puts_first_overtakes_a_batch() -> None:
+    stage_ = sorted_by(ByTeam)
+    stage_.see(node("a"), *(pod(f"z-{i}", 1 + i % 2).label(team="z") for i in range(12)))
+    interrupt(stage_, lambda: stage_.see(pod("first", 4).label(team="a")))
+
+    await at_once(stage_)
+
+    assert where(stage_) == {"first": "a"}
