@@ -24,7 +24,7 @@ class BatchMetrics:
         self.tiers = register(
             Counter(
                 "equipoise_batch_tiers_total",
-                "Pods of one priority that waited together, by what became of them: 'solved' at "
+                "Pods of one rank that waited together, by what became of them: 'solved' at "
                 "once, 'uncontended' or 'greedy' where one by one is as good, 'nowhere' when none "
                 "took part or fitted, 'failed' when the solver did.",
                 ("result",),
