@@ -57,21 +57,17 @@ def rank_of(
     Pods of one rank may be placed in any order; pods of another rank go before or after them. A
     plugin may say what the rank is (`RankingPlugin`).
     """
-    ranking = [
-        msgspec.structs.replace(entry, call=_ranked(entry, plugins[entry.name]))
-        for entry in entries
-    ]
-    return sort_key_of(ranking, plugins, complaints)
-
-
-def _ranked(entry: Entry, plugin: Plugin) -> SortKey:
-    if isinstance(plugin, RankingPlugin):
-        return plugin.rank
+    ranking = []
+    for entry in entries:
+        plugin = plugins[entry.name]
+        call = plugin.rank if isinstance(plugin, RankingPlugin) else entry.call
+        ranking.append(msgspec.structs.replace(entry, call=call))
+    key = sort_key_of(ranking, plugins, complaints)
 
     def rank(queued: QueuedPod) -> Any:
         timeless = copy.copy(queued)
         timeless.timestamp, timeless.initial_attempt = 0.0, None
-        return entry.call(timeless)
+        return key(timeless)
 
     return rank
 
