@@ -176,7 +176,7 @@ def decisions_table(entries: Sequence[Decision], wide: bool, widths: Sequence[in
         Column("SCORE", right=True),
         Column("FEASIBLE", right=True),
         Column("TOOK", right=True),
-        *([Column("REJECTED BY", text=True)] if wide else []),
+        *([Column("COST MODEL"), Column("REJECTED BY", text=True)] if wide else []),
         Column("MESSAGE", text=True),
     ]
     table = Table(columns, at_least=widths, header=not widths)
@@ -189,7 +189,7 @@ def decisions_table(entries: Sequence[Decision], wide: bool, widths: Sequence[in
             "" if entry["score"] is None else entry["score"],
             f"{entry['feasible']}/{entry['evaluated']}",
             duration(entry["duration"]),
-            *([", ".join(entry["plugins"])] if wide else []),
+            *([entry.get("model", ""), ", ".join(entry["plugins"])] if wide else []),
             entry["message"],
         )
     return table

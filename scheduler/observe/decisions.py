@@ -37,6 +37,8 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     """Seconds from pop to verdict."""
     plugins: tuple[str, ...] = ()
     """Plugins that rejected at least one node, or the pod itself."""
+    model: str = ""
+    """The cost model that chose the node for a whole backlog; empty: the pod was placed alone."""
 
 
 class Decisions:
@@ -65,6 +67,7 @@ class Decisions:
         evaluated: int = 0,
         duration: float = 0.0,
         plugins: tuple[str, ...] = (),
+        model: str = "",
     ) -> Decision:
         """Number, date and keep a decision, and return it."""
         self._seq += 1
@@ -80,6 +83,7 @@ class Decisions:
             evaluated=evaluated,
             duration=duration,
             plugins=plugins,
+            model=model,
         )
         self._ring.append(decision)
         self._text += len(message)

@@ -87,10 +87,11 @@ class Attempts(Seeking, Protocol):
         queued: QueuedPod,
         along: Sequence[QueuedPod] = (),
         nodes: Mapping[str, str] = NOWHERE,
+        model: str = "",
     ) -> None:
         """Attempt a pod that was popped, and with it members of its gang that were.
 
-        ``nodes`` are to be tried first, by uid.
+        ``nodes`` are to be tried first, by uid; ``model`` is the cost model that chose them.
         """
         ...
 
@@ -378,7 +379,9 @@ class Batches:
                 return
             queued = tier.waiting.pop(member.place)
             along = self._gangs.along(queued)
-            await self._attempts.in_turn(partial(self._attempts.attempt, queued, along, nodes))
+            model = posed.problem.model
+            attempt = partial(self._attempts.attempt, queued, along, nodes, model)
+            await self._attempts.in_turn(attempt)
             tier.report.placed += sum(self._state.pod(uid) is not None for uid in nodes)
         for key in [key for key in tier.members if key[1]]:
             del tier.members[key]

@@ -26,12 +26,13 @@ class Proposal:
     """The nodes for one class: what is left of them to be tried."""
 
     def __init__(
-        self, members: list[Member], nodes: list[str], scores: list[int], feasible: int
+        self, members: list[Member], nodes: list[str], scores: list[int], feasible: int, model: str
     ) -> None:
         self.key = members[0].key
         self.members = deque(members)
         self._nodes = deque(zip(nodes, scores, strict=True))
         self._feasible = feasible
+        self._model = model
         self._given_up: set[str] = set()
         self.refused = 0
 
@@ -69,8 +70,9 @@ class Proposal:
         self.refused += 1
 
     def placement(self, node: str, score: int, evaluated: int) -> Placement:
-        """A placement on a node that was verified."""
-        return Placement(node, score, self._feasible, evaluated)
+        """A placement on a node that was verified; its score if that is what chose it."""
+        chosen_by = score if self._model == "Scores" else None
+        return Placement(node, chosen_by, self._feasible, evaluated, self._model)
 
 
 def proposals(posed: Posed, solution: Solution) -> Iterator[Proposal]:
@@ -93,6 +95,7 @@ def proposals(posed: Posed, solution: Solution) -> Iterator[Proposal]:
             [posed.nodes[node] for node in order.tolist()],
             scores[order].tolist(),
             int((scores >= 0).sum()),
+            problem.model,
         )
 
 

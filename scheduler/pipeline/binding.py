@@ -308,4 +308,5 @@ class Bindings:
             feasible=placement.feasible,
             evaluated=placement.evaluated,
             duration=now - attempt.started,
+            model=placement.model,
         )

@@ -84,6 +84,7 @@ class SchedulingCycle:
         self._seed = tie_break_seed
         self._clock = clock
         self._proposed: Mapping[str, str] = NOWHERE
+        self._model = ""
         self.witness: Callable[[Attempt], None] | None = None
         """Sees each attempt before a node is looked for, or taken that was found otherwise."""
         steps = Steps(
@@ -114,16 +115,17 @@ class SchedulingCycle:
         queued: QueuedPod,
         along: Sequence[QueuedPod] = (),
         nodes: Mapping[str, str] = NOWHERE,
+        model: str = "",
     ) -> None:
         """Attempt a pod that was popped, and with it members of its gang that were.
 
-        ``nodes`` are tried first, by uid.
+        ``nodes`` are tried first, by uid; ``model`` is the cost model that chose them.
         """
-        self._proposed = nodes
+        self._proposed, self._model = nodes, model
         try:
             self._try(self._new(queued), along)
         finally:
-            self._proposed = NOWHERE
+            self._proposed, self._model = NOWHERE, ""
 
     def seek(self, queued: QueuedPod, proposed: str = "", *, together: bool = False) -> str | None:
         """The node that an attempt would choose now; takes nothing and tells nobody.
@@ -241,8 +243,10 @@ class SchedulingCycle:
             self.witness(attempt)
         pod_class = self._classify(attempt)
         proposed = self._proposed.get(cycle.pod.uid)
-        if proposed and (found := as_proposed(framework, cycle, proposed)) is not None:
-            return found
+        if proposed:
+            found = as_proposed(framework, cycle, proposed, self._model)
+            if found is not None:
+                return found
         if self._classes is None or pod_class is None:
             return place(framework, cycle, self._seed)
         if pod_class.known:

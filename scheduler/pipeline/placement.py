@@ -33,6 +33,8 @@ class Placement(msgspec.Struct, frozen=True):
     """None if the node was promised and taken without comparison."""
     feasible: int
     evaluated: int
+    model: str = ""
+    """The cost model that chose the node for a whole backlog; empty: the pod was placed alone."""
 
 
 class CycleError(Exception):
@@ -104,15 +106,15 @@ def after_filters(framework: Framework, cycle: Cycle, feasible: Rows) -> Diagnos
     return rejected(msgspec.structs.replace(_rejected_whole(status), settled=True), cycle)
 
 
-def as_proposed(framework: Framework, cycle: Cycle, node: str) -> Placement | None:
-    """A node that somebody proposes for the pod, if all filters let it pass now."""
+def as_proposed(framework: Framework, cycle: Cycle, node: str, model: str = "") -> Placement | None:
+    """A node that a cost model proposes for the pod, if all filters let it pass now."""
     row = cycle.state.row(node)
     prepared = prepare(framework, cycle)
     if row is None or isinstance(prepared, Diagnosis) or prepared.node_names is not None:
         return None
     if filter_rows(framework, cycle, np.array([row], np.intp)).any():
         return None
-    return Placement(node=node, score=None, feasible=1, evaluated=1)
+    return Placement(node=node, score=None, feasible=1, evaluated=1, model=model)
 
 
 def judge(framework: Framework, cycle: Cycle) -> Diagnosis:

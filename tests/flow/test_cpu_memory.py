@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler.assembly import Core
 from scheduler.flow.cpu_memory import (
     FINENESS,
     arc_cost,
@@ -18,7 +21,7 @@ from scheduler.flow.cpu_memory import (
 from scheduler.flow.problem import Problem, Steps
 from scheduler.flow.solver import solve
 from scheduler.flow.solving import solved
-from scheduler.simulation import place
+from scheduler.simulation import Placed, played
 from tests.builders import Json, make_node, make_pod, requirement, term
 from tests.flow.oracle import cheapest
 from tests.flow.problems import problem, problems
@@ -275,16 +278,45 @@ def the_story() -> list[Json]:
         )
         for i in range(3)
     ]
-    sized = [node.cpu(2).memory("8Gi").pods(10) for node in nodes]
+    sized = [node.cpu(4).memory("8Gi").pods(10) for node in nodes]
+    sized[1].cpu(2)
     return [each.obj() for each in (*sized, *nginx, *httpd)]
 
 
-def test_the_user_story() -> None:
-    """Two of each go to the one node that is right for them, httpd's third to where it can."""
-    found = {pod.split("/")[1]: node for pod, node, _ in place(the_story(), CONFIG)}
+def told(*, batch: bool) -> tuple[dict[str, str | None], dict[str, str]]:
+    """The node of each pod of the story, and the cost model that chose it, if one did."""
 
-    nginx = [found[f"nginx-{i}"] for i in range(3)]
-    httpd = [found[f"httpd-{i}"] for i in range(3)]
+    def look(core: Core, _: object, placed: list[Placed]) -> Any:
+        models = {d.pod: d.model for d in core.decisions.latest(100) if d.result == "scheduled"}
+        return {pod: node for pod, node, _ in placed}, models
+
+    found, models = played(the_story(), CONFIG, look, batch=batch)
+    return (
+        {pod.split("/")[1]: node for pod, node in found.items()},
+        {pod.split("/")[1]: model for pod, model in models.items()},
+    )
+
+
+def nodes_of(app: str, found: dict[str, str | None]) -> list[str]:
+    return sorted(str(found[f"{app}-{i}"]) for i in range(3))
+
+
+def test_the_user_story() -> None:
+    """nginx goes to the one node that will do, or fails; httpd to its region, rather on x-web.
+
+    A pod costs 187.5 of 1000 points there and x-web is worth 50, so one of three pods goes without.
+    """
+    found, models = told(batch=True)
+
     # The node with y-web takes two; nginx fails rather than go elsewhere.
-    assert sorted(map(str, nginx)) == ["None", "medium-y", "medium-y"]
-    assert sorted(map(str, httpd)) == ["west", "west-x", "west-x"]
+    assert nodes_of("nginx", found) == ["None", "medium-y", "medium-y"]
+    assert nodes_of("httpd", found) == ["west", "west-x", "west-x"]
+    assert models == {pod: "CpuMemory" for pod, node in found.items() if node}
+
+
+def test_one_by_one_the_story_ends_otherwise() -> None:
+    """So it is the model that placed the pods: to the profile, x-web is worth more than load."""
+    found, models = told(batch=False)
+
+    assert nodes_of("httpd", found) == ["west-x", "west-x", "west-x"]
+    assert set(models.values()) == {""}

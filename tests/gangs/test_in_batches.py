@@ -18,7 +18,7 @@ from scheduler.plugins.table import IN_TREE
 from tests.builders import make_node
 from tests.flow.problems import problem
 from tests.gangs.support import configured, make_group, member
-from tests.pipeline.batch_support import at_once, overcommitted, settings, where
+from tests.pipeline.batch_support import HOST, at_once, node, overcommitted, rather, settings, where
 from tests.pipeline.support import Stage, TickingClock
 
 
@@ -87,6 +87,22 @@ async def test_a_gang_that_does_not_fit_leaves_its_room_to_others() -> None:
     await at_once(stage)
 
     assert sorted(where(stage)) == ["small-0", "small-1", "small-2"]
+
+
+async def test_a_gang_goes_to_the_nodes_of_the_cost_model_that_was_chosen() -> None:
+    """All members prefer one node by a point, which one by one outweighs its load."""
+    found = {}
+    for batch in (False, True):
+        config = (configured(), settings(enabled=batch, costModel="CpuMemory", minPending=1))
+        stage = Stage(config=config, clock=TickingClock())
+        stage.see(*(node(f"n{i}", 40) for i in range(4)), make_group("g", 4))
+        stage.see(*(rather(member(f"g-{i}"), 1, **{HOST: "n0"}) for i in range(4)))
+        await at_once(stage) if batch else await stage.run()
+        models = {decision.model for decision in stage.core.decisions.latest(10)}
+        assert models == ({"CpuMemory"} if batch else {""})
+        found[batch] = sorted(where(stage).values())
+
+    assert found == {False: ["n0"] * 4, True: ["n0", "n1", "n2", "n3"]}
 
 
 class ForgetfulCoscheduling(Coscheduling):

@@ -52,6 +52,7 @@ def test_a_decision_becomes_json() -> None:
         "evaluated": 4,
         "duration": 0.25,
         "plugins": ("NodeResourcesFit",),
+        "model": "",
     }
 
 

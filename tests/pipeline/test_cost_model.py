@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from scheduler.observe.decisions import Decision
 from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod, requirement, term
 from tests.pipeline.batch_support import (
     at_once,
@@ -52,12 +53,18 @@ def counts(stage_: Stage) -> Counter[str]:
     return Counter(where(stage_).values())
 
 
+def scheduled(stage_: Stage) -> list[Decision]:
+    latest = stage_.core.decisions.latest(2000)
+    return [decision for decision in latest if decision.result == "scheduled"]
+
+
 async def one_by_one(scene: Scene, *config: Json) -> Stage:
     """The scene without batches."""
     stage_ = Stage(config=config, clock=TickingClock())
     nodes, pods = scene
     stage_.see(*nodes, *pods)
     await stage_.run()
+    assert {decision.model for decision in scheduled(stage_)} == {""}
     return stage_
 
 
@@ -72,6 +79,8 @@ async def by_model(scene: Scene, *config: Json, placed: int) -> Stage:
     assert [report.result for report in batches.reports] == ["solved"]
     assert sum(report.placed for report in batches.reports) == placed
     assert stage_.sample("equipoise_batch_pods_total", outcome="placed") == placed
+    assert [decision.model for decision in scheduled(stage_)] == ["CpuMemory"] * placed
+    assert {decision.score for decision in scheduled(stage_)} == {None}
     assert overcommitted(stage_) == []
     return stage_
 
