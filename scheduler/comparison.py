@@ -99,12 +99,16 @@ def _round(posed: Posed, solution: Solution) -> Round:
 
 
 def as_value(comparison: Comparison) -> dict[str, Any]:
-    """For programs."""
-    return {
+    """For programs: equal input has one answer, so there are no times in it."""
+    value = {
         "oneByOne": msgspec.to_builtins(comparison.one_by_one),
         "atOnce": msgspec.to_builtins(comparison.at_once),
         "elsewhere": comparison.elsewhere,
     }
+    for report in value["atOnce"]["batches"]:
+        for name in [name for name in report if name.endswith("_seconds")]:
+            del report[name]
+    return value
 
 
 def _judged(core: Core, waiting: list[PodInfo], placed: list[Placed]) -> tuple[Play, list[Placed]]:

@@ -45,6 +45,10 @@ Object = Mapping[str, Any]
 Config = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Configuration | None
 
 
+PATIENCE = Duration(3600.0)
+"""How long the solver may take in a simulation: what comes of a backlog is not for the machine to
+decide."""
+
 Look = Callable[[Core, list[PodInfo], list["Placed"]], T]
 """Looks at a core when all is placed, the pods that waited, and what became of them."""
 
@@ -265,7 +269,11 @@ async def _played(
     objects = list(objects)
     loaded = _configuration(config, objects)
     settings = msgspec.structs.replace(
-        loaded.equipoise.batch, enabled=batch, window=Duration(0.0), min_pending=1
+        loaded.equipoise.batch,
+        enabled=batch,
+        window=Duration(0.0),
+        min_pending=1,
+        solver_timeout=PATIENCE,
     )
     own = msgspec.structs.replace(loaded.equipoise, batch=settings)
     clock = _Clock()

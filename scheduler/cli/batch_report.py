@@ -67,10 +67,11 @@ def _show(comparison: Comparison) -> None:
         )
         if batch.rounds:
             say(
-                f"  {counted(batch.members, 'pod')} of {batch.classes} classes on "
+                f"  {counted(batch.members, 'pod')} of {batch.classes} classes took part, on "
                 f"{counted(batch.nodes, 'node')}: {batch.arcs} arcs, "
-                f"{counted(batch.rounds, 'round')}, {batch.solve_seconds:.2f} s; "
-                f"{batch.placed} placed, {batch.refused} refused by filters",
+                f"{counted(batch.rounds, 'round')}; of {batch.pods}, {batch.placed} placed at "
+                f"once, {batch.placed_one_by_one} one by one, {batch.pending} pending; filters "
+                f"refused {counted(batch.refused, 'proposal')}",
                 DIM,
             )
 

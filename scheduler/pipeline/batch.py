@@ -122,16 +122,23 @@ class Report(msgspec.Struct):
     priority: int
     """Of the first pod; of all, unless a profile sorts by something else."""
     pods: int
+    """All of them, members of gangs included: ``placed``, ``placed_one_by_one`` and ``pending``."""
     result: Result = "nowhere"
     members: int = 0
+    """Those that took part, so that the solver looked for nodes for them."""
     classes: int = 0
     nodes: int = 0
     arcs: int = 0
     """Of the first round, as is ``classes``."""
     rounds: int = 0
     placed: int = 0
+    """At once, by what the solver said."""
+    placed_one_by_one: int = 0
+    """In the normal cycle, after that."""
+    pending: int = 0
+    """Without a node when all of them had had their turn."""
     refused: int = 0
-    """Placements that filters did not confirm."""
+    """Placements that filters did not confirm; most of these pods are placed elsewhere."""
     pose_seconds: float = 0.0
     solve_seconds: float = 0.0
     """With the way to the solver and back."""
@@ -200,11 +207,14 @@ class Batches:
         self._slice_end = self._clock() + slices.SLICE_SECONDS
         for rank, pods in groupby(popped, key=self._rank):
             waiting = dict(enumerate(pods))
-            report = Report(waiting[0].info.priority, len(waiting))
+            uids = [each.info.uid for each in self._gangs.everybody(waiting.values())]
+            report = Report(waiting[0].info.priority, len(uids))
             tier = _Tier(report, rank, waiting, {})
             if len(waiting) >= self._settings.min_pending:
                 await self._place_at_once(tier)
             await self._place_rest(tier)
+            found = sum(self._state.pod(uid) is not None for uid in uids)
+            report.placed_one_by_one, report.pending = found - report.placed, len(uids) - found
 
     async def _popped(self) -> list[QueuedPod]:
         """The pods that are ready, as many as may be, in queue order."""
@@ -354,8 +364,9 @@ class Batches:
         """
         if posed.problem.model != "Scores":
             return True
-        started = self._clock()
-        better = False
+        self._slice_end = 0.0  # others have run since the question, and may have come first
+        await self._breathe(tier)
+        started, better = self._clock(), False
         try:
             judge = partial(
                 self._trials.at_once_is_better,
@@ -367,6 +378,7 @@ class Batches:
             better = bool(await self._attempts.in_turn(judge))
         except Overtaken:
             log.info("A pod of higher rank came; its backlog is placed one by one")
+        self._slice_end = 0.0
         tier.report.compare_seconds += self._clock() - started
         return better
 
@@ -432,8 +444,8 @@ class Batches:
             self._queue.done(queued.info.uid)
             return
         attempt = Attempt(queued, member.framework, member.cycle, now, member.pod_class)
-        tier.report.placed += 1
         self._attempts.accept(attempt, placement)
+        tier.report.placed += self._state.pod(queued.info.uid) is not None
 
     # Turns
 

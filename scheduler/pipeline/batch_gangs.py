@@ -7,7 +7,7 @@ a member whose node does not hold is looked for another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 import numpy as np
@@ -69,6 +69,12 @@ class Gangs:
         """Those who go with a pod; nobody, if it is in no gang."""
         gang = self._by_first.get(queued.info.uid)
         return gang.along if gang is not None else []
+
+    def everybody(self, pods: Iterable[QueuedPod]) -> Iterator[QueuedPod]:
+        """Pods, and those who go with them."""
+        for queued in pods:
+            yield queued
+            yield from self.along(queued)
 
     def leads(self, queued: QueuedPod) -> bool:
         """Whether a pod is the first of a gang."""

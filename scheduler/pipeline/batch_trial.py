@@ -85,7 +85,7 @@ class Trials:
         Raises `Overtaken` as soon as ``overtaken`` says so, with nothing left behind.
         """
         pods = list(band.values())
-        measure = _Measure(self._state, self._all(pods))
+        measure = _Measure(self._state, (each.info for each in self._gangs.everybody(pods)))
         with self._queue.events_deferred():
             with self._trial(overtaken) as one:
                 self._place(pods, one)
@@ -95,11 +95,6 @@ class Trials:
                 self._place([each for each in pods if each.info.uid not in other.tried], other)
                 at_once = measure.figures(other.nodes, posed)
         return better(at_once, one_by_one, by_volume=posed.problem.by_volume)
-
-    def _all(self, band: Sequence[QueuedPod]) -> Iterator[PodInfo]:
-        for queued in band:
-            yield queued.info
-            yield from (each.info for each in self._gangs.along(queued))
 
     @contextmanager
     def _trial(self, overtaken: Callable[[], bool]) -> Iterator[_Trial]:

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
 
+from scheduler.comparison import compare
 from tests.builders import make_node, make_pod, requirement, term
 from tests.cli.support import Json, write
 from tests.cli.test_simulate import run
+from tests.gangs.support import make_group, member
+from tests.pipeline.gpu_cluster import gpu_nodes, gpu_pods
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -108,3 +114,59 @@ def test_a_file_that_cannot_be_written_is_named(file: Path, tmp_path: Path) -> N
 
     assert result.exit_code == 1
     assert f"{where}: No such file" in result.stderr
+
+
+# One outcome, and numbers that agree
+
+
+def crowd() -> list[Json]:
+    """A crowded cluster of GPU nodes, with gangs, a gated pod and some that fit nowhere."""
+    groups = [make_group(f"g{i}", 3).obj() for i in range(4)]
+    gangs = [member(f"g{i}-{j}", f"g{i}", "20").obj() for i in range(4) for j in range(3)]
+    urgent = [make_pod(f"urgent-{i}").cpu(30).priority(10).obj() for i in range(9)]
+    others = [make_pod("gated").gate("wait").obj(), make_pod("huge").cpu(1000).obj()]
+    nodes = [each.obj() for each in gpu_nodes(6)]
+    return [*nodes, *groups, *(p.obj() for p in gpu_pods(3, 80)), *gangs, *urgent, *others]
+
+
+def test_equal_input_has_one_outcome_in_every_process(file: Path) -> None:
+    path = write(file, *crowd())
+    command = (sys.executable, "-m", "scheduler", "simulate", "--batch", "-o", "json")
+    outcomes = [
+        subprocess.run(
+            (*command, "-f", path),
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "2")
+    ]
+
+    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert json.loads(outcomes[0])["atOnce"]["batches"]
+
+
+def test_no_time_passes_in_a_simulation() -> None:
+    """Else who was read from a file a moment earlier would have waited for longer."""
+    rounds = compare(cluster()).rounds
+
+    assert rounds
+    for each in rounds:
+        assert set(each.posed.problem.leaving.points.tolist()) == {1000.0}
+
+
+def test_all_numbers_of_pods_agree(file: Path) -> None:
+    result = run("--batch", "-o", "json", "-f", write(file, *crowd()))
+
+    value = json.loads(result.stdout)["atOnce"]
+    batches = value["batches"]
+    for batch in batches:
+        parts = batch["placed"] + batch["placed_one_by_one"] + batch["pending"]
+        assert batch["pods"] == parts
+        assert batch["members"] <= batch["pods"]
+    assert [batch["pods"] for batch in batches] == [9, 80 + 12 + 1]
+    assert sum(b["placed"] + b["placed_one_by_one"] for b in batches) == value["placed"]
+    gated = 1
+    assert sum(batch["pending"] for batch in batches) + gated == value["pending"]
+    assert sum(node is not None for node in value["pods"].values()) == value["placed"]
+    assert len(value["pods"]) == value["placed"] + value["pending"]
