@@ -7,6 +7,7 @@ them). ``explain`` judges one pod, ``place`` schedules all that wait, in queue o
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -280,6 +281,7 @@ async def _played(
     core = _core(replace(loaded, equipoise=own), objects, recorder, clock)
     if core.loop.batches is not None:
         core.loop.batches.watch = watch
+        core.loop.batches.reports = deque()  # all of them, however many
     waiting = _load(core, objects)
     try:
         return look(core, waiting, await _placed(core, recorder, waiting, clock))

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -129,8 +130,11 @@ def crowd() -> list[Json]:
     return [*nodes, *groups, *(p.obj() for p in gpu_pods(3, 80)), *gangs, *urgent, *others]
 
 
-def test_equal_input_has_one_outcome_in_every_process(file: Path) -> None:
-    path = write(file, *crowd())
+@pytest.mark.parametrize("objects", [cluster, crowd])
+def test_equal_input_has_one_outcome_in_every_process(
+    objects: Callable[[], list[Json]], file: Path
+) -> None:
+    path = write(file, *objects())
     command = (sys.executable, "-m", "scheduler", "simulate", "--batch", "-o", "json")
     outcomes = [
         subprocess.run(
@@ -139,10 +143,10 @@ def test_equal_input_has_one_outcome_in_every_process(file: Path) -> None:
             stdout=subprocess.PIPE,
             check=True,
         ).stdout
-        for seed in ("0", "1", "2")
+        for seed in ("0", "1")
     ]
 
-    assert outcomes[0] == outcomes[1] == outcomes[2]
+    assert outcomes[0] == outcomes[1]
     assert json.loads(outcomes[0])["atOnce"]["batches"]
 
 
