@@ -84,6 +84,7 @@ release: controlplane ## Build wheel, sdist, chart, manifests, SBOM and notes in
 .PHONY: bench
 bench: controlplane ## Measure against kube-scheduler on a real API server; resumes (BENCH=full, ARGS=--help)
 	@$(BIN)/python -m e2e.bench $(if $(filter full,$(BENCH)),--full) $(ARGS)
+	@$(if $(ARGS),,$(BIN)/python -m e2e.bench.waiting)
 
 .PHONY: bench-waiting
 bench-waiting: controlplane ## Time pods that fit among thousands of distinct pods that do not (ARGS=--help)

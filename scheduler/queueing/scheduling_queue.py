@@ -58,8 +58,9 @@ log = get_logger(__name__)
 
 WOKEN_AT_ONCE = 64
 """If an event may have cured more cohorts, they are woken some at a time, the first ones first."""
-PORTION = 32
-"""How many that is: pods that find the room taken by those before them have cost little then."""
+MOST_WOKEN = 64
+"""How many that is at most. The first woken one often takes the room that the event made, so it is
+one to begin with, and twice as many as before while each of them finds room."""
 ASKED_IN_PASSING = 64
 """How many hints that were put off are called before each attempt."""
 EXPIRED_PER_SECOND = 64
@@ -100,6 +101,8 @@ class SchedulingQueue(Glances):
         self._still_rejected = still_rejected
         self._spared = metrics.attempts_spared
         self._backoff = Backoff(initial_backoff, max_backoff)
+        self._portion = 1
+        """How many cohorts are woken next."""
         self._expired_until = -math.inf
         self._expired = 0
         self._incoming = Children(metrics.queue_incoming_pods)
@@ -145,8 +148,12 @@ class SchedulingQueue(Glances):
         if self._waiters.busy:
             self._waiters.ask(ASKED_IN_PASSING)
         while (queued := self._next()) is not None:
-            if not (queued.woken and self._still_rejected(queued)):
+            if not queued.woken:
                 break
+            if not self._still_rejected(queued):
+                self._portion = min(2 * self._portion, MOST_WOKEN)
+                break
+            self._portion = 1
             self._park_again(queued)
             checkpoint()
         else:
@@ -293,9 +300,10 @@ class SchedulingQueue(Glances):
 
     def _wake_some(self) -> None:
         """Wake more of those whom events may have cured, unless some are active that come first."""
-        portion = PORTION
-        while self._waiters.marked and (self._waiters.fresh or not self._places.woken):
+        portion = self._portion
+        if self._waiters.marked and (self._waiters.fresh or not self._places.woken):
             self._waiters.drop_hopeless()
+        while self._waiters.marked and (self._waiters.fresh or not self._places.woken):
             for woken in self._waiters.take(portion):
                 if self._waiters.waits(woken.waiter) and self._worth_waking(woken):
                     self._wake(woken)

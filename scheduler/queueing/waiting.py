@@ -38,15 +38,11 @@ MOST_PUT_OFF = 50_000
 class Waiter:
     """One who waits: a cohort, or a pod behind a gate."""
 
-    __slots__ = ("gate", "listeners", "number", "pending", "pod", "rank", "who")
+    __slots__ = ("gate", "listeners", "number", "pending", "pod", "who")
 
-    def __init__(
-        self, number: int, who: Cohort | QueuedPod, pod: PodInfo, rank: Any, gate: str
-    ) -> None:
+    def __init__(self, number: int, who: Cohort | QueuedPod, pod: PodInfo, gate: str) -> None:
         self.number = number
         self.who = who
-        self.rank = rank
-        """Its place in the order of the queue."""
         self.pod = pod
         """The pod, or one of those that are equal."""
         self.gate = gate
@@ -125,6 +121,8 @@ class Waiters:
         self._hints = hints
         self._overflows = metrics.queueing_hints_skipped
         self._waiters: dict[int, Waiter] = {}
+        self._ranks: dict[int, Any] = {}
+        """The place of each in the order of the queue, by number."""
         self._free: list[int] = []
         self._groups: dict[Listener, _Group] = {}
         self._marks: dict[int, _Mark] = {}
@@ -155,7 +153,8 @@ class Waiters:
     ) -> Waiter:
         """Somebody waits for events of the plugins that rejected it."""
         number = self._free.pop() if self._free else len(self._waiters)
-        waiter = self._waiters[number] = Waiter(number, who, pod, rank, gate)
+        waiter = self._waiters[number] = Waiter(number, who, pod, gate)
+        self._ranks[number] = rank
         waiter.pending = pending
         waiter.listeners = tuple((profile, plugin) for plugin in rejectors)
         for listener in waiter.listeners:
@@ -174,7 +173,7 @@ class Waiters:
                 continue
             for column in group.columns.values():
                 self._forget(group, column, number)
-        del self._waiters[number]
+        del self._waiters[number], self._ranks[number]
         self._marks.pop(number, None)
         self._free.append(number)
 
@@ -221,14 +220,10 @@ class Waiters:
 
     def take(self, most: int) -> list[Woken]:
         """Those marked who come first in the order of the queue; they are marked no longer."""
-        numbers: Iterable[int] = self._marks
-        if len(self._marks) > most:
-            numbers = heapq.nsmallest(most, self._marks, key=self._rank)
-        marks = [(number, self._marks.pop(number)) for number in list(numbers)]
+        numbers = heapq.nsmallest(most, self._marks, key=self._ranks.__getitem__)
+        marks = [(number, self._marks.pop(number)) for number in numbers]
         self.fresh = False
-        # A column of somebody else's may have named numbers that nobody has.
-        known = self._waiters
-        return [Woken(known[number], mark) for number, mark in marks if number in known]
+        return [Woken(self._waiters[number], mark) for number, mark in marks]
 
     def drop_hopeless(self) -> None:
         """Mark no longer whom some plugin that rejected it would reject on every node now."""
@@ -239,8 +234,8 @@ class Waiters:
                 except Exception as fault:
                     self._hints.report(group.plugin, "", fault)
                     continue
-                for number in hopeless:
-                    self._marks.pop(number, None)
+                for number in self._marks.keys() & hopeless:
+                    del self._marks[number]
 
     def _group(self, listener: Listener) -> _Group:
         group = self._groups.get(listener)
@@ -334,9 +329,7 @@ class Waiters:
         """The same for many, none of whom is pending or gated."""
         if numbers:
             before = len(self._marks)
-            self._marks.update(dict.fromkeys(numbers, _Mark(Requeue.AFTER_BACKOFF, label, "")))
+            # A column of somebody else's may name numbers that nobody has.
+            known = self._waiters.keys() & numbers
+            self._marks.update(dict.fromkeys(known, _Mark(Requeue.AFTER_BACKOFF, label, "")))
             self.fresh = self.fresh or len(self._marks) > before
-
-    def _rank(self, number: int) -> tuple[bool, Any]:
-        waiter = self._waiters.get(number)
-        return (False, None) if waiter is None else (True, waiter.rank)

@@ -105,7 +105,7 @@ class SlowWaking(Waking):
         super().__init__()
         self.patch = pytest.MonkeyPatch()
         self.patch.setattr(scheduling_queue, "WOKEN_AT_ONCE", 0)
-        self.patch.setattr(scheduling_queue, "PORTION", 1)
+        self.patch.setattr(scheduling_queue, "MOST_WOKEN", 1)
         self.patch.setattr(scheduling_queue, "ASKED_IN_PASSING", 1)
         self.patch.setattr(queue_waiting, "ASKED_AT_ONCE", 0)
 
