@@ -29,7 +29,7 @@ from scheduler.gangs.status import describe_group
 from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.objects import KINDS, PodGroup, from_dict
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.pods import Pod
+from scheduler.model.pods import Pod, named_node
 from scheduler.model.status import SUCCESS, Status
 from scheduler.numa.plugin import NAME as NODE_RESOURCE_TOPOLOGY
 from scheduler.observe.metrics import Metrics
@@ -317,11 +317,27 @@ async def _settled(core: Core, recorder: _Recorder, clock: _Clock) -> None:
         core.queue.flush()
 
 
+async def _place_daemons(core: Core, waiting: Iterable[PodInfo]) -> None:
+    """Attempt pods of DaemonSets before all others, as on nodes that have just joined."""
+    daemons = [info.key for info in waiting if _of_daemon_set(info.pod)]
+    for profile in core.frameworks:
+        for queued in core.queue.pop_together(daemons, profile):
+            core.loop.attempt(queued)
+            await core.suspension.idle()
+            await core.bindings.idle()
+
+
+def _of_daemon_set(pod: Pod) -> bool:
+    owner = pod.metadata.controller
+    return owner is not None and owner.kind == "DaemonSet"
+
+
 async def _placed(
     core: Core, recorder: _Recorder, waiting: list[PodInfo], clock: _Clock
 ) -> list[Placed]:
     core.loop.begin()
     await core.background.idle()
+    await _place_daemons(core, waiting)
     at_once: dict[str, None] = {}
     if core.loop.batches is not None and core.loop.batches.due:
         ready = Tier.ACTIVE.value
@@ -415,7 +431,7 @@ def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
                     decoded = _in_some_namespace(decoded)
                 by_kind.setdefault(kind, []).append(decoded)
                 _keep(core, kind, _own(core, decoded) if kind == "Pod" else decoded, item)
-    pods = [_own(core, pod) for pod in by_kind.pop("Pod", [])]
+    pods = [_counted(core, _own(core, pod)) for pod in by_kind.pop("Pod", [])]
     for kind, items in by_kind.items():
         core.ingest.handler(kind)([_Change(None, item) for item in items])
     core.ingest.handler("Pod")([_Change(None, pod) for pod in pods])
@@ -428,6 +444,14 @@ def _keep(core: Core, kind: str, decoded: Any, raw: Object) -> None:
     originals = core.remotes.originals
     if originals is not None and (keep := originals.keeper(kind)) is not None:
         keep(decoded.metadata.key, decoded, msgspec.json.encode(raw))
+
+
+def _counted(core: Core, pod: Pod) -> Pod:
+    """The pod, on its node if it is a DaemonSet's and another scheduler binds it there."""
+    if not _waits(pod) or core.ingest.responsible(pod) or not _of_daemon_set(pod):
+        return pod
+    node = named_node(pod)
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
 
 
 def _waits(pod: Pod) -> bool:

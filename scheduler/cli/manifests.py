@@ -6,6 +6,7 @@ where it can the line, or the object and its field.
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ import msgspec
 import yaml
 
 from scheduler.cli.output import note
+from scheduler.cli.workloads import GROUPS as WORKLOAD_GROUPS
 from scheduler.cli.workloads import SHAPES as WORKLOAD_SHAPES
 from scheduler.cli.workloads import Body, identity
 from scheduler.kube.fields import oddities
@@ -22,6 +24,8 @@ from scheduler.model.meta import ObjectMeta, Struct
 from scheduler.model.objects import KINDS, from_dict, without_nulls
 
 STDIN = "-"
+_CLOSE = 0.8
+"""How alike two names are, from 0 to 1, of which one is taken for a misspelling of the other."""
 _SUFFIXES = (".yaml", ".yml", ".json")
 _MOST_VALUES = 20_000_000
 """What aliases may multiply a document to; a cluster of 5,000 nodes and their pods has fewer."""
@@ -48,9 +52,23 @@ class _Object(Struct, frozen=True):
     api_version: str = ""
 
 
-def known(kind: str) -> bool:
-    """Whether objects of this kind matter for scheduling."""
-    return kind in KINDS or kind in WORKLOAD_SHAPES
+def known(body: Body) -> bool:
+    """Whether an object matters for scheduling: its kind does, and is that of the usual group."""
+    group, version = _GROUPS.get(body["kind"]), str(body.get("apiVersion", ""))
+    return group is not None and (not version or _group(version) == group)
+
+
+def _group(version: str) -> str:
+    """The group of an apiVersion; the core group has no name."""
+    return version.rpartition("/")[0]
+
+
+_GROUPS = {kind.name: kind.path.split("/")[2] for kind in KINDS.values() if "/apis/" in kind.path}
+_GROUPS |= {kind.name: "" for kind in KINDS.values() if "/apis/" not in kind.path}
+_GROUPS |= WORKLOAD_GROUPS
+_KINDS_BY_GROUP = {
+    group: [kind for kind, of in _GROUPS.items() if of == group] for group in _GROUPS.values()
+}
 
 
 def read(sources: Sequence[str]) -> list[Body]:
@@ -167,15 +185,37 @@ def _check(body: Body, source: str) -> None:
     if not isinstance(name, str) or not name:
         what = f"metadata.name: expected a name, got {_shown(name)}"
         raise ManifestError(f"{source}: {body['kind']}: {what}")
+    _check_kind(body, source)
     for odd in oddities(body):
         if odd.certain:
             raise ManifestError(f"{source}: {_title(body)}: {odd.path}: {odd.message}")
         note(f"{source}: {_title(body)}: {odd.path}: {odd.message}, it has no effect")
-    for shape in _shapes(body["kind"]):
+    for shape in _shapes(body["kind"]) if known(body) else (_Object,):
         try:
             from_dict(body, shape)
         except msgspec.ValidationError as fault:
             raise ManifestError(f"{source}: {_title(body)}: {_field_first(fault)}") from None
+
+
+def _check_kind(body: Body, source: str) -> None:
+    """Refuse a kind that its API group lacks, and a group that is spelt almost like the right one.
+
+    What other groups have of the same name is theirs.
+    """
+    kind, version = body["kind"], body.get("apiVersion")
+    if not isinstance(version, str) or not version:
+        return
+    group, right = _group(version), _GROUPS.get(kind)
+    if right is None:
+        near = difflib.get_close_matches(kind, _KINDS_BY_GROUP.get(group, ()), 1, _CLOSE)
+        if near:
+            what = f"kind: {version} has no {kind} (did you mean {near[0]}?)"
+            raise ManifestError(f"{source}: {_title(body)}: {what}")
+    elif group != right and (
+        group in _KINDS_BY_GROUP or difflib.get_close_matches(group, [right], 1, _CLOSE)
+    ):
+        what = f"apiVersion: {version} has no {kind} (expected {right}/v1)".replace(" /", " ")
+        raise ManifestError(f"{source}: {_title(body)}: {what}")
 
 
 def _shapes(kind: str) -> Iterable[type]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -30,6 +30,10 @@ from scheduler.cli.tables import Cell, Column, Table
 
 if TYPE_CHECKING:
     from scheduler.config.loading import Configuration
+
+NAMED = 5
+_HIGHEST = 2**31 - 1
+_CLOSE = 0.85
 
 Body = dict[str, Any]
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -89,9 +93,9 @@ def simulate(
 ) -> None:
     """Place the pods of manifests on the nodes of manifests, without a cluster.
 
-    Deployments, ReplicaSets, StatefulSets and Jobs count as the pods their controllers would
-    create. Pods that name another scheduler are left out; pods with a node take up room there.
-    Exits 0 even if pods stay pending.
+    Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs count as the pods their controllers
+    would create; those of DaemonSets come first. Pods that name another scheduler are left out;
+    pods with a node take up room there. Nobody is evicted. Exits 0 even if pods stay pending.
     """
     from scheduler.config.problems import ConfigError
     from scheduler.simulation import InputError, place
@@ -115,6 +119,7 @@ def simulate(
     except ConfigError as fault:  # a plugin that cannot be made
         fail(f"{config_file}: {fault}", USAGE)
     _note_left_out(objects, placed)
+    _note_evictions(objects, placed)
     if for_programs(output):
         emit(_as_value(placed), output)
     else:
@@ -133,16 +138,66 @@ def cluster(files: Sequence[str]) -> list[Body]:
         objects = read(files)
     except ManifestError as fault:
         fail(str(fault), USAGE)
-    ignored = Counter(body["kind"] for body in objects if not known(body["kind"]))
-    if ignored:
-        kinds = ", ".join(f"{kind} ({number})" for kind, number in sorted(ignored.items()))
-        note(f"kinds that do not matter here are ignored: {kinds}")
-    objects = expand([body for body in objects if known(body["kind"])])
+    _note_not_looked_at([body for body in objects if not known(body)])
+    objects = expand([body for body in objects if known(body)])
+    _note_without_effect(objects)
     classes = priority_classes(objects)
     wanted = {str(name) for name in map(_class_name, objects) if name}
     if missing := sorted(wanted - classes.keys()):
         note(f"no such PriorityClass, so its pods have priority 0: {', '.join(missing)}")
     return admitted(objects)
+
+
+def _note_not_looked_at(objects: Sequence[Body]) -> None:
+    """Name the kinds that have no part in a simulation."""
+    times = [body for body in objects if body["kind"] == "CronJob"]
+    if times:
+        note(f"pods come of CronJobs only when they run, and are not counted: {_names(times)}")
+    kinds = Counter(body["kind"] for body in objects if body["kind"] != "CronJob")
+    if kinds:
+        listed = ", ".join(f"{kind} ({number})" for kind, number in sorted(kinds.items()))
+        note(f"kinds that are not looked at: {listed}")
+
+
+def _note_without_effect(objects: Sequence[Body]) -> None:
+    """Name what has no effect though it looks as if it had."""
+    from scheduler.cli.workloads import controller_of, identity
+    from scheduler.model.workloads import POD_GROUP_LABEL
+
+    owners = {controller_of(body) for body in objects if body["kind"] == "Pod"}
+    idle = [o for o in objects if o["kind"] == "DaemonSet" and identity(o) not in owners]
+    if idle:
+        note(f"DaemonSets that match no node: {_names(idle)}")
+    members = [o for o in objects if o["kind"] == "Pod" and POD_GROUP_LABEL in _pod_labels(o)]
+    if members and not any(body["kind"] == "PodGroup" for body in objects):
+        note(f"no PodGroup is given, so a group is named in vain by {counted(len(members), 'pod')}")
+    labelled: dict[str, list[Body]] = {}
+    for body in objects:
+        for label in _pod_labels(body) if body["kind"] == "Pod" else ():
+            labelled.setdefault(label, []).append(body)
+    for label, pods in labelled.items():
+        if label != POD_GROUP_LABEL and _looks_like(label, POD_GROUP_LABEL):
+            note(f"{_names(pods)}: label {label}: did you mean {POD_GROUP_LABEL}?")
+
+
+def _pod_labels(pod: Body) -> Mapping[str, str]:
+    labels: Mapping[str, str] = pod["metadata"].get("labels", {})
+    return labels
+
+
+def _looks_like(label: str, known: str) -> bool:
+    """Whether a label is spelt almost as another one; values do not matter."""
+    import difflib
+
+    return bool(difflib.get_close_matches(label, [known], 1, _CLOSE))
+
+
+def _names(objects: Sequence[Body]) -> str:
+    from scheduler.cli.workloads import identity
+
+    names = ["/".join(identity(body)[1:]) for body in objects]
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def configuration(file: Path | None) -> Configuration | None:
@@ -181,6 +236,33 @@ def _note_left_out(objects: Iterable[Body], placed: Iterable[Placed]) -> None:
     )
     for scheduler, number in sorted(others.items()):
         note(f"left to another scheduler, {scheduler}: {counted(number, 'pod')}")
+
+
+def _note_evictions(objects: Iterable[Body], placed: Iterable[Placed]) -> None:
+    """Name pods that wait here and for which a running scheduler might evict others."""
+    from scheduler.cli.workloads import pod_key
+
+    outcomes = {outcome.pod: outcome for outcome in placed}
+    pods = [body for body in objects if body["kind"] == "Pod"]
+    settled = [
+        body["spec"].get("priority", 0)
+        for body in pods
+        if body["spec"].get("nodeName")
+        or ((known := outcomes.get(pod_key(body))) is not None and known.node is not None)
+    ]
+    waiting = [
+        body
+        for body in pods
+        if (known := outcomes.get(pod_key(body))) is not None
+        and known.node is None
+        and body["spec"].get("preemptionPolicy") != "Never"
+        and not body["spec"].get("schedulingGates")
+        and body["spec"].get("priority", 0) > min(settled, default=_HIGHEST)
+    ]
+    if waiting:
+        note(
+            f"nobody is evicted here; `equipoise explain -f` says who might be for {_names(waiting)}"
+        )
 
 
 def _as_value(placed: Sequence[Placed]) -> dict[str, Any]:

@@ -16,8 +16,11 @@ import msgspec
 import xxhash
 
 from scheduler.model.meta import Condition, LabelSelector, ObjectMeta, Struct
+from scheduler.model.nodes import Node
 from scheduler.model.objects import from_dict
-from scheduler.model.pods import PodSpec
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Pod, PodSpec, named_node
+from scheduler.model.tolerations import Cover
 
 Body = dict[str, Any]
 """A Kubernetes object as JSON has it."""
@@ -79,6 +82,14 @@ class _Stateful(Struct, frozen=True):
     spec: _StatefulSpec = _StatefulSpec()
 
 
+class _DaemonSpec(Struct, frozen=True):
+    template: _Template | None = None
+
+
+class _Daemon(Struct, frozen=True):
+    spec: _DaemonSpec = _DaemonSpec()
+
+
 class _JobSpec(Struct, frozen=True):
     parallelism: _Replicas = 1
     completions: int | None = None
@@ -89,6 +100,7 @@ class _JobSpec(Struct, frozen=True):
 
 class _JobStatus(Struct, frozen=True):
     succeeded: int = 0
+    completed_indexes: str = ""
     conditions: tuple[Condition, ...] = ()
 
 
@@ -97,11 +109,22 @@ class _Job(Struct, frozen=True):
     status: _JobStatus = _JobStatus()
 
 
+GROUPS = {
+    "Deployment": "apps",
+    "ReplicaSet": "apps",
+    "StatefulSet": "apps",
+    "DaemonSet": "apps",
+    "ReplicationController": "",
+    "Job": "batch",
+}
+"""The API group of each kind."""
+
 SHAPES: dict[str, type] = {
     "Deployment": _Deployment,
     "ReplicaSet": _Replicated,
     "ReplicationController": _Replicated,
     "StatefulSet": _Stateful,
+    "DaemonSet": _Daemon,
     "Job": _Job,
 }
 """What must hold of a workload before `expand` takes it."""
@@ -139,6 +162,10 @@ def expand(objects: list[Body]) -> list[Body]:
         for replica_set in _replica_set(body)
     ]
     result = [*objects, *sets]
+    nodes = [from_dict(body, Node) for body in objects if body["kind"] == "Node"]
+    for body in objects:
+        if body["kind"] == "DaemonSet":
+            result += _daemon_pods(body, owned.get(identity(body), []), nodes)
     for body in tuple(result):
         if (make := _MAKERS.get(body["kind"])) is not None:
             result += make(body, owned.get(identity(body), []))
@@ -228,6 +255,64 @@ def _claimed(pod: Body, templates: list[Body]) -> Iterator[Body]:
     yield pod
 
 
+def _daemon_pods(owner: Body, owned: list[Body], nodes: Iterable[Node]) -> Iterator[Body]:
+    """A pod for each node that the template matches and that has none, as the controller has it."""
+    template = from_dict(owner, _Daemon).spec.template
+    if template is None:
+        return
+    spec = owner["spec"]["template"].get("spec", {})
+    wanted = [*spec.get("tolerations", []), *_DAEMON_TOLERATIONS]
+    wanted += _HOST_TOLERATIONS if spec.get("hostNetwork") else []
+    example = _pod(owner, owner["metadata"]["name"])
+    info = PodInfo(from_dict({**example, "spec": {**spec, "tolerations": wanted}}, Pod))
+    cover = Cover(info.pod.spec.tolerations)
+    manned = {_daemon_node(pod) for pod in owned if _active(pod)}
+    names = _names(owner["metadata"]["name"], identity(owner), owned)
+    for node in nodes:
+        name = node.metadata.name
+        elsewhere = info.pod.spec.node_name not in ("", name)
+        if name in manned or elsewhere or cover.repelled(node.spec.taints):
+            continue
+        if info.node_matcher.matches(node):
+            pod = _pod(owner, next(names))
+            pod["spec"] = {**spec, "tolerations": wanted, "affinity": _only_on(name, spec)}
+            yield pod
+
+
+def _daemon_node(pod: Body) -> str:
+    return pod.get("spec", {}).get("nodeName") or named_node(from_dict(pod, Pod))
+
+
+def _only_on(node: str, spec: Body) -> Body:
+    """The template's affinity with one node in place of what it requires of nodes."""
+    affinity = spec.get("affinity", {})
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    rules = {**affinity.get("nodeAffinity", {}), _REQUIRED: required}
+    return {**affinity, "nodeAffinity": rules}
+
+
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_DAEMON_TOLERATIONS = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("unreachable", "NoExecute"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+]
+_HOST_TOLERATIONS = [
+    {
+        "key": "node.kubernetes.io/network-unavailable",
+        "operator": "Exists",
+        "effect": "NoSchedule",
+    }
+]
+
+
 def _job_pods(owner: Body, owned: list[Body]) -> Iterator[Body]:
     job = from_dict(owner, _Job)
     spec = job.spec
@@ -244,11 +329,35 @@ def _job_pods(owner: Body, owned: list[Body]) -> Iterator[Body]:
         for name in islice(_names(job_name, identity(owner), owned), max(0, missing)):
             yield _pod(owner, name, labels)
         return
-    taken = {_labels(pod).get(_INDEX) for pod in owned}
-    free = (index for index in count() if str(index) not in taken)
+    taken = {
+        _labels(pod).get(_INDEX)
+        for pod in owned
+        if _active(pod) or pod.get("status", {}).get("phase") == "Succeeded"
+    }
+    left = _without(_indexes(job.status.completed_indexes), spec.completions or spec.parallelism)
+    free = (index for index in left if str(index) not in taken)
     for index in islice(free, max(0, missing)):
         name = next(_names(f"{job_name}-{index}", identity(owner), owned))
         yield _pod(owner, name, {**labels, _INDEX: str(index)})
+
+
+def _indexes(text: str) -> list[range]:
+    """What ``status.completedIndexes`` says: ``0-2,5``; parts that are no numbers say nothing."""
+    parts = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (not last or last.isdigit()):
+            parts.append(range(int(first), int(last or first) + 1))
+    return parts
+
+
+def _without(done: list[range], end: int) -> Iterator[int]:
+    """The numbers below an end that are in none of the ranges."""
+    start = 0
+    for part in sorted(done, key=lambda part: part.start):
+        yield from range(start, min(part.start, end))
+        start = max(start, part.stop)
+    yield from range(start, end)
 
 
 _INDEX = "batch.kubernetes.io/job-completion-index"

@@ -186,3 +186,14 @@ class Pod(Struct, frozen=True):
     def condition(self, kind: str) -> Condition | None:
         """The status condition of this type, if the pod has one."""
         return next((c for c in self.status.conditions if c.type == kind), None)
+
+
+def named_node(pod: Pod) -> str:
+    """The node that a DaemonSet's controller made a pod for; empty if it names none."""
+    affinity = pod.spec.affinity
+    required = affinity and affinity.node_affinity and affinity.node_affinity.required
+    for term in (required.node_selector_terms or ()) if required else ():
+        for each in term.match_fields:
+            if each.key == "metadata.name" and each.operator == "In" and len(each.values) == 1:
+                return each.values[0]
+    return ""

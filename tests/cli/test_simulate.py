@@ -100,7 +100,7 @@ def test_the_user_is_told_what_was_left_out(file: Path) -> None:
     result = run("-f", write(file, node(), foreign, classy, other))
     assert result.exit_code == 0
     assert result.stderr.splitlines() == [
-        "note: kinds that do not matter here are ignored: ConfigMap (1)",
+        "note: kinds that are not looked at: ConfigMap (1)",
         "note: no such PriorityClass, so its pods have priority 0: absent",
         "note: left to another scheduler, default-scheduler: 1 pod",
     ]
