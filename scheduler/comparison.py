@@ -33,7 +33,13 @@ class NodeShare(msgspec.Struct, frozen=True, rename="camel"):
 class Play(msgspec.Struct, frozen=True, rename="camel"):
     """How one way of placing came out."""
 
+    pods_to_place: int
+    """All pods of the backlog: those that were placed in either way, and those that were not."""
     placed: int
+    placed_at_once: int
+    """By a solved batch."""
+    placed_one_by_one: int
+    """By the normal cycle; the rest of those placed."""
     pending: int
     nodes_used: int
     """Nodes that pods of the backlog went to."""
@@ -119,8 +125,13 @@ def _judged(core: Core, waiting: list[PodInfo], placed: list[Placed]) -> tuple[P
     means = [(node.cpu + node.memory) / 2 for node in nodes]
     got, best = _preferred(core, waiting, found)
     batches = core.loop.batches
+    reports = tuple(batches.reports) if batches is not None else ()
+    at_once = sum(report.placed for report in reports)
     play = Play(
+        pods_to_place=len(placed),
         placed=len(found),
+        placed_at_once=at_once,
+        placed_one_by_one=len(found) - at_once,
         pending=len(placed) - len(found),
         nodes_used=len({info.node_name for info in found.values()}),
         cpu=sum(info.requests.get(CPU, 0) for info in found.values()) / 1000,
@@ -131,7 +142,7 @@ def _judged(core: Core, waiting: list[PodInfo], placed: list[Placed]) -> tuple[P
         fullest=max(means, default=0.0),
         nodes=nodes,
         pods={pod: node for pod, node, _ in placed},
-        batches=tuple(batches.reports) if batches is not None else (),
+        batches=reports,
     )
     return play, placed
 

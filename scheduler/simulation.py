@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from scheduler.assembly import Core, assemble, configure
 from scheduler.config.durations import Duration
@@ -86,11 +87,14 @@ class _Recorder:
 
     def __init__(self) -> None:
         self.bound: dict[str, str] = {}
+        self.unseen: list[tuple[Pod, str]] = []
+        """Pods that were bound, and their nodes, of which the watch has not told yet."""
         self.messages: dict[str, str] = {}
         self.tried: dict[str, None] = {}
 
     async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         self.bound[pod.key] = node
+        self.unseen.append((pod.pod, node))
         self.tried[pod.key] = None
         return SUCCESS
 
@@ -150,8 +154,8 @@ class _Explained:
         self._clock = _Clock()
         self._core = core = _core(config, self._objects, self._recorder, self._clock)
         self._pod = _own(core, _decode(pod, Pod, "Pod"))
-        spec = msgspec.structs.replace(self._pod.spec, node_name="")
-        waiting = msgspec.structs.replace(self._pod, spec=spec)
+        spec = structs.replace(self._pod.spec, node_name="")
+        waiting = structs.replace(self._pod, spec=spec)
         self._info = PodInfo(waiting, core.config.equipoise.limits)
         self._findings: explanation.Findings | None = None
 
@@ -269,14 +273,14 @@ async def _played(
     recorder = _Recorder()
     objects = list(objects)
     loaded = _configuration(config, objects)
-    settings = msgspec.structs.replace(
+    settings = structs.replace(
         loaded.equipoise.batch,
         enabled=batch,
         window=Duration(0.0),
         min_pending=1,
         solver_timeout=PATIENCE,
     )
-    own = msgspec.structs.replace(loaded.equipoise, batch=settings)
+    own = structs.replace(loaded.equipoise, batch=settings)
     clock = _Clock()
     core = _core(replace(loaded, equipoise=own), objects, recorder, clock)
     if core.loop.batches is not None:
@@ -310,21 +314,31 @@ async def _settled(core: Core, recorder: _Recorder, clock: _Clock) -> None:
     while len(recorder.bound) > placed:
         placed = len(recorder.bound)
         while core.loop.schedule_next() is not None:
-            await core.suspension.idle()
-            await core.bindings.idle()
-            await core.background.idle()
+            await _bound(core, recorder)
         clock.now += pause
         core.queue.flush()
 
 
-async def _place_daemons(core: Core, waiting: Iterable[PodInfo]) -> None:
+async def _place_daemons(core: Core, recorder: _Recorder, waiting: Iterable[PodInfo]) -> None:
     """Attempt pods of DaemonSets before all others, as on nodes that have just joined."""
     daemons = [info.key for info in waiting if _of_daemon_set(info.pod)]
     for profile in core.frameworks:
         for queued in core.queue.pop_together(daemons, profile):
             core.loop.attempt(queued)
-            await core.suspension.idle()
-            await core.bindings.idle()
+            await _bound(core, recorder)
+
+
+async def _bound(core: Core, recorder: _Recorder) -> None:
+    """Let attempts and bindings end, and the watch tell of them."""
+    await core.suspension.idle()
+    await core.bindings.idle()
+    await core.background.idle()
+    told = [
+        _Change(pod, structs.replace(pod, spec=structs.replace(pod.spec, node_name=node)))
+        for pod, node in recorder.unseen
+    ]
+    recorder.unseen.clear()
+    core.ingest.handler("Pod")(told)
 
 
 def _of_daemon_set(pod: Pod) -> bool:
@@ -337,7 +351,7 @@ async def _placed(
 ) -> list[Placed]:
     core.loop.begin()
     await core.background.idle()
-    await _place_daemons(core, waiting)
+    await _place_daemons(core, recorder, waiting)
     at_once: dict[str, None] = {}
     if core.loop.batches is not None and core.loop.batches.due:
         ready = Tier.ACTIVE.value
@@ -345,7 +359,7 @@ async def _placed(
         while (head := core.queue.peek()) is not None and not head.attempts:
             if not await core.loop.run_batch():
                 break
-            await core.bindings.idle()
+            await _bound(core, recorder)
     await _settled(core, recorder, clock)
     # In the order of their first attempt; those that are never tried (gated) come last.
     order = at_once | recorder.tried | dict.fromkeys(info.key for info in waiting)
@@ -382,20 +396,20 @@ def _reserving(config: Configuration) -> Configuration:
     def reserve(each: PluginConfig) -> PluginConfig:
         if not isinstance(each.args, NodeResourceTopologyMatchArgs):
             return each
-        cache = each.args.cache and msgspec.structs.replace(each.args.cache, mode="")
-        args = msgspec.structs.replace(
+        cache = each.args.cache and structs.replace(each.args.cache, mode="")
+        args = structs.replace(
             each.args,
             cache_resync_period_seconds=each.args.cache_resync_period_seconds or 1,
             discard_reserved_nodes=False,
             cache=cache,
         )
-        return msgspec.structs.replace(each, args=args)
+        return structs.replace(each, args=args)
 
     profiles = tuple(
-        msgspec.structs.replace(profile, plugin_config=tuple(map(reserve, profile.plugin_config)))
+        structs.replace(profile, plugin_config=tuple(map(reserve, profile.plugin_config)))
         for profile in config.scheduler.profiles
     )
-    scheduler = msgspec.structs.replace(config.scheduler, profiles=profiles)
+    scheduler = structs.replace(config.scheduler, profiles=profiles)
     return replace(config, scheduler=scheduler)
 
 
@@ -451,7 +465,7 @@ def _counted(core: Core, pod: Pod) -> Pod:
     if not _waits(pod) or core.ingest.responsible(pod) or not _of_daemon_set(pod):
         return pod
     node = named_node(pod)
-    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node))
+    return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))
 
 
 def _waits(pod: Pod) -> bool:
@@ -470,18 +484,18 @@ def _flatten(raw: Object) -> Iterable[Object]:
 def _in_some_namespace(item: Any) -> Any:
     """An object where kubectl would put it: in the default namespace, unless it says otherwise."""
     namespace = item.metadata.namespace or "default"
-    metadata = msgspec.structs.replace(item.metadata, namespace=namespace)
-    return msgspec.structs.replace(item, metadata=metadata)
+    metadata = structs.replace(item.metadata, namespace=namespace)
+    return structs.replace(item, metadata=metadata)
 
 
 def _own(core: Core, pod: Pod) -> Pod:
     """A pod with what the API server would have filled in."""
     pod = _in_some_namespace(pod)
     metadata = pod.metadata
-    metadata = msgspec.structs.replace(metadata, uid=metadata.uid or metadata.key)
+    metadata = structs.replace(metadata, uid=metadata.uid or metadata.key)
     name = pod.spec.scheduler_name or next(iter(core.frameworks))
-    spec = msgspec.structs.replace(pod.spec, scheduler_name=name)
-    return msgspec.structs.replace(pod, metadata=metadata, spec=spec)
+    spec = structs.replace(pod.spec, scheduler_name=name)
+    return structs.replace(pod, metadata=metadata, spec=spec)
 
 
 def _decode(raw: Object, type_: Any, kind: str) -> Any:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from scheduler.cli.main import cli
 from scheduler.simulation import explain, place
 from tests.builders import Json, make_node, make_pod, pod_term, requirement, term
+from tests.cli.support import workload
 from tests.gangs.support import make_group, member
 
 ZONES = ("a", "b")
@@ -106,7 +107,8 @@ def test_the_placement_of_a_simulation_is_what_is_explained(objects: list[Json])
 def test_so_do_the_commands(objects: list[Json]) -> None:
     with TemporaryDirectory() as directory:
         file = Path(directory) / "cluster.yaml"
-        file.write_text(yaml.safe_dump_all(objects))
+        made = [workload("DaemonSet", "agent"), workload("Deployment", "web", replicas=2)]
+        file.write_text(yaml.safe_dump_all([*objects, *made]))
         run = CliRunner().invoke
         outcome = run(cli, ["simulate", "-f", str(file), "-o", "json"])
         for pod in json.loads(outcome.stdout)["pods"]:

@@ -11,6 +11,7 @@ from scheduler.cli.output import BAD, DIM, GOOD, WARN, counted, emit, for_progra
 from scheduler.cli.tables import Cell, Column, Table
 from scheduler.comparison import Comparison, Play, as_value, compare
 from scheduler.config.loading import Configuration
+from scheduler.simulation import Placed
 
 GIB = 1 << 30
 LISTED = 20
@@ -29,8 +30,8 @@ def compared(
     config: Configuration | None,
     plot: Path | None,
     output: str,
-) -> None:
-    """Play both ways, print what differs, and draw it if asked to."""
+) -> list[Placed]:
+    """Play both ways, print what differs, and draw it if asked to; what came of it at once."""
     comparison = compare(objects, config)
     if for_programs(output):
         emit(as_value(comparison), output)
@@ -43,6 +44,7 @@ def compared(
             plot.write_text(draw(comparison), encoding="utf-8")
         except OSError as fault:
             fail(f"{plot}: {fault.strerror}", ERROR)
+    return comparison.placed
 
 
 def _show(comparison: Comparison) -> None:
@@ -74,6 +76,8 @@ def _show(comparison: Comparison) -> None:
                 f"refused {counted(batch.refused, 'proposal')}",
                 DIM,
             )
+    if outside := other.pods_to_place - sum(batch.pods for batch in other.batches):
+        say(f"in no batch: {counted(outside, 'pod')} (gated, or of a DaemonSet)")
 
 
 def _show_moves(comparison: Comparison) -> None:
@@ -112,8 +116,10 @@ def _weight(play: Play) -> tuple[float, str]:
 
 
 _FIGURES: tuple[tuple[str, Figure, int], ...] = (
-    ("pods placed", lambda play: (play.placed, str(play.placed)), +1),
-    ("pods pending", lambda play: (play.pending, str(play.pending)), -1),
+    ("pods to place", lambda play: (play.pods_to_place, str(play.pods_to_place)), 0),
+    ("  placed at once", lambda play: (play.placed_at_once, str(play.placed_at_once)), 0),
+    ("  placed one by one", lambda play: (play.placed_one_by_one, str(play.placed_one_by_one)), 0),
+    ("  pending", lambda play: (play.pending, str(play.pending)), -1),
     ("CPUs placed", lambda play: (play.cpu, f"{play.cpu:.1f}"), +1),
     ("memory placed", lambda play: (play.memory, f"{play.memory / GIB:.1f} GiB"), +1),
     ("preferred weight", _weight, +1),

@@ -108,9 +108,10 @@ def simulate(
         from scheduler.cli.batch_report import compared
 
         try:
-            compared(objects, config, plot, output)
+            at_once = compared(objects, config, plot, output)
         except InputError as fault:
             fail(f"{', '.join(files)}: {fault}", USAGE)
+        _note_left_out(objects, [Placed(*outcome) for outcome in at_once])
         return
     try:
         placed = [Placed(*outcome) for outcome in place(objects, config)]
@@ -261,7 +262,8 @@ def _note_evictions(objects: Iterable[Body], placed: Iterable[Placed]) -> None:
     ]
     if waiting:
         note(
-            f"nobody is evicted here; `equipoise explain -f` says who might be for {_names(waiting)}"
+            "nobody is evicted here; `equipoise explain -f` says who might be for "
+            f"{_names(waiting)}"
         )
 
 

@@ -193,3 +193,80 @@ def test_a_plugin_that_cannot_be_made_is_blamed_on_the_configuration(tmp_path: P
     assert result.exit_code == 2
     assert result.stderr.startswith(f"equipoise: {config}: ")
     assert "plugin 'Odd' cannot be made: ValueError: no" in result.stderr
+
+
+def test_pods_of_daemon_sets_come_before_all_others(file: Path) -> None:
+    daemon = workload("DaemonSet", "agent")
+    daemon["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = 3
+    urgent = make_pod("urgent").cpu(2).priority(100).obj()
+    result = run("-o", "json", "-f", write(file, urgent, node(), daemon))
+    first, second = json.loads(result.stdout)["pods"]
+    assert first["pod"].startswith("shop/agent-")
+    assert (first["node"], second["node"]) == ("n1", None)
+    assert "nobody is evicted here; `equipoise explain -f` says who might be" in result.stderr
+
+
+def test_pods_of_daemon_sets_that_others_bind_take_up_room(file: Path) -> None:
+    daemon = workload("DaemonSet", "agent")
+    daemon["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = 3
+    daemon["spec"]["template"]["spec"]["schedulerName"] = "default-scheduler"
+    result = run("-o", "json", "-f", write(file, node(), daemon, make_pod("a").cpu(2).obj()))
+    assert [pod["node"] for pod in json.loads(result.stdout)["pods"]] == [None]
+    assert "left to another scheduler, default-scheduler: 1 pod" in result.stderr
+
+
+def test_a_member_of_no_group_and_a_misspelt_label_are_noted(file: Path) -> None:
+    named = make_pod("a").label(**{"scheduling.x-k8s.io/pod-group": "g"}).obj()
+    misspelt = make_pod("b").label(**{"scheduling.x-k8s.io/podgroup": "g"}).obj()
+    result = run("-f", write(file, node(), named, misspelt))
+    assert result.stderr.splitlines() == [
+        "note: no PodGroup is given, so a group is named in vain by 1 pod",
+        "note: default/b: label scheduling.x-k8s.io/podgroup: "
+        "did you mean scheduling.x-k8s.io/pod-group?",
+    ]
+
+
+def test_what_makes_no_pods_now_is_noted(file: Path) -> None:
+    nightly = {"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "nightly"}}
+    daemon = workload("DaemonSet", "agent")
+    daemon["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "none"}
+    theirs = workload("StatefulSet", "db") | {"apiVersion": "apps.kruise.io/v1beta1"}
+    result = run("-f", write(file, node(), nightly, daemon, theirs))
+    assert result.stdout == "no pods to schedule\n"
+    assert result.stderr.splitlines() == [
+        "note: pods come of CronJobs only when they run, and are not counted: default/nightly",
+        "note: kinds that are not looked at: StatefulSet (1)",
+        "note: DaemonSets that match no node: shop/agent",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("version", "kind", "problem"),
+    [
+        ("apps/v1", "Deploymnt", "kind: apps/v1 has no Deploymnt (did you mean Deployment?)"),
+        ("v1", "Deployment", "apiVersion: v1 has no Deployment (expected apps/v1)"),
+        ("app/v1", "DaemonSet", "apiVersion: app/v1 has no DaemonSet (expected apps/v1)"),
+        ("apps/v1", "Pod", "apiVersion: apps/v1 has no Pod (expected v1)"),
+        ("v1", "Job", "apiVersion: v1 has no Job (expected batch/v1)"),
+    ],
+)
+def test_a_kind_that_its_group_lacks_is_refused(
+    file: Path, version: str, kind: str, problem: str
+) -> None:
+    body = {"apiVersion": version, "kind": kind, "metadata": {"name": "x"}}
+    result = run("-f", write(file, body))
+    assert result.exit_code == 2
+    assert result.stderr == f"equipoise: {file}: {kind} x: {problem}\n"
+
+
+def test_a_pod_that_another_lets_fit_is_tried_again(file: Path) -> None:
+    zone = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "leader"}}}
+    rules = {"requiredDuringSchedulingIgnoredDuringExecution": [zone]}
+    followers = [
+        make_pod(f"f{i}").priority(5).spec(affinity={"podAffinity": rules}) for i in (1, 2)
+    ]
+    labelled = make_node("n1").cpu(4).label(zone="a").obj()
+    leader = make_pod("leader").label(app="leader").obj()
+    result = run("-o", "json", "-f", write(file, labelled, leader, *(f.obj() for f in followers)))
+    nodes = {pod["pod"]: pod["node"] for pod in json.loads(result.stdout)["pods"]}
+    assert nodes == {"default/f1": "n1", "default/f2": "n1", "default/leader": "n1"}

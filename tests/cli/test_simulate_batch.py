@@ -9,12 +9,13 @@ import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from scheduler.comparison import compare
 from tests.builders import make_node, make_pod, requirement, term
-from tests.cli.support import Json, write
+from tests.cli.support import Json, workload, write
 from tests.cli.test_simulate import run
 from tests.gangs.support import make_group, member
 from tests.pipeline.gpu_cluster import gpu_nodes, gpu_pods
@@ -50,8 +51,10 @@ def test_the_table_compares_both_ways(file: Path) -> None:
     assert result.exit_code == 0, result.output
     lines = [line.split() for line in result.stdout.splitlines()]
     assert ["ONE", "BY", "ONE", "AT", "ONCE"] in lines
-    assert ["pods", "placed", "4", "8"] in lines
-    assert ["pods", "pending", "4", "0"] in lines
+    assert ["pods", "to", "place", "8", "8"] in lines
+    assert ["placed", "at", "once", "0", "8"] in lines
+    assert ["placed", "one", "by", "one", "4", "0"] in lines
+    assert ["pending", "4", "0"] in lines
     assert "priority 0: 8 pods, solved at once" in result.stdout
     assert "default/bound-0  <none>      n-hot" in result.stdout
 
@@ -66,6 +69,33 @@ def test_programs_get_everything(file: Path) -> None:
     assert value["atOnce"]["nodes"][1]["cpu"] == 1.0
     assert value["atOnce"]["batches"][0]["result"] == "solved"
     assert value["elsewhere"] == 8
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_counts_are_one_story(file: Path, seed: int) -> None:
+    """Every pod is counted once: at once, one by one or pending; in a batch or in none."""
+    random = Random(seed)
+    objects = cluster()
+    objects += [make_group("g", 2).obj(), make_group("h", 9).obj()]
+    for number in range(random.randint(1, 6)):
+        pod = member(f"m{number}", random.choice("gh")).priority(random.choice((0, 5)))
+        objects.append(pod.obj())
+    objects += [make_pod(f"gated-{i}").gate("x").obj() for i in range(random.randint(0, 2))]
+    objects += [make_pod(f"huge-{i}").cpu(99).obj() for i in range(random.randint(0, 2))]
+    objects.append(workload("DaemonSet", "agent"))
+    pods = sum(each["kind"] == "Pod" for each in objects) + 2
+
+    value = json.loads(run("--batch", "-o", "json", "-f", write(file, *objects)).stdout)
+
+    for way in ("oneByOne", "atOnce"):
+        play = value[way]
+        assert play["podsToPlace"] == len(play["pods"]) == pods
+        assert play["placed"] == play["placedAtOnce"] + play["placedOneByOne"]
+        assert play["placed"] == sum(node is not None for node in play["pods"].values())
+        assert play["podsToPlace"] == play["placed"] + play["pending"]
+        assert play["placedAtOnce"] == sum(each["placed"] for each in play["batches"])
+        assert sum(each["pods"] for each in play["batches"]) <= pods
+    assert value["oneByOne"]["placedAtOnce"] == 0
 
 
 def test_the_picture_shows_network_and_nodes(file: Path, tmp_path: Path) -> None:

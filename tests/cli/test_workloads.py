@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scheduler.cli.workloads import controller_of, expand, identity
-from tests.builders import make_pod
+from tests.builders import make_node, make_pod, requirement, term
 from tests.cli.support import Json, workload
 
 
@@ -160,3 +160,83 @@ def test_a_workload_of_the_same_name_elsewhere_is_another() -> None:
 @pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job"])
 def test_without_a_template_there_are_no_pods(kind: str) -> None:
     assert made({"kind": kind, "metadata": {"name": "web"}}) == []
+
+
+# DaemonSets
+
+
+def on(pod: Json) -> str:
+    """The only node that a DaemonSet's pod may go to."""
+    rules = pod["spec"]["affinity"]["nodeAffinity"]
+    [term] = rules["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+    [field] = term["matchFields"]
+    assert (field["key"], field["operator"]) == ("metadata.name", "In")
+    [node] = field["values"]
+    assert isinstance(node, str)
+    return node
+
+
+def test_a_daemon_set_has_a_pod_for_each_node_that_it_matches() -> None:
+    nodes = [
+        make_node("plain").obj(),
+        make_node("cordoned").cordoned().taint("node.kubernetes.io/unschedulable").obj(),
+        make_node("pressed").taint("node.kubernetes.io/memory-pressure").obj(),
+        make_node("gone").taint("node.kubernetes.io/unreachable", effect="NoExecute").obj(),
+        make_node("rather-not").taint("x", effect="PreferNoSchedule").obj(),
+        make_node("db").taint("dedicated").obj(),
+        make_node("no-network").taint("node.kubernetes.io/network-unavailable").obj(),
+    ]
+    daemon = workload("DaemonSet", "agent")
+    pods = made(*nodes, daemon)
+    assert [on(pod) for pod in pods] == ["plain", "cordoned", "pressed", "gone", "rather-not"]
+    assert len(set(names(pods))) == 5
+    assert {controller_of(pod) for pod in pods} == {identity(daemon)}
+    daemon["spec"]["template"]["spec"] |= {
+        "hostNetwork": True,
+        "tolerations": [{"key": "dedicated", "operator": "Exists"}],
+    }
+    assert len(made(*nodes, daemon)) == 7
+
+
+def test_a_daemon_set_keeps_to_its_selector_and_affinity() -> None:
+    nodes = [make_node(name).label(pool=pool).obj() for name, pool in (("a", "x"), ("b", "y"))]
+    daemon = workload("DaemonSet", "agent")
+    spec = daemon["spec"]["template"]["spec"]
+    spec["nodeSelector"] = {"pool": "x"}
+    assert [on(pod) for pod in made(*nodes, daemon)] == ["a"]
+    del spec["nodeSelector"]
+    required = {"nodeSelectorTerms": [term(requirement("pool", "NotIn", "x"))]}
+    preferred = [{"weight": 1, "preference": term(requirement("pool", "In", "x"))}]
+    spec["affinity"] = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": required,
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+        }
+    }
+    [pod] = made(*nodes, daemon)
+    assert on(pod) == "b"
+    kept = pod["spec"]["affinity"]["nodeAffinity"][
+        "preferredDuringSchedulingIgnoredDuringExecution"
+    ]
+    assert kept == preferred
+
+
+def test_a_daemons_pods_that_are_there_are_not_made_again() -> None:
+    nodes = [make_node(name).obj() for name in "abc"]
+    daemon = workload("DaemonSet", "agent")
+    second = made(*nodes, daemon)[1]
+    running = owned(make_pod("agent-x").on("a").obj(), daemon)
+    failed = owned(make_pod("agent-y").on("c").phase("Failed").obj(), daemon)
+    assert [on(pod) for pod in made(*nodes, daemon, running, second, failed)] == ["c"]
+
+
+def test_an_indexed_job_makes_what_is_left_of_its_indexes() -> None:
+    job = workload("Job", "j", completionMode="Indexed", completions=6, parallelism=6)
+    job["status"] = {"succeeded": 3, "completedIndexes": "0-1,4"}
+    failed = owned(make_pod("j-2-x").phase("Failed").obj(), job)
+    failed["metadata"]["labels"] = {"batch.kubernetes.io/job-completion-index": "2"}
+    running = owned(make_pod("j-3-x").obj(), job)
+    running["metadata"]["labels"] = {"batch.kubernetes.io/job-completion-index": "3"}
+    labels = [pod["metadata"]["labels"] for pod in made(job, failed, running)]
+    indexes = [each["batch.kubernetes.io/job-completion-index"] for each in labels]
+    assert indexes == ["2", "5"]
