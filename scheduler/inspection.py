@@ -104,7 +104,8 @@ async def explain(
 
     findings = await answered(judged)
     answer = await in_slices(explanation.described, findings)
-    return explanation.concluded(answer, standing, describe_group(core.state, pod))
+    said = explanation.concluded(answer, standing, describe_group(core.state, pod))
+    return {**said, "batch": explanation.batched(core.config.equipoise.batch)}
 
 
 def _standing(core: Core, pod: Pod, info: PodInfo, leading: bool) -> Standing:

@@ -135,7 +135,8 @@ def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> di
 
     The pod takes the place of the object of its name, or comes last. Besides what `judge` returns:
     ``node``, the node that it gets; ``wouldGoTo``, where it would go if nothing held it;
-    ``standing``, how far it is; ``preemption``, whom it would evict if it fits nowhere; and
+    ``standing``, how far it is; ``preemption``, whom it would evict if it fits nowhere;
+    ``batch``, whether the cost model of a backlog chose the node, if that is configured; and
     ``group``, if it is in one: how that stands before it is tried. Webhooks and extenders are
     really asked. A pod that is not tried is judged as if nothing held it: one that is gated when
     all others are placed, one that is on a node, has ended or is left to others before.
@@ -158,6 +159,7 @@ class _Explained:
         waiting = structs.replace(self._pod, spec=spec)
         self._info = PodInfo(waiting, core.config.equipoise.limits)
         self._findings: explanation.Findings | None = None
+        self._attempt: Attempt | None = None
 
     async def run(self) -> dict[str, Any]:
         core = self._core
@@ -168,7 +170,8 @@ class _Explained:
             standing = explanation.elsewhere(self._pod, core.frameworks)
         try:
             if standing is not None:
-                return explanation.concluded(await self._judged_now(), standing, group)
+                answer = explanation.concluded(await self._judged_now(), standing, group)
+                return {**answer, "batch": self._batched()}
             core.loop.witness = self._witness
             outcomes = await _placed(core, self._recorder, waiting, self._clock)
             placed = {each.pod: each for each in outcomes}
@@ -181,6 +184,7 @@ class _Explained:
                 "node": outcome.node,
                 "wouldGoTo": answer["node"] or answer["wouldGoTo"] if held else None,
                 "message": answer["message"] if standing.held else outcome.message,
+                "batch": self._batched(),
             }
         finally:
             await core.stop()
@@ -190,11 +194,17 @@ class _Explained:
         if attempt.queued.info.uid != self._info.uid:
             return
         core = self._core
+        self._attempt = attempt
         told = attempt.told if attempt.framework.asks_outside else None
         alone = attempt.cycle.find(IN_PASS) is None
         self._findings = explanation.judge_all(
             attempt.framework, core.state, self._info, core.seed, told, room=alone
         )
+
+    def _batched(self) -> dict[str, Any] | None:
+        placement = self._attempt and self._attempt.placement
+        settings = self._core.config.equipoise.batch
+        return explanation.batched(settings, placement.model if placement else "")
 
     def _standing(self) -> Standing:
         """How far the pod is after its attempt."""

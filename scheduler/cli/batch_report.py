@@ -17,7 +17,7 @@ GIB = 1 << 30
 LISTED = 20
 
 _RESULTS = {
-    "solved": "solved at once",
+    "solved": "solved at once by cost model {}",
     "uncontended": "no node is asked for more than it takes, so one by one is as good",
     "greedy": "one by one came out better, and its result is kept",
     "nowhere": "no pod could take part",
@@ -64,7 +64,8 @@ def _show(comparison: Comparison) -> None:
     _show_moves(comparison)
     for batch in other.batches:
         say(
-            f"priority {batch.priority}: {counted(batch.pods, 'pod')}, {_RESULTS[batch.result]}",
+            f"priority {batch.priority}: {counted(batch.pods, 'pod')}, "
+            f"{_RESULTS[batch.result].format(batch.model)}",
             WARN if batch.result == "failed" else "",
         )
         if batch.rounds:

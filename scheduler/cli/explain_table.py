@@ -96,6 +96,8 @@ def _conclude(answer: dict[str, Any]) -> None:
     else:
         verdict = "gets no node" if answer["fit"] else "fits nowhere"
         say(f"{pod} {verdict}: {answer['message']}", BAD)
+    if batch := answer.get("batch"):
+        say(_batch(batch), DIM)
     if answer["nominated"]:
         say(f"{answer['nominated']} is nominated for it", DIM)
     if answer["preemption"] is not None:
@@ -147,6 +149,16 @@ def _compared(answer: dict[str, Any], node: str) -> str:
     summary = f"{len(answer['fit'])} of {counted(len(answer['nodes']), 'node')} fit"
     score = answer["scores"].get(node)
     return f" with score {score['total']}; {summary}" if score else f"; {summary}"
+
+
+def _batch(batch: dict[str, Any]) -> str:
+    """Who chooses the node when the pod is one of many."""
+    model = batch["costModel"]
+    if batch["chose"]:
+        return f"cost model {model} chose the node, for all pods that wait at once"
+    many = f"where {batch['minPending']} or more pods wait at once"
+    score = "" if model == "Scores" else ", whatever they score"
+    return f"{many}, cost model {model} chooses among the nodes that fit{score}"
 
 
 def _preemption(preview: dict[str, Any]) -> str:

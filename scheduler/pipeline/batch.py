@@ -123,6 +123,8 @@ class Report(msgspec.Struct):
     """Of the first pod; of all, unless a profile sorts by something else."""
     pods: int
     """All of them, members of gangs included: ``placed``, ``placed_one_by_one`` and ``pending``."""
+    model: str
+    """The cost model."""
     result: Result = "nowhere"
     members: int = 0
     """Those that took part, so that the solver looked for nodes for them."""
@@ -208,7 +210,7 @@ class Batches:
         for rank, pods in groupby(popped, key=self._rank):
             waiting = dict(enumerate(pods))
             uids = [each.info.uid for each in self._gangs.everybody(waiting.values())]
-            report = Report(waiting[0].info.priority, len(uids))
+            report = Report(waiting[0].info.priority, len(uids), self._settings.cost_model)
             tier = _Tier(report, rank, waiting, {})
             if len(waiting) >= self._settings.min_pending:
                 await self._place_at_once(tier)

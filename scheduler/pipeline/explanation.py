@@ -8,6 +8,7 @@ from typing import Any, Literal, cast
 import msgspec
 import numpy as np
 
+from scheduler.config.schema import Batch
 from scheduler.framework.answers import TOLD, Told
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
@@ -154,6 +155,20 @@ def concluded(answer: dict[str, Any], standing: Standing, group: Any = None) -> 
     if standing.state == "group":
         said["preemption"] = _preview(_GROUPS_EVICT_NOBODY)
     return {**said, "group": group} if group else said
+
+
+def batched(settings: Batch, model: str = "") -> dict[str, Any] | None:
+    """How backlogs are placed, and whether the cost model chose this pod's node; None: one by one.
+
+    ``scores`` choose among the nodes that fit only if that is the model, or the pod comes alone.
+    """
+    if not settings.enabled:
+        return None
+    return {
+        "costModel": settings.cost_model,
+        "minPending": settings.min_pending,
+        "chose": bool(model),
+    }
 
 
 def beyond_scheduling(pod: Pod) -> Standing | None:

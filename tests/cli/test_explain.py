@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 from scheduler import simulation
 from scheduler.cli.explain_command import explain
 from scheduler.cli.explain_table import BEST_SHOWN
-from tests.builders import make_node, make_pod
+from tests.builders import make_node, make_pod, requirement, term
 from tests.cli.support import Json, Served, serving, workload, write
 from tests.gangs.support import make_group, member
 
@@ -249,3 +249,56 @@ def test_an_unreachable_server_exits_4_and_says_what_was_tried() -> None:
     assert (result.exit_code, result.stdout) == (4, "")
     url = f"http://{free}/api/v1/explain?pod=default/a"
     assert result.stderr.startswith(f"equipoise: no answer from {url}: Connection refused\n")
+
+
+@pytest.fixture
+def web(tmp_path: Path) -> str:
+    """Two nodes, one of which is preferred, and pods that the cost model spreads even so."""
+    preferred = {"weight": 50, "preference": term(requirement("web", "In", "yes"))}
+    rules = {"preferredDuringSchedulingIgnoredDuringExecution": [preferred]}
+    return write(
+        tmp_path / "web.yaml",
+        make_node("liked").cpu(4).memory("4Gi").label(web="yes").obj(),
+        make_node("other").cpu(4).memory("4Gi").obj(),
+        *(
+            make_pod(f"web-{i}").cpu(1).memory("1Gi").spec(affinity={"nodeAffinity": rules}).obj()
+            for i in range(2)
+        ),
+    )
+
+
+def batches(tmp_path: Path, min_pending: int) -> str:
+    batch = {"enabled": True, "costModel": "CpuMemory", "minPending": min_pending}
+    own = {"apiVersion": "equipoise.dev/v1alpha1", "kind": "EquipoiseConfiguration", "batch": batch}
+    return write(tmp_path / "config.yaml", own)
+
+
+def test_a_node_that_a_cost_model_chose_is_said_to_be(web: str, tmp_path: Path) -> None:
+    """It is the cheaper one for all pods, and not the one with the better score."""
+    config = batches(tmp_path, 2)
+
+    goes = [run(f"web-{i}", "-f", web, "--config", config).stdout for i in range(2)]
+
+    chosen = sorted(word.split("goes to ")[1].split()[0] for word in goes)
+    assert chosen == ["liked", "other"]
+    for each in goes:
+        assert "cost model CpuMemory chose the node, for all pods that wait at once" in each
+
+
+def test_a_pod_that_comes_alone_is_placed_by_its_scores(web: str, tmp_path: Path) -> None:
+    config = batches(tmp_path, 20)
+
+    result = run("web-1", "-f", web, "--config", config)
+    answer = json.loads(run("web-1", "-f", web, "--config", config, "-o", "json").stdout)
+
+    assert "goes to liked" in result.stdout
+    assert result.stdout.endswith(
+        "where 20 or more pods wait at once, cost model CpuMemory chooses among the nodes that fit,"
+        " whatever they score\n"
+    )
+    assert answer["batch"] == {"costModel": "CpuMemory", "minPending": 20, "chose": False}
+
+
+def test_without_batches_nothing_is_said_of_them(file: str) -> None:
+    assert json.loads(run("a", "-f", file, "-o", "json").stdout)["batch"] is None
+    assert "cost model" not in run("a", "-f", file).stdout

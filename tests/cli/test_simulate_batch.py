@@ -59,6 +59,20 @@ def test_the_table_compares_both_ways(file: Path) -> None:
     assert "default/bound-0  <none>      n-hot" in result.stdout
 
 
+def test_the_cost_model_that_was_chosen_is_named_and_decides(file: Path, tmp_path: Path) -> None:
+    """By `Scores` this backlog does not contend; `CpuMemory` spreads it."""
+    batch = {"enabled": True, "costModel": "CpuMemory"}
+    own = {"apiVersion": "equipoise.dev/v1alpha1", "kind": "EquipoiseConfiguration", "batch": batch}
+    config = write(tmp_path / "config.yaml", own)
+    few = [each for each in cluster() if each["metadata"]["name"] not in ("bound-2", "bound-3")]
+    few = [each for each in few if not each["metadata"]["name"].startswith("fond")]
+
+    result = run("--batch", "-f", write(file, *few), "--config", config)
+
+    assert result.exit_code == 0, result.output
+    assert "priority 0: 2 pods, solved at once by cost model CpuMemory" in result.stdout
+
+
 def test_programs_get_everything(file: Path) -> None:
     result = run("--batch", "-o", "json", "-f", write(file, *cluster()))
 
