@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -34,6 +34,34 @@ _CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
 }
 
 
+_RESOURCES = ("cpu", "memory", "ephemeral-storage")
+"""What containers may ask for without a domain in front, besides huge pages."""
+
+_Fields = Mapping[str, "_Fields"]
+_ANYTHING: _Fields = {}
+_NAMED_VALUE: _Fields = {"name": _ANYTHING, "value": _ANYTHING}
+_AMOUNTS: _Fields = dict.fromkeys(("name", "capacity", "allocatable", "available"), _ANYTHING)
+_COMMON: _Fields = dict.fromkeys(("apiVersion", "kind", "metadata", "status"), _ANYTHING)
+_CUSTOM: Mapping[tuple[str, str], _Fields] = {
+    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): {
+        **_COMMON,
+        "spec": dict.fromkeys(("minMember", "minResources", "scheduleTimeoutSeconds"), _ANYTHING),
+    },
+    ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology"): {
+        **_COMMON,
+        "topologyPolicies": _ANYTHING,
+        "attributes": _NAMED_VALUE,
+        "zones": {
+            **dict.fromkeys(("name", "type", "parent"), _ANYTHING),
+            "costs": _NAMED_VALUE,
+            "attributes": _NAMED_VALUE,
+            "resources": _AMOUNTS,
+        },
+    },
+}
+"""The fields of custom resources, of which the library has no models; a list has its items'."""
+
+
 class Oddity(NamedTuple):
     """A field that the API server would not take, or may not know."""
 
@@ -49,12 +77,40 @@ def oddities(body: Mapping[str, Any]) -> Iterator[Oddity]:
     What the API server has written (it has a uid) needs no look.
     """
     metadata = body.get("metadata")
-    written = isinstance(metadata, Mapping) and "uid" in metadata
-    if written or body.get("apiVersion") not in _GROUPS:
+    if isinstance(metadata, Mapping) and "uid" in metadata:
+        return
+    version = body.get("apiVersion")
+    custom = _CUSTOM.get((str(version), str(body.get("kind"))))
+    if custom is not None:
+        yield from _custom(body, custom, "")
+    if version not in _GROUPS:
         return
     model = f"V1{body.get('kind', '')}"
     if hasattr(_models(), model):
         yield from _object(body, model, "")
+
+
+def _custom(value: Any, fields: _Fields, path: str) -> Iterator[Oddity]:
+    if isinstance(value, list):
+        for number, item in enumerate(value):
+            yield from _custom(item, fields, f"{path}[{number}]")
+    if not fields or not isinstance(value, Mapping):
+        return
+    for name, member in value.items():
+        where = f"{path}.{name}" if path else str(name)
+        if name in fields:
+            yield from _custom(member, fields[name], where)
+        else:
+            yield _unknown(str(name), fields, where)
+
+
+def _resources(value: Any, path: str) -> Iterator[Oddity]:
+    """Resources that a container cannot ask for: without a domain there are few names."""
+    for name in value if isinstance(value, Mapping) else ():
+        if "/" in str(name) or str(name).startswith("hugepages-") or name in _RESOURCES:
+            continue
+        known = f"{', '.join(_RESOURCES)}, hugepages-… or a name with a domain"
+        yield Oddity(f"{path}.{name}", f"unknown resource (expected one of {known})", True)
 
 
 def _object(value: Any, model: str, path: str) -> Iterator[Oddity]:
@@ -71,6 +127,8 @@ def _object(value: Any, model: str, path: str) -> Iterator[Oddity]:
         if choices is not None and isinstance(member, str) and member not in choices:
             known = ", ".join(filter(None, choices))
             yield Oddity(where, f'unknown value "{member}" (expected one of {known})', True)
+        if model == "V1ResourceRequirements" and name in ("requests", "limits"):
+            yield from _resources(member, where)
         yield from _typed(member, kind, where)
 
 
@@ -85,8 +143,8 @@ def _typed(value: Any, kind: str, path: str) -> Iterator[Oddity]:
         yield from _object(value, kind, path)
 
 
-def _unknown(name: str, fields: Mapping[str, str], where: str) -> Oddity:
-    close = difflib.get_close_matches(name, fields, 1, _CLOSE)
+def _unknown(name: str, fields: Iterable[str], where: str) -> Oddity:
+    close = difflib.get_close_matches(name, list(fields), 1, _CLOSE)
     if close:
         return Oddity(where, f"unknown field (did you mean {close[0]}?)", True)
     return Oddity(where, "unknown field", False)

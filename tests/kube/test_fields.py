@@ -47,6 +47,35 @@ EXPRESSION = (
             id="a field in a list",
         ),
         pytest.param(
+            pod(containers=[{**CONTAINER, "resources": {"requests": {"cpuu": "1"}}}]),
+            "spec.containers[0].resources.requests.cpuu",
+            "unknown resource (expected one of cpu, memory, ephemeral-storage, hugepages-… "
+            "or a name with a domain)",
+            id="a resource",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "scheduling.x-k8s.io/v1alpha1",
+                "kind": "PodGroup",
+                "metadata": {"name": "g"},
+                "spec": {"minMembers": 2},
+            },
+            "spec.minMembers",
+            "unknown field (did you mean minMember?)",
+            id="a field of a pod group",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "topology.node.k8s.io/v1alpha2",
+                "kind": "NodeResourceTopology",
+                "metadata": {"name": "n"},
+                "zones": [{"name": "node-0", "resources": [{"name": "cpu", "availabel": "1"}]}],
+            },
+            "zones[0].resources[0].availabel",
+            "unknown field (did you mean available?)",
+            id="a field of a cell",
+        ),
+        pytest.param(
             pod(affinity=affinity(operator="Exist")),
             f"{EXPRESSION}.operator",
             'unknown value "Exist" (expected one of In, NotIn, Exists, DoesNotExist, Gt, Lt)',
