@@ -194,7 +194,6 @@ class Classes:
             oldest = next(iter(self._templates))
             del self._templates[oldest]
             self._template_text -= len(oldest)
-        pod.derive()
         template = self._templates[text] = _Template(pod, [])
         return template
 

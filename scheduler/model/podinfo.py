@@ -107,12 +107,6 @@ class PodInfo:
                 renewed.__dict__.pop(derived, None)
         return renewed
 
-    def derive(self) -> None:
-        """Derive everything now, for others to adopt."""
-        for name in _DERIVED:
-            getattr(self, name)
-        self._shared = {name: self.__dict__[name] for name in _DERIVED}
-
     def derive_held(self) -> None:
         """Derive what counts on a node now, with checkpoints: for large pods, before any change."""
         for name in ("requests", "nonzero", "host_ports", "volumes", "affinity"):
@@ -124,6 +118,8 @@ class PodInfo:
 
         Sizes that a kubelet reported are a pod's own: neither of them may have any.
         """
+        if not twin._shared:
+            twin._shared = {name: getattr(twin, name) for name in _DERIVED}
         self.__dict__.update(twin._shared)
 
     def takes_like(self, other: PodInfo) -> bool:

@@ -49,20 +49,28 @@ class NodeVolumeLimits:
 
     filter_reads = Reads(
         rows=frozenset({Aspect.ATTACHED, Aspect.NODE_DRIVERS}),
-        keys=frozenset({Aspect.CLAIMS, Aspect.VOLUMES, Aspect.STORAGE_CLASSES}),
+        keys=frozenset({Aspect.CLAIMS, Aspect.VOLUMES, Aspect.STORAGE_CLASSES, Aspect.ATTACHED}),
     )
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._objects = handle.state.objects
+        self._attachments = handle.state.attachments
 
     def filter_key(self, pod: PodInfo) -> Key:
-        """What it would attach, or why that cannot be told."""
+        """What it would attach, or why that cannot be told.
+
+        Of volumes that no pod on a node uses only the number matters, so that pods of which each
+        has a volume of its own are alike.
+        """
         if not pod.volumes.attachable:
             return None
         try:
-            return frozenset(_wanted(pod, self._objects)) or None
+            wanted = _wanted(pod, self._objects)
         except (_RejectedError, TranslationError) as verdict:
             return str(verdict)
+        used = frozenset(volume for volume in wanted if self._attachments.users(volume))
+        unused = Counter(volume.driver for volume in wanted - used)
+        return (used, frozenset(unused.items())) if wanted else None
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Skip pods that attach nothing."""
@@ -94,6 +102,20 @@ class NodeVolumeLimits:
             sums = attachments.counts(driver) + new
             full |= ((new > 0) & (sums > attachments.limits(driver)))[rows]
         return cycle.reject(full, self.FULL)
+
+    def filter_one(self, cycle: Cycle, row: int) -> int:
+        """The same for one row; only a full node takes the long way."""
+        attachments = cycle.state.attachments
+        try:
+            wanted = _wanted(cycle.pod, cycle.state.objects)
+        except (_RejectedError, TranslationError):
+            return int(self.filter(cycle, np.array([row]))[0])
+        new = Counter(v.driver for v in wanted if row not in attachments.users(v))
+        full = any(
+            attachments.counts(driver).item(row) + number > attachments.limits(driver).item(row)
+            for driver, number in new.items()
+        )
+        return int(self.filter(cycle, np.array([row]))[0]) if full else 0
 
     def hints(self) -> Sequence[HintRegistration]:
         """More may be attached, less is attached, or a claim that was missing came."""

@@ -52,10 +52,10 @@ class VolumeRestrictions:
         self._objects = handle.state.objects
 
     def filter_key(self, pod: PodInfo) -> Key:
-        """Its disks, and of each claim whether it is missing or for one pod only."""
-        if not pod.volumes.disks and not pod.volumes.claims:
-            return None
-        return pod.volumes.disks, tuple(self._standing(use) for use in pod.volumes.claims)
+        """Its disks, and the claims that are missing or for one pod only, if there are any."""
+        volumes = pod.volumes
+        claims = tuple(filter(None, map(self._standing, volumes.claims)))
+        return (volumes.disks, claims) if volumes.disks or claims else None
 
     def _standing(self, use: ClaimUse) -> tuple[str, str] | None:
         if use.ephemeral:

@@ -6,6 +6,7 @@ import pytest
 
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
+from scheduler.equivalence.classes import PodClass
 from scheduler.framework.cycle import Cycle
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.by_class import ByClass
@@ -21,6 +22,7 @@ from tests.plugins.storage import (
     a_pod,
     a_room,
     a_volume,
+    csi,
     lose,
     put,
     within,
@@ -65,6 +67,10 @@ class Cluster:
     @property
     def state(self) -> ClusterState:
         return self.core.state
+
+    def class_of(self, name: str) -> PodClass | None:
+        """The class of the pod that uses a claim."""
+        return self._by_class.class_of(Cycle(a_pod(name).claim(name).info(), self.state))
 
     def judged(self) -> dict[str, int]:
         """Judge all pods; how many rows VolumeBinding was asked about, by pod."""
@@ -147,3 +153,18 @@ def test_pods_with_volumes_of_equal_reach_share_verdicts(monkeypatch: pytest.Mon
     u = a_volume("u", "slow", spec=claimed("slow", **here))
     put(cluster.state, a_claim("slow", "slow", "u"), u)
     assert cluster.judged() == {}
+
+
+def test_pods_with_a_volume_of_their_own_are_alike_until_somebody_uses_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(monkeypatch)
+    for name in ("slow", "fast"):
+        volume = a_volume(f"of-{name}", name, spec=claimed(name, **csi(f"handle-{name}")))
+        put(cluster.state, a_claim(name, name, f"of-{name}"), volume)
+    assert cluster.class_of("slow") is cluster.class_of("fast")
+    user = a_pod("user").claim("fast").info()
+    cluster.state.assume(user, "a")
+    assert cluster.class_of("slow") is not cluster.class_of("fast")
+    cluster.state.forget(user.uid)
+    assert cluster.class_of("slow") is cluster.class_of("fast")

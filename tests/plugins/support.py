@@ -86,10 +86,16 @@ class Bench:
             self.state.set_pod(pod.info())
 
     def verdicts(self, pod: PodBuilder) -> dict[str, Status]:
-        """The verdict on each node."""
-        diagnosis = judge(self.framework, Cycle(pod.info(), self.state))
+        """The verdict on each node; a node alone gets the same from the plugin."""
+        cycle = Cycle(pod.info(), self.state)
+        diagnosis = judge(self.framework, cycle)
         if diagnosis.pre_filter is not None:
             return dict.fromkeys(self.state.names(), diagnosis.pre_filter)
+        if self.framework.judges(self.name) and self.name not in cycle.skipped["filter"]:
+            together = self.framework.filter_by(self.name, cycle, diagnosis.rows)
+            rows = diagnosis.rows.tolist()
+            alone = [self.framework.filter_one_by(self.name, cycle, row) for row in rows]
+            assert alone == together.tolist()
         return {
             self.state.name(int(row)): self.state.statuses.status(int(code))
             for row, code in zip(diagnosis.rows, diagnosis.codes, strict=True)
