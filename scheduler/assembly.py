@@ -34,7 +34,7 @@ from scheduler.framework.outlet import Outlet
 from scheduler.framework.registry import Registry, merge, points_of
 from scheduler.framework.runtime import Framework
 from scheduler.framework.simple import completed
-from scheduler.framework.waiting import WaitingPod
+from scheduler.framework.waiting import WaitingPod, Waits
 from scheduler.framework.webhooks.building import Remotes
 from scheduler.framework.webhooks.extender import ExtenderPlugin
 from scheduler.framework.what_if import trial
@@ -81,6 +81,7 @@ class Core:
     unconfirmed: Unconfirmed
     loop: SchedulingLoop
     suspension: Suspension
+    waits: Waits
     background: Background
     remotes: Remotes
     equivalence: Equivalence | None
@@ -161,6 +162,7 @@ def assemble(
     background = Background()
     frameworks: dict[str, Framework] = {}
     memories = Memories()
+    waits = Waits(outlet)
     remotes = Remotes(config, metrics, clock)
     registry = merge(registry, remotes.factories)
     complaints = Complaints(
@@ -183,6 +185,7 @@ def assemble(
             trial=partial(_trial, frameworks, name),
             waiting=partial(_waiting, frameworks),
             waiting_pods=partial(_waiting_pods, frameworks),
+            waits=waits,
             memories=memories,
             metrics=metrics,
             trim_victims=partial(_trim_victims, frameworks, name, remotes.trimmers()),
@@ -201,7 +204,9 @@ def assemble(
     backlog = _backlog(config, clock)
     failures = Failures(queue, outlet, metrics, decisions, clock)
     unconfirmed = Unconfirmed(config.equipoise.binding.confirm_seconds, clock)
-    bindings = Bindings(queue, outlet, failures, metrics, decisions, unconfirmed, clock=clock)
+    bindings = Bindings(
+        queue, outlet, failures, metrics, decisions, unconfirmed, waits, clock=clock
+    )
     limit = config.equipoise.max_suspended_pods
     suspension = Suspension(queue, bindings, metrics, limit)
     loop = SchedulingLoop(
@@ -218,7 +223,9 @@ def assemble(
         clock=clock,
     )
     limits = config.equipoise.limits
-    ingest = Ingest(state, queue, frameworks, metrics, suspension, memories, unconfirmed, limits)
+    ingest = Ingest(
+        state, queue, frameworks, metrics, suspension, memories, unconfirmed, waits, limits
+    )
     return Core(
         config=config,
         metrics=metrics,
@@ -231,6 +238,7 @@ def assemble(
         unconfirmed=unconfirmed,
         loop=loop,
         suspension=suspension,
+        waits=waits,
         background=background,
         remotes=remotes,
         equivalence=equivalence,

@@ -41,7 +41,7 @@ STALE: Slot[Stale] = Slot("whether the decision still holds", lasting=True)
 class Cycle:
     """One attempt: the pod, the state it is judged against, and the plugins' slots."""
 
-    __slots__ = ("_slots", "kind", "pod", "skipped", "state")
+    __slots__ = ("_slots", "announced", "kind", "pod", "refusal", "skipped", "state")
 
     def __init__(self, pod: PodInfo, state: ClusterState) -> None:
         self.pod = pod
@@ -50,6 +50,10 @@ class Cycle:
         """The same for pods that all filters answer alike; None if that cannot be told."""
         self.skipped: dict[str, set[str]] = {"filter": set(), "score": set()}
         """Plugins that said Skip: by the point that is left out for them."""
+        self.announced = False
+        """Whether the pod's status says that it will go to the node that was chosen."""
+        self.refusal: Status | None = None
+        """Why what was reserved is being undone; None unless it is."""
         self._slots: dict[Key, Any] = {}
 
     @overload

@@ -11,7 +11,7 @@ import msgspec
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.memory import Memories
 from scheduler.framework.outlet import Outlet
-from scheduler.framework.waiting import WaitingPod
+from scheduler.framework.waiting import WaitingPod, Waits
 from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Metrics
@@ -60,6 +60,8 @@ class Handle(msgspec.Struct, frozen=True):
     """A pod that waits for permission, by uid, whatever its profile."""
     waiting_pods: Callable[[], list[WaitingPod]]
     """All pods that wait for permission, of all profiles, in the order in which they began to."""
+    waits: Waits
+    """For plugins that hold a pod while it is being bound."""
     memories: Memories
     """What plugins remember of pods and nodes beyond one cycle."""
     metrics: Metrics

@@ -409,6 +409,18 @@ class PreBindPlugin(Protocol):
 
 
 @runtime_checkable
+class PreBindPreFlight(Protocol):
+    """A plugin that prepares nodes, and can tell beforehand whether it will."""
+
+    def pre_bind_pre_flight(self, cycle: Cycle, node: str) -> Status:
+        """Success if ``pre_bind`` will have work, which takes time; Skip if not. Light.
+
+        The pod's status then says where it will go, until it gets there.
+        """
+        ...
+
+
+@runtime_checkable
 class BindPlugin(Protocol):
     """Binds."""
 

@@ -26,6 +26,7 @@ from scheduler.framework.interface import (
     Observer,
     Plugin,
     PostFilterResult,
+    PreBindPreFlight,
     PreFilterResult,
     QuickFilter,
     RoomPreview,
@@ -113,6 +114,11 @@ class Framework(RemotePoints):
             (entry.name, plugin)
             for entry in reversed(self._entries["filter"])  # the most telling ones are the last
             if isinstance(plugin := plugins[entry.name], QuickFilter)
+        ]
+        self._pre_flights = [
+            (entry.name, plugin)
+            for entry in self._entries["preBind"]
+            if isinstance(plugin := plugins[entry.name], PreBindPreFlight)
         ]
         self._find_remote()
         reserving = frozenset(entry.name for entry in self._entries["reserve"])
@@ -407,6 +413,19 @@ class Framework(RemotePoints):
         elapsed = time.perf_counter() - started
         self._metrics.permit_wait_duration.labels(status.code.value).observe(elapsed)
         return status
+
+    def has_pre_bind_work(self, cycle: Cycle, node: str) -> bool:
+        """Whether some plugin says that its ``pre_bind`` will have work to do for the pod."""
+        for name, plugin in self._pre_flights:
+            try:
+                status = plugin.pre_bind_pre_flight(cycle, node)
+            except Exception as fault:
+                raise self._fault(name, "preBind", fault) from fault
+            if status.ok:
+                return True
+            if status.code is not Code.SKIP:
+                raise self._fault(name, "preBind", status.message or status.code.value)
+        return False
 
     async def run_pre_bind(self, cycle: Cycle, node: str) -> Status:
         """The first refusal, else Success."""

@@ -1,30 +1,64 @@
-"""Pods that a permit plugin holds back, between reservation and binding."""
+"""Pods that wait for permission, between reservation and binding, and what is said of them.
+
+::
+
+    permit says Wait ──► WaitingPod ──► allowed by every plugin that asked for time ──► bound
+    (a plugin, a webhook,     │
+    the gang of the pod)      └──────► rejected, or out of time ──► back to the queue
+
+Whoever looks at such a pod sees the node that it will get (``nominatedNodeName``), and whom it
+waits for in its condition. Both are written once, when the wait begins.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
 
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.outlet import Outlet
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unschedulable
 
 MAX_WAIT = 15 * 60.0
+
+WAITING_ON_PERMIT = "WaitingOnPermit"
+"""The reason in the PodScheduled condition."""
 
 
 class WaitingPod:
     """A reserved pod that waits for every plugin that asked to; the first rejection decides.
 
     Each plugin's time runs from the start, and ends when that plugin allows the pod. Whatever is
-    decided before somebody waits for the verdict counts.
+    decided before somebody waits for the verdict counts. If it does not expire by itself, whoever
+    made it sees to that.
     """
 
-    def __init__(self, pod: PodInfo, node: str, timeouts: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        pod: PodInfo,
+        node: str,
+        timeouts: Mapping[str, float],
+        *,
+        expires: bool = True,
+        now: Callable[[], float] = time.time,
+    ) -> None:
         self.pod = pod
         self.node = node
+        self.since = now()
+        """In seconds since 1970, for people."""
         loop = asyncio.get_running_loop()
         self._verdict: asyncio.Future[Status] = loop.create_future()
-        self._timers = {
+        self._until = {
+            plugin: self.since + min(timeout, MAX_WAIT) for plugin, timeout in timeouts.items()
+        }
+        self._timers: dict[str, asyncio.TimerHandle | None] = {
             plugin: loop.call_later(min(timeout, MAX_WAIT), self._expire, plugin)
+            if expires
+            else None
             for plugin, timeout in timeouts.items()
         }
 
@@ -33,10 +67,27 @@ class WaitingPod:
         """Plugins that have not allowed the pod yet."""
         return list(self._timers)
 
+    def until(self, plugin: str) -> float:
+        """When the time of a plugin that asked for it is up, in seconds since 1970."""
+        return self._until[plugin]
+
+    @property
+    def decided(self) -> bool:
+        """Whether the wait is over."""
+        return self._verdict.done()
+
     @property
     def rejected(self) -> bool:
         """Whether it is decided that the pod gives its node back, though it may not have yet."""
         return self._verdict.done() and not self._verdict.result().ok
+
+    @property
+    def message(self) -> str:
+        """Whom the pod waits for, in words that do not change while it does."""
+        plugins = ", ".join(
+            f"{plugin} until {_written(self._until[plugin])}" for plugin in self.pending_plugins
+        )
+        return f"waiting on permit for node {self.node} since {_written(self.since)}: {plugins}"
 
     def allow(self, plugin: str) -> None:
         """A plugin has nothing against the pod any more; the last one lets it go."""
@@ -53,7 +104,8 @@ class WaitingPod:
     def dismiss(self) -> None:
         """What was reserved is undone already: nobody will ask for the verdict."""
         for timer in self._timers.values():
-            timer.cancel()
+            if timer is not None:
+                timer.cancel()
 
     async def verdict(self) -> Status:
         """Wait for all plugins, a rejection, or the first plugin whose time is up."""
@@ -61,6 +113,11 @@ class WaitingPod:
             return await self._verdict
         finally:
             self.dismiss()
+
+    async def within(self, seconds: float) -> Status | None:
+        """The verdict, if there is one within so many seconds."""
+        await asyncio.wait((self._verdict,), timeout=seconds)
+        return self._verdict.result() if self._verdict.done() else None
 
     def _expire(self, plugin: str) -> None:
         self._decide(unschedulable(f"pod {self.pod.key} timed out waiting on permit").by(plugin))
@@ -70,3 +127,42 @@ class WaitingPod:
         if open_:
             self._verdict.set_result(verdict)
         return open_
+
+
+class Waits:
+    """Says of pods that they wait; and keeps those that wait for others than plugins inside.
+
+    Plugins of a profile hold pods in ``Framework.waiting``. Here are those that a webhook, or the
+    rest of a gang, holds while they are being bound.
+    """
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self.held: dict[str, WaitingPod] = {}
+        """By uid."""
+
+    def announce(self, cycle: Cycle, waiting: WaitingPod) -> None:
+        """Say on the pod where it will go, and whom it waits for."""
+        self.nominate(cycle, waiting.node)
+        self._outlet.set_condition(cycle.pod, WAITING_ON_PERMIT, waiting.message)
+
+    def nominate(self, cycle: Cycle, node: str) -> None:
+        """Say on the pod where it will go, since it takes a while to get there."""
+        cycle.announced = True
+        self._outlet.nominate(cycle.pod, node)
+
+    @contextmanager
+    def holding(self, cycle: Cycle, waiting: WaitingPod) -> Iterator[WaitingPod]:
+        """Have a pod wait for the length of a block."""
+        uid = cycle.pod.uid
+        self.held[uid] = waiting
+        self.announce(cycle, waiting)
+        try:
+            yield waiting
+        finally:
+            del self.held[uid]
+            waiting.dismiss()
+
+
+def _written(moment: float) -> str:
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import STALE
 from scheduler.framework.outlet import Outlet, Stale
+from scheduler.framework.waiting import MAX_WAIT, WaitingPod, Waits
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.decisions import Decisions
@@ -51,6 +52,7 @@ class Bindings:
         metrics: Metrics,
         decisions: Decisions,
         unconfirmed: Unconfirmed,
+        waits: Waits,
         *,
         limit: int = DEFAULT_LIMIT,
         total: int = DEFAULT_TOTAL,
@@ -62,6 +64,7 @@ class Bindings:
         self._metrics = metrics
         self._decisions = decisions
         self._unconfirmed = unconfirmed
+        self._waits = waits
         self._limit = limit
         self._clock = clock
         self._tasks: dict[asyncio.Task[None], PodInfo | None] = {}
@@ -221,7 +224,7 @@ class Bindings:
         if status.ok:
             self._finish(attempt)
         else:
-            give_back(attempt, self._queue)
+            give_back(attempt, self._queue, status)
             if turn.reason:
                 self._outdated[turn.cause,].inc()
                 self._failures.outdated(attempt, turn.reason)
@@ -244,6 +247,7 @@ class Bindings:
         self.open.prepare(namespace)
         self._changed()
         try:
+            self._tell_of_wait(attempt)
             status = await self._permitted(attempt)
             if not status.ok:
                 return status
@@ -251,19 +255,26 @@ class Bindings:
         finally:
             self.open.prepared(namespace)
 
-    @staticmethod
-    async def _permitted(attempt: Attempt) -> Status:
+    def _tell_of_wait(self, attempt: Attempt) -> None:
+        """Say where the pod will go, if it takes a while to get there; others are bound at once."""
+        framework, cycle = attempt.framework, attempt.cycle
+        waiting = framework.waiting.get(cycle.pod.uid)
+        if waiting is not None and not waiting.decided:
+            self._waits.announce(cycle, waiting)
+        elif framework.has_pre_bind_work(cycle, attempt.node):
+            self._waits.nominate(cycle, attempt.node)
+
+    async def _permitted(self, attempt: Attempt) -> Status:
         """Have plugins outside reserve and permit, then wait for those inside that hold the pod."""
         framework, cycle = attempt.framework, attempt.cycle
         alone = attempt.muster is None and not framework.books_outside
-        refusal = SUCCESS if alone else await Bindings._let_in(attempt)
+        refusal = SUCCESS if alone else await self._let_in(attempt)
         if not refusal.ok and (waiting := framework.waiting.get(cycle.pod.uid)) is not None:
             waiting.reject(refusal.plugin, refusal.message, refusal.code)
         status = await framework.wait_on_permit(cycle)
         return status if refusal.ok else refusal
 
-    @staticmethod
-    async def _let_in(attempt: Attempt) -> Status:
+    async def _let_in(self, attempt: Attempt) -> Status:
         """What plugins outside say of the pod, and of enough others if it is in a gang."""
         muster = attempt.muster
         refusal = error("")
@@ -272,7 +283,14 @@ class Bindings:
         finally:
             if muster is not None and not refusal.ok:
                 muster.refused()
-        return refusal if muster is None or not refusal.ok else await muster.let_in()
+        if muster is None or not refusal.ok:
+            return refusal
+        if (verdict := muster.let_in()) is not None:
+            return verdict
+        barrier = {muster.plugin: MAX_WAIT}  # its members' own waits end sooner
+        waiting = WaitingPod(attempt.cycle.pod, attempt.node, barrier)
+        with self._waits.holding(attempt.cycle, waiting):
+            return await muster.clear(waiting)
 
     def _finish(self, attempt: Attempt) -> None:
         pod, queued, node = attempt.cycle.pod, attempt.queued, attempt.node

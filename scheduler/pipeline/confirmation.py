@@ -27,6 +27,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.outlet import Outlet, WriteError
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
+from scheduler.model.status import error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.repeats import Repeats
@@ -128,22 +129,22 @@ class Rereading:
         node = assumed.node_name
         if found is None:
             self._count(assumed, node, "gone")
-            self._give_back(each, assumed)
+            self._give_back(each, assumed, "the pod is gone")
         elif found.spec.node_name:
             self._count(assumed, node, "bound")
             self._ingest.handler("Pod")([_Change(assumed.pod, found)])
         else:
             self._count(assumed, node, "unbound")
-            self._give_back(each, assumed)
+            self._give_back(each, assumed, "its binding had no effect")
             note = f"Binding to {node} was accepted, but the pod has no node: scheduling it again"
             self._outlet.record_event(assumed, "Warning", "FailedScheduling", "Binding", note)
             self._queue.add(PodInfo(found))
 
-    def _give_back(self, each: Expected, assumed: PodInfo) -> None:
+    def _give_back(self, each: Expected, assumed: PodInfo, why: str) -> None:
         pod, node = PodInfo(assumed.pod), assumed.node_name
         cycle = Cycle(pod, self._state)
         cycle.restore(each.bookings)
-        if release(each.framework, cycle, node):
+        if release(each.framework, cycle, node, error(why)):
             tell_gone(pod, node, self._queue)
 
     def _count(self, pod: PodInfo, node: str, outcome: str) -> None:

@@ -30,7 +30,7 @@ from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.groups import IN_PASS
 from scheduler.framework.runtime import Framework
-from scheduler.model.status import Code, Status
+from scheduler.model.status import Code, Status, error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
@@ -214,7 +214,7 @@ class SchedulingCycle:
             attempt.drop_brief()
             self._bindings.start(attempt)
         else:
-            give_back(attempt, self._queue)
+            give_back(attempt, self._queue, status)
             self._failures.refused(attempt, status)
 
     def _place(self, attempt: Attempt) -> Placement | Diagnosis:
@@ -277,7 +277,7 @@ class SchedulingCycle:
 
     def _abort(self, attempt: Attempt, message: str) -> None:
         if attempt.placement is not None:
-            give_back(attempt, self._queue)
+            give_back(attempt, self._queue, error(message))
         self._failures.failed(attempt, message)
 
     def _give_codes_anew(self) -> None:

@@ -77,6 +77,8 @@ class Failures:
         """The decision no longer held when it was to be written: another one, at once."""
         log.debug("Decision no longer held", pod=attempt.cycle.pod.key, reason=reason)
         self._queue.requeue_outdated(attempt.queued, reason)
+        if attempt.cycle.announced:
+            self._promise(attempt, "")
 
     def together(self, attempts: Iterable[Attempt], message: str, plugins: Collection[str]) -> None:
         """Pods were rejected as one, and are back in the queue: tell each of their owners."""
@@ -109,7 +111,9 @@ class Failures:
         if node:
             state.nominations.set(pod, node)
             self._outlet.nominate(pod, node)
-        elif withdraw(state, self._queue, pod, pod.uid) or pod.pod.status.nominated_node_name:
+            return
+        promised = withdraw(state, self._queue, pod, pod.uid)
+        if promised or attempt.cycle.announced or pod.pod.status.nominated_node_name:
             self._outlet.nominate(pod, "")
 
     def _report(
@@ -135,8 +139,10 @@ class Failures:
         )
         if attempt.queued.tier is None:
             return  # deleted or bound by others meanwhile: to call it unscheduled would be wrong
-        if self._told.news(pod.uid, reason, message):
+        news = self._told.news(pod.uid, reason, message)
+        if news:
             self._outlet.record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+        if news or attempt.cycle.announced:  # the pod says by now that it waits for permission
             self._outlet.set_condition(pod, reason, message)
 
 

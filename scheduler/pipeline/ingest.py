@@ -14,6 +14,7 @@ from typing import Any
 
 from scheduler.framework.memory import Memories
 from scheduler.framework.runtime import Framework
+from scheduler.framework.waiting import Waits
 from scheduler.model.admission import admission_error
 from scheduler.model.events import (
     ASSIGNED_POD,
@@ -56,6 +57,7 @@ class Ingest:
         suspension: Suspension,
         memories: Memories,
         unconfirmed: Unconfirmed,
+        waits: Waits,
         limits: PodLimits = DEFAULT_LIMITS,
     ) -> None:
         self._state = state
@@ -64,6 +66,7 @@ class Ingest:
         self._queue = queue
         self._frameworks = frameworks
         self._suspension = suspension
+        self._waits = waits
         self._limits = limits
         self._over_limits = Children(metrics.pods_over_limits)
         self._admission_errors = Children(metrics.admission_errors)
@@ -193,6 +196,8 @@ class Ingest:
         self._suspension.drop(was)
         withdraw(self._state, self._queue, was)
         framework = self._frameworks[was.pod.spec.scheduler_name]
+        if held := self._waits.held.get(was.uid):
+            held.reject("", EVICTED)
         if waiting := framework.waiting.get(was.uid):
             waiting.reject("", EVICTED)
         elif (assumed := self._state.pod(was.uid)) and self._state.forget(was.uid):

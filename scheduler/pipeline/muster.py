@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
+from scheduler.framework.waiting import WaitingPod
 from scheduler.model.status import SUCCESS, Status
 
 
@@ -25,11 +26,25 @@ class Muster:
         self._on_enough = on_enough
         self._verdict: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
 
-    async def let_in(self) -> Status:
-        """Nobody outside has anything against this member; returns when it is clear for all."""
+    @property
+    def plugin(self) -> str:
+        """Who has members wait for each other."""
+        return self._too_few.plugin
+
+    def let_in(self) -> Status | None:
+        """Nobody outside has anything against this member; the verdict, if it is clear for all."""
         self._in += 1
         self._report()
-        return await asyncio.shield(self._verdict)  # one that is cancelled takes nobody along
+        return self._verdict.result() if self._verdict.done() else None
+
+    async def clear(self, waiting: WaitingPod) -> Status:
+        """Wait until it is clear for all; a member that is rejected meanwhile leaves the others."""
+        self._verdict.add_done_callback(lambda verdict: _pass_on(verdict, waiting, self.plugin))
+        verdict = await waiting.verdict()
+        if not verdict.ok and not self._verdict.done():
+            self._in -= 1
+            self._settle()
+        return verdict
 
     def refused(self) -> None:
         """This member gives its node back."""
@@ -37,6 +52,9 @@ class Muster:
 
     def _report(self) -> None:
         self._out -= 1
+        self._settle()
+
+    def _settle(self) -> None:
         if self._verdict.done():
             return
         if self._in >= self._needed:
@@ -44,3 +62,13 @@ class Muster:
             self._on_enough()
         elif self._in + self._out < self._needed:
             self._verdict.set_result(self._too_few)
+
+
+def _pass_on(verdict: asyncio.Future[Status], waiting: WaitingPod, plugin: str) -> None:
+    if verdict.cancelled():
+        return
+    status = verdict.result()
+    if status.ok:
+        waiting.allow(plugin)
+    else:
+        waiting.reject(plugin, status.message, status.code)

@@ -24,9 +24,9 @@ def reserve(attempt: Attempt) -> Status:
     return attempt.framework.run_reserve(attempt.cycle, node)
 
 
-def give_back(attempt: Attempt, queue: SchedulingQueue) -> None:
+def give_back(attempt: Attempt, queue: SchedulingQueue, why: Status) -> None:
     """Undo ``reserve``; others may have been rejected because of this pod, so they are told."""
-    if undo(attempt):
+    if undo(attempt, why):
         tell_gone(attempt.cycle.pod, attempt.node, queue)
 
 
@@ -36,7 +36,7 @@ def tell_gone(pod: PodInfo, node: str, queue: SchedulingQueue) -> None:
     queue.on_event(gone, exclude=pod.uid)
 
 
-def undo(attempt: Attempt) -> bool:
+def undo(attempt: Attempt, why: Status | None = None) -> bool:
     """Undo ``reserve``, whatever happened since: bookings in reverse, then the assumption.
 
     Nobody waits for permission after that.
@@ -46,11 +46,15 @@ def undo(attempt: Attempt) -> bool:
     """
     if waiting := attempt.framework.waiting.pop(attempt.cycle.pod.uid, None):
         waiting.dismiss()
-    return release(attempt.framework, attempt.cycle, attempt.node)
+    return release(attempt.framework, attempt.cycle, attempt.node, why)
 
 
-def release(framework: Framework, cycle: Cycle, node: str) -> bool:
-    """Undo bookings in reverse, then the assumption; whether the pod was still assumed."""
+def release(framework: Framework, cycle: Cycle, node: str, why: Status | None = None) -> bool:
+    """Undo bookings in reverse, then the assumption; whether the pod was still assumed.
+
+    Plugins find in the cycle ``why``.
+    """
+    cycle.refusal = why
     try:
         framework.run_unreserve(cycle, node)
     except PluginFault as fault:

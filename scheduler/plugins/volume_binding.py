@@ -175,6 +175,11 @@ class VolumeBinding:
         if reservation is not None:
             self._binder.forget(reservation)
 
+    def pre_bind_pre_flight(self, cycle: Cycle, node: str) -> Status:
+        """Whether claims have to be bound."""
+        reservation = cycle.find(_RESERVED)
+        return SUCCESS if reservation is not None and reservation.changes else SKIP
+
     async def pre_bind(self, cycle: Cycle, node: str) -> Status:
         """Write what was assumed and wait until the claims are bound."""
         reservation = cycle.find(_RESERVED)

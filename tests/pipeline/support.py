@@ -45,6 +45,7 @@ class RecordingOutlet:
         self.bound: list[tuple[str, str]] = []
         self.events: list[Note] = []
         self.conditions: list[Word] = []
+        self.promises: list[tuple[str, str]] = []
         self.answer: Callable[[PodInfo, str], Awaitable[Status]] | None = None
 
     async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
@@ -68,7 +69,7 @@ class RecordingOutlet:
         self.conditions.append(Word(pod.key, reason, message))
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        raise AssertionError("nothing here promises nodes")
+        self.promises.append((pod.key, node))
 
 
 class Builder(Protocol):

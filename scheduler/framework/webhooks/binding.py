@@ -10,7 +10,7 @@ from scheduler.config.schema import Webhook
 from scheduler.framework.answers import Failed
 from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.handle import Handle
-from scheduler.framework.waiting import MAX_WAIT
+from scheduler.framework.waiting import MAX_WAIT, WaitingPod
 from scheduler.framework.webhooks.asking import Asking
 from scheduler.framework.webhooks.protocol import UNRESERVE, StatusAnswer, status_of
 from scheduler.framework.webhooks.rows import WebhookError
@@ -63,24 +63,43 @@ class BindingPoints:
         if not self.concerns(cycle.pod):
             return SUCCESS
         await self._note(cycle)
-        deadline: float | None = None
+        answer = await self.asking.ask("permit", cycle.pod, node=node)
+        if isinstance(answer, Failed) or answer.code != Code.WAIT.value:
+            return self._permission(answer)
+        timeout = min(answer.timeout_seconds, MAX_WAIT)
+        waiting = WaitingPod(cycle.pod, node, {self.name: timeout}, expires=False)
+        with self._handle.waits.holding(cycle, waiting):
+            return await self._permitted(cycle, waiting, answer, time.monotonic() + timeout)
+
+    async def _permitted(
+        self, cycle: Cycle, waiting: WaitingPod, answer: StatusAnswer, deadline: float
+    ) -> Status:
+        """Ask again and again, unless somebody else decides meanwhile."""
         while True:
-            answer = await self.asking.ask("permit", cycle.pod, node=node)
-            if isinstance(answer, Failed):
-                self._fail(answer)
-                return SUCCESS
-            if answer.code != Code.WAIT.value:
-                return status_of(answer, self.name)
             now = time.monotonic()
-            if deadline is None:
-                deadline = now + min(answer.timeout_seconds, MAX_WAIT)
             if now >= deadline:
                 words = f"pod {cycle.pod.key} timed out waiting on permit"
                 return unschedulable(words).by(self.name)
             pause = answer.retry_after_seconds or AGAIN_SECONDS
-            await asyncio.sleep(min(pause, max(deadline - now, 0.0)))
+            verdict = await waiting.within(min(pause, deadline - now))
+            if verdict is not None:
+                return verdict
             if not self._handle.state.assumed(cycle.pod.uid):
                 return unschedulable(GONE).by(self.name)
+            again = await self.asking.ask("permit", cycle.pod, node=waiting.node)
+            if isinstance(again, Failed) or again.code != Code.WAIT.value:
+                return self._permission(again)
+            answer = again
+
+    def _permission(self, answer: StatusAnswer | Failed) -> Status:
+        if isinstance(answer, Failed):
+            self._fail(answer)
+            return SUCCESS
+        return status_of(answer, self.name)
+
+    def pre_bind_pre_flight(self, cycle: Cycle, node: str) -> Status:
+        """It is asked about each pod that concerns it, and answers when it likes."""
+        return SUCCESS if self.concerns(cycle.pod) else SKIP
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status:
         """The webhook prepares the node, or objects."""
