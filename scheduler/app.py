@@ -54,9 +54,10 @@ from scheduler.observe.runtime import (
 from scheduler.observe.watchdog import Watchdog
 from scheduler.operators.podgroups import PodGroupOperator, write_status
 from scheduler.pipeline.confirmation import OVERDUE, Rereading
+from scheduler.pipeline.permits import Decision, NotWaiting, Undecidable, Verb
 from scheduler.reporting import ClusterOutlet
-from scheduler.serve.endpoints import Replica, Sources
-from scheduler.serve.guards import NotFound
+from scheduler.serve.endpoints import Replica, Sources, Verdict
+from scheduler.serve.guards import Conflict, NotFound, Unavailable
 from scheduler.serve.health import PING, Check
 from scheduler.serve.opening import open_server
 from scheduler.serve.server import Server
@@ -364,6 +365,8 @@ class Daemon:
             queue=partial(self._look, inspection.queue),
             nodes=partial(self._look, inspection.nodes),
             decisions=partial(self._look, inspection.decisions),
+            waiting=partial(self._look, inspection.waiting),
+            decide=lambda verdict: ask(self._home, partial(self._decide, verdict), LOOK_SECONDS),
             explain=lambda key: ask(self._home, partial(self._explain, key), EXPLAIN_SECONDS),
             equivalence=partial(self._look, _equivalence),
         )
@@ -408,6 +411,23 @@ class Daemon:
         return Replica(self._identity, leading, elector.holder)
 
     # In the scheduling thread
+
+    async def _decide(self, verdict: Verdict) -> Any:
+        """Only the leader holds pods."""
+        replica = self._replica()
+        if not replica.leading or self._lost.is_set():
+            leader = f"the leader is {replica.leader}" if replica.leader else "nobody leads yet"
+            raise Unavailable(f"{self._identity} is a standby: {leader}")
+        verb: Verb = "approve" if verdict.verb == "approve" else "reject"
+        decision = Decision(
+            verb, verdict.pod, verdict.user, verdict.plugin, verdict.reason, verdict.uid
+        )
+        try:
+            return {**self.core.permits.decide(decision), "replica": replica}
+        except NotWaiting as unknown:
+            raise NotFound(str(unknown)) from unknown
+        except Undecidable as fault:
+            raise Conflict(str(fault)) from fault
 
     async def _explain(self, key: str) -> Any:
         try:

@@ -52,6 +52,7 @@ from scheduler.pipeline.expectations import Unconfirmed
 from scheduler.pipeline.failure import Failures
 from scheduler.pipeline.ingest import Ingest
 from scheduler.pipeline.loop import SchedulingLoop
+from scheduler.pipeline.permits import Permits
 from scheduler.pipeline.placement import filter_rows
 from scheduler.pipeline.suspension import Suspension
 from scheduler.plugins.table import IN_TREE
@@ -81,7 +82,7 @@ class Core:
     unconfirmed: Unconfirmed
     loop: SchedulingLoop
     suspension: Suspension
-    waits: Waits
+    permits: Permits
     background: Background
     remotes: Remotes
     equivalence: Equivalence | None
@@ -207,6 +208,10 @@ def assemble(
     bindings = Bindings(
         queue, outlet, failures, metrics, decisions, unconfirmed, waits, clock=clock
     )
+    metrics.waiting_pods.follow(
+        "plugins", lambda: sum(len(framework.waiting) for framework in frameworks.values())
+    )
+    metrics.waiting_pods.follow("outside", lambda: len(waits.held))
     limit = config.equipoise.max_suspended_pods
     suspension = Suspension(queue, bindings, metrics, limit)
     loop = SchedulingLoop(
@@ -238,7 +243,7 @@ def assemble(
         unconfirmed=unconfirmed,
         loop=loop,
         suspension=suspension,
-        waits=waits,
+        permits=Permits(bindings, waits, metrics),
         background=background,
         remotes=remotes,
         equivalence=equivalence,

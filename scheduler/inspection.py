@@ -15,6 +15,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.pipeline import explanation
 from scheduler.pipeline.explanation import Standing
+from scheduler.pipeline.permits import SUSPENDED, WAITING, suspended_entries
 from scheduler.pipeline.suspension import answered
 from scheduler.queueing.tiers import Tier
 from scheduler.slices import checkpoint, in_slices
@@ -31,8 +32,23 @@ class NothingKept(LookupError):
 
 def queue(core: Core, limit: int) -> dict[str, Any]:
     """How many pods wait in each tier, and the first of them, best first."""
-    entries = core.queue.first(limit)
-    return {"counts": core.queue.counts(), "pods": [_plain(entry) for entry in entries]}
+    waiting = core.permits.entries()
+    suspended = suspended_entries(core.suspension, core.queue.now())
+    queued = core.queue.first(limit)
+    # They are half of what is shown, or more where the queue leaves room.
+    others = [*waiting, *suspended][: max(limit // 2, limit - len(queued))]
+    counts = {**core.queue.counts(), WAITING: len(waiting), SUSPENDED: len(suspended)}
+    counts["in-flight"] = max(0, counts["in-flight"] - len(waiting) - len(suspended))
+    return {
+        "counts": counts,
+        "pods": [_plain(entry) for entry in [*others, *queued][:limit]],
+    }
+
+
+def waiting(core: Core, limit: int) -> dict[str, Any]:
+    """Pods that hold a node and wait for permission, the oldest first."""
+    entries = core.permits.entries()
+    return {"count": len(entries), "pods": [_plain(entry) for entry in entries[:limit]]}
 
 
 def nodes(core: Core, limit: int) -> dict[str, Any]:

@@ -163,6 +163,19 @@ LATENCY = Row(
             empty_until="a permit plugin makes a pod wait",
         ),
         Panel(
+            "Pods that wait for a permit",
+            "They hold nodes. 'plugins' in the process have them wait, or a webhook or the rest of"
+            " their gang 'outside' it; decisions from outside, per minute.",
+            (
+                Query(f"sum by (held_by) (equipoise_waiting_pods{{{HERE}}})", "{{held_by}}"),
+                Query(
+                    "sum by (decision) "
+                    f"(rate(equipoise_permit_decisions_total{{{HERE}}}[5m])) * 60",
+                    "{{decision}}",
+                ),
+            ),
+        ),
+        Panel(
             "Taking in events, p99",
             "Time to bring one event of the cluster into the columns and the queue.",
             quantiles("scheduler_event_handling_duration_seconds", "event", of=(0.99,)),

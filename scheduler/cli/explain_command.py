@@ -13,9 +13,8 @@ from scheduler.cli.exits import UNSCHEDULABLE, USAGE, fail
 from scheduler.cli.explain_table import show_explanation
 from scheduler.cli.offline import cluster, config_option, configuration, files_option
 from scheduler.cli.output import JSON, TABLE, WIDE, YAML, emit, for_programs, output_option
+from scheduler.cli.pod_names import pod_name
 from scheduler.cli.remote import Remote, ask_anybody, server_option
-
-_POD_PREFIXES = ("pod", "pods", "po")
 
 
 @click.command()
@@ -46,7 +45,7 @@ def explain(
     runs already is judged as if it had to be placed now, and one that is not tried as if nothing
     held it. Exits 3 if it gets no node.
     """
-    namespace, name = _pod_name(pod, namespace)
+    namespace, name = pod_name(pod, namespace)
     _check_combination(context, files, config_file)
     if files:
         answer = _offline(namespace, name, files, config_file)
@@ -69,20 +68,6 @@ def _about(nodes: tuple[str, ...], answer: dict[str, Any]) -> dict[str, Any]:
         for part in ("nodes", "scores")
     }
     return {**answer, **chosen}
-
-
-def _pod_name(given: str, namespace: str | None) -> tuple[str, str]:
-    """Namespace and name of ``name``, ``namespace/name`` or ``pod/name``."""
-    first, slash, name = given.partition("/")
-    if not slash:
-        first, name = "", given
-    elif first in _POD_PREFIXES:
-        first = ""
-    if not name or "/" in name or (slash and not first and given.startswith("/")):
-        raise click.UsageError(f"POD is a name, namespace/name or pod/name, not {given!r}")
-    if first and namespace and first != namespace:
-        raise click.UsageError(f"{given} is not in namespace {namespace}")
-    return first or namespace or "default", name
 
 
 def _check_combination(

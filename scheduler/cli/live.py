@@ -44,7 +44,7 @@ FOLLOW_SECONDS = 1.0
 
 DECISIONS = "/api/v1/decisions"
 
-_TIER_STYLES = {"active": GOOD, "unschedulable": BAD, "gated": DIM}
+_TIER_STYLES = {"active": GOOD, "unschedulable": BAD, "gated": DIM, "waiting-on-permit": GOOD}
 _RESULT_STYLES = {"scheduled": GOOD, "unschedulable": WARN, "error": BAD}
 _CORDON_TAINT = "node.kubernetes.io/unschedulable"
 _COMMON = ("cpu", "memory")
@@ -75,7 +75,9 @@ def queue(server: Remote, limit: int, output: str) -> None:
         return
     pods, wide = answer["pods"], output == WIDE
     gangs = any(pod["group"] for pod in pods)
+    held = any(pod.get("node") for pod in pods)
     extra = [Column("GROUP")] if gangs else []
+    extra += [Column("NODE"), Column("TIME LEFT", right=True)] if held else []
     extra += [Column("RETRY IN", right=True), Column("BEHIND"), Column("PROFILE")] if wide else []
     table = Table(
         [
@@ -95,6 +97,7 @@ def queue(server: Remote, limit: int, output: str) -> None:
             span(pod["waitingSeconds"]),
             pod["attempts"],
             *([pod["group"]] if gangs else []),
+            *([pod.get("node", ""), _time_left(pod)] if held else []),
             *([_retry(pod), pod["behind"], pod["profile"]] if wide else []),
             ", ".join(pod["plugins"]),
             pod["message"],
@@ -263,6 +266,11 @@ class _DecisionPrinter:
             show(table)
             # The message comes last: nothing has to line up behind it.
             self._widths = [*table.widths[:-1], 0]
+
+
+def _time_left(pod: Mapping[str, Any]) -> str:
+    left = pod.get("timeoutSeconds")
+    return "" if left is None else span(left)
 
 
 def _retry(pod: Mapping[str, Any]) -> str:

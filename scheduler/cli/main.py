@@ -11,6 +11,7 @@ from scheduler.cli.explain_command import explain
 from scheduler.cli.fingerprint_command import fingerprint
 from scheduler.cli.live import decisions, nodes, queue
 from scheduler.cli.offline import simulate
+from scheduler.cli.permit_commands import approve, reject
 from scheduler.cli.run_command import run
 
 
@@ -30,5 +31,17 @@ def version() -> None:
     click.echo(f"equipoise {__version__}")
 
 
-for command in (run, demo, simulate, explain, queue, nodes, decisions, fingerprint, config):
+for command in (
+    run,
+    demo,
+    simulate,
+    explain,
+    queue,
+    approve,
+    reject,
+    nodes,
+    decisions,
+    fingerprint,
+    config,
+):
     cli.add_command(command)

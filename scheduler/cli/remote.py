@@ -7,6 +7,7 @@ import json
 import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from http.client import HTTPException
 from typing import Any, TypeVar
 from urllib.error import HTTPError, URLError
@@ -64,6 +65,10 @@ class Unreachable(Exception):
 
 class Refused(Exception):
     """The scheduler, or whoever answers in its place, has no good answer; the text is theirs."""
+
+    def __init__(self, text: str, code: int = 0) -> None:
+        super().__init__(text)
+        self.code = code
 
 
 def _server_urls(
@@ -173,12 +178,22 @@ def ask_anybody(server: Remote, path: str, **query: object) -> Any:
     return answer
 
 
+def tell_leader(server: Remote, path: str, **query: object) -> Any:
+    """The JSON answer of the leader to a POST; ends the command as `ask` does."""
+    try:
+        return fetch(server, path, "POST", **query)
+    except Unreachable as fault:
+        fail(f"{fault}\nIs it running? Name another address with --server.", UNREACHABLE)
+    except Refused as fault:
+        fail(str(fault), ERROR)
+
+
 def _note_standby(replica: Replica) -> None:
     if not replica.leading:
         note(replica.standby())
 
 
-def fetch(server: Remote, path: str, **query: object) -> Any:
+def fetch(server: Remote, path: str, method: str = "GET", /, **query: object) -> Any:
     """Like `ask`, but raises `Unreachable` or `Refused`.
 
     Replicas are asked in turn until the leader answers. Without the leader, a standby's answer
@@ -189,7 +204,7 @@ def fetch(server: Remote, path: str, **query: object) -> Any:
     silences: list[Unreachable] = []
     for url in server.urls:
         try:
-            answer = _fetch(url, server, path, query)
+            answer = _fetch(url, server, path, method, query)
         except Refused as refusal:
             refusals.append(refusal)
         except Unreachable as silence:
@@ -201,11 +216,12 @@ def fetch(server: Remote, path: str, **query: object) -> Any:
     if answers:
         return answers[0]
     if refusals:
-        raise refusals[0]
+        # What only the leader does, a standby cannot (503).
+        raise min(refusals, key=lambda refusal: refusal.code == HTTPStatus.SERVICE_UNAVAILABLE)
     raise Unreachable("\n".join(map(str, silences)))
 
 
-def _fetch(url: str, server: Remote, path: str, query: dict[str, object]) -> Any:
+def _fetch(url: str, server: Remote, path: str, method: str, query: dict[str, object]) -> Any:
     url = f"{url}{path}"
     if query:
         url += f"?{urlencode(query, quote_via=quote, safe='/')}"
@@ -214,14 +230,15 @@ def _fetch(url: str, server: Remote, path: str, query: dict[str, object]) -> Any
     opener = build_opener(ProxyHandler({}), *tls)
     headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
     try:
-        with opener.open(Request(url, headers=headers), timeout=TIMEOUT_SECONDS) as response:
+        request = Request(url, headers=headers, method=method)
+        with opener.open(request, timeout=TIMEOUT_SECONDS) as response:
             body = response.read(LARGEST_ANSWER)
             if response.length:
                 raise Unreachable(f"no answer from {url}: it was cut off after {len(body)} bytes")
     except HTTPError as fault:
         with fault:
             hint = "\nName who you are with --token." if fault.code in (401, 403) else ""
-            raise Refused(_explained(fault) + hint) from None
+            raise Refused(_explained(fault) + hint, fault.code) from None
     except URLError as fault:
         raise Unreachable(f"no answer from {url}: {_cause(fault.reason)}") from None
     except (OSError, HTTPException) as fault:

@@ -26,6 +26,16 @@ class User(msgspec.Struct, frozen=True, gc=False):
     """What the authenticator adds, such as the pod that a token was issued to."""
 
 
+class Right(msgspec.Struct, frozen=True, gc=False):
+    """To do something to an object: what a rule of a Role grants."""
+
+    verb: str
+    group: str
+    resource: str
+    namespace: str
+    name: str
+
+
 class _UserInfo(msgspec.Struct, gc=False):
     username: str = ""
     uid: str = ""
@@ -72,12 +82,19 @@ class Reviews:
 
     async def allows(self, user: User, verb: str, path: str) -> bool:
         """Whether the cluster lets `user` do `verb` to a path that is no resource's."""
+        return await self._allows(user, {"nonResourceAttributes": {"path": path, "verb": verb}})
+
+    async def grants(self, user: User, right: Right) -> bool:
+        """Whether the cluster lets `user` do something to an object."""
+        return await self._allows(user, {"resourceAttributes": msgspec.to_builtins(right)})
+
+    async def _allows(self, user: User, attributes: Mapping[str, object]) -> bool:
         spec = {
             "user": user.name,
             "uid": user.uid,
             "groups": user.groups,
             "extra": dict(user.extra),
-            "nonResourceAttributes": {"path": path, "verb": verb},
+            **attributes,
         }
         body = {
             "apiVersion": "authorization.k8s.io/v1",

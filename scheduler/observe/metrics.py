@@ -264,6 +264,18 @@ class Metrics:
             ("result",),
             buckets=CYCLE_BUCKETS,
         )
+        self.permit_decisions = self._counter(
+            "equipoise_permit_decisions_total",
+            "Decisions from outside about pods that waited for permission: 'approve' or 'reject'.",
+            ("decision",),
+        )
+        self.waiting_pods = AskedGauge(
+            "equipoise_waiting_pods",
+            "Pods that hold a node and wait for permission: of 'plugins' in the process, or "
+            "'outside' it, of a webhook or the rest of their gang.",
+            "held_by",
+        )
+        self.registry.register(self.waiting_pods)
         self.goroutines = self._gauge(
             "scheduler_goroutines",
             "Concurrent tasks by the work they do: 'binding' takes a pod from its reservation to "

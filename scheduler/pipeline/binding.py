@@ -18,7 +18,6 @@ from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import STALE
 from scheduler.framework.outlet import Outlet, Stale
 from scheduler.framework.waiting import MAX_WAIT, WaitingPod, Waits
-from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
@@ -67,8 +66,8 @@ class Bindings:
         self._waits = waits
         self._limit = limit
         self._clock = clock
-        self._tasks: dict[asyncio.Task[None], PodInfo | None] = {}
-        """Each with its pod; None, if it starts others."""
+        self._tasks: dict[asyncio.Task[None], Attempt | None] = {}
+        """Each with its attempt; None, if it starts others."""
         self.open = OpenBindings(total, clock)
         self._postponed: dict[str, dict[str, None]] = {}
         """Pods that wait in the queue because their namespace has enough under way."""
@@ -85,7 +84,11 @@ class Bindings:
 
     def uids(self) -> set[str]:
         """The pods that are between reservation and the end of binding; O(n)."""
-        return {pod.uid for pod in self._tasks.values() if pod is not None}
+        return {attempt.cycle.pod.uid for attempt in self.attempts()}
+
+    def attempts(self) -> list[Attempt]:
+        """The attempts at them, in the order in which nodes were reserved; O(n)."""
+        return [attempt for attempt in self._tasks.values() if attempt is not None]
 
     @property
     def writing(self) -> int:
@@ -152,7 +155,7 @@ class Bindings:
         self._queue.placed(pod.uid)
         self.open.begin(pod.pod.metadata.namespace)
         task = asyncio.create_task(self._run(attempt), name=f"bind {pod.key}")
-        self._tasks[task] = pod
+        self._tasks[task] = attempt
         task.add_done_callback(self._ended)
         self._running.inc()
 
@@ -173,10 +176,11 @@ class Bindings:
                 await asyncio.sleep(0)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        pod = self._tasks.pop(task)
-        if pod is None:
+        attempt = self._tasks.pop(task)
+        if attempt is None:
             self._changed()
             return
+        pod = attempt.cycle.pod
         namespace = pod.pod.metadata.namespace
         self.open.end(pod.uid, namespace)
         self._running.dec()

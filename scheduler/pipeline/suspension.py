@@ -106,6 +106,15 @@ class Suspension:
         """Whether a pod is suspended, or ready to go on."""
         return uid in self._suspended
 
+    def asking(self) -> list[tuple[Attempt, str]]:
+        """Those who wait for an answer, each with the plugin that is asked; O(n)."""
+        return [
+            (attempt, question.plugin)
+            for listeners in self._listeners.values()
+            for attempt, question in listeners
+            if self._suspended.get(attempt.queued.info.uid) is attempt
+        ]
+
     def resume(self, uid: str) -> None:
         """A gang is tried again for this pod, which keeps its place until `settled` or `suspend`.
 

@@ -69,6 +69,10 @@ class Glances:
             return None
         return entry(queued, self._places, self._clock(), self._max_unschedulable)
 
+    def now(self) -> float:
+        """The moment, by the queue's clock."""
+        return self._clock()
+
     def first(self, limit: int) -> list[QueueEntry]:
         """The first waiting pods, tier by tier, best first; O(n), and gives the loop back."""
         return first_entries(self._places, self._clock(), self._max_unschedulable, limit)

@@ -29,6 +29,10 @@ class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
     """The PodGroup it names: its members are tried together."""
     behind: str = ""
     """The equal pod that is tried first; this one follows when that one has found a node."""
+    node: str = ""
+    """The node that it holds while it waits for permission."""
+    timeout_seconds: float | None = None
+    """Until the first of the plugins that hold it gives it up; None if nobody holds it."""
 
 
 def entries(places: Places, now: float, max_unschedulable: float) -> list[QueueEntry]:

@@ -22,6 +22,7 @@ class Reviews:
     def __init__(self) -> None:
         self._users: dict[str, Body] = {}
         self._rights: set[tuple[str, str, str]] = set()
+        self._grants: set[tuple[str, str, str, str]] = set()
 
     def add_user(self, token: str, name: str, *groups: str) -> None:
         """From now on the token is this user's."""
@@ -40,6 +41,10 @@ class Reviews:
         """Take that back."""
         self._rights.discard((who, verb, path))
 
+    def grant(self, who: str, verb: str, resource: str, namespace: str) -> None:
+        """Let a user, or a group, do `verb` to objects of a namespace: ``resource.group``."""
+        self._grants.add((who, verb, resource, namespace))
+
     def handler(self, path: str) -> Callable[[Body], Body] | None:
         """What answers a POST to this path, if it is a review's."""
         return {_TOKEN_REVIEWS: self._token, _ACCESS_REVIEWS: self._access}.get(path)
@@ -56,12 +61,19 @@ class Reviews:
     def _access(self, review: Body) -> Body:
         spec = review.get("spec", {})
         asked = spec.get("nonResourceAttributes", {})
+        object_ = spec.get("resourceAttributes")
         who = {each for each in (spec.get("user"), *spec.get("groups", ())) if each}
         if not who:
             text = 'Invalid value: "": at least one of user or group must be specified'
             fault = FieldError("FieldValueInvalid", "spec.user", text)
             raise invalid("SubjectAccessReview", "", [fault], "authorization.k8s.io")
-        return review | {"status": {"allowed": self._allowed(who, asked)}}
+        allowed = self._granted(who, object_) if object_ else self._allowed(who, asked)
+        return review | {"status": {"allowed": allowed}}
+
+    def _granted(self, who: set[str], asked: Body) -> bool:
+        resource = f"{asked.get('resource', '')}.{asked.get('group', '')}"
+        right = (asked.get("verb", ""), resource, asked.get("namespace", ""))
+        return MASTERS in who or any((subject, *right) in self._grants for subject in who)
 
     def _allowed(self, who: set[str], asked: Body) -> bool:
         verb, path = asked.get("verb", ""), asked.get("path", "")

@@ -3,6 +3,9 @@
 A caller shows a client certificate or a bearer token, or is `system:anonymous`. What it may read is
 what the cluster's authorizers say of the path (`nonResourceURLs` in a ClusterRole); paths that
 probes use are open to all.
+
+Decisions about waiting pods are rights to objects (`resources` in a Role of the pod's namespace),
+and never open: whoever decides is known, and the API server has agreed a moment ago.
 """
 
 import hashlib
@@ -14,7 +17,7 @@ from typing import Any, Protocol
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
-from scheduler.kube.reviews import User
+from scheduler.kube.reviews import Right, User
 from scheduler.observe.logs import get_logger
 from scheduler.serve.answers import Answers, CannotAsk, Questions
 from scheduler.serve.guards import Forbidden, Unauthorized, Unavailable
@@ -28,6 +31,9 @@ MASTERS = "system:masters"
 
 COMPLAINT_SECONDS = 60.0
 
+DECISIONS = "/api/v1/waiting/"
+"""POST below this path decides about a waiting pod."""
+
 _NOT_VALID = "the token is not, or no longer, valid in this cluster"
 
 
@@ -39,6 +45,9 @@ class Reviewer(Protocol):
 
     async def allows(self, user: User, verb: str, path: str) -> bool:
         """Whether the user may do so."""
+
+    async def grants(self, user: User, right: Right) -> bool:
+        """Whether the user may do something to an object."""
 
 
 class Access:
@@ -57,6 +66,7 @@ class Access:
         questions = Questions(clock)
         self._users: Answers[User | None] = Answers(questions, clock)
         self._rights: Answers[bool] = Answers(questions, clock)
+        self._grants: Answers[bool] = Answers(questions, clock)
         # Tokens are kept as digests that mean nothing outside this process.
         self._digest_key = secrets.token_bytes(32)
         self._quiet_until = 0.0
@@ -74,6 +84,8 @@ class Access:
     async def admit(self, request: web.Request) -> None:
         """Return if the caller may have the answer; raises Unauthorized, Forbidden, Unavailable."""
         path, verb = request.path, request.method.lower()
+        if is_decision(request):
+            return  # its handler asks `authorize`
         if path in self._open or (self._open_below and path.startswith(self._open_below)):
             return
         try:
@@ -88,7 +100,29 @@ class Access:
         if not allowed:
             raise Forbidden(f'forbidden: User "{user.name}" cannot {verb} path "{path}"')
 
-    async def _identify(self, request: web.Request) -> User:
+    async def authorize(self, request: web.Request, right: Right) -> User:
+        """The caller, if they have the right; raises Unauthorized, Forbidden, Unavailable."""
+        try:
+            user = await self._identify(request, stale=False)
+            if user is ANONYMOUS:
+                raise Unauthorized("only known callers may decide: show a token or a certificate")
+            if MASTERS in user.groups:
+                return user
+            granted = await self._grants.get(
+                (user, right), lambda: self._reviewer.grants(user, right), stale=False
+            )
+        except CannotAsk as fault:
+            self._complain(fault)
+            raise Unavailable("the API server cannot be asked who may decide this") from fault
+        if not granted:
+            where = f'in the namespace "{right.namespace}"'
+            what = f'"{right.resource}" in API group "{right.group}"'
+            raise Forbidden(
+                f'forbidden: User "{user.name}" cannot {right.verb} resource {what} {where}'
+            )
+        return user
+
+    async def _identify(self, request: web.Request, *, stale: bool = True) -> User:
         user = _certified(request)
         if user is None:
             token = _bearer_token(request)
@@ -97,7 +131,9 @@ class Access:
             if not token.isascii():
                 raise Unauthorized(_NOT_VALID)
             digest = hashlib.blake2b(token.encode(), key=self._digest_key).digest()
-            user = await self._users.get(digest, lambda: self._reviewer.identify(token))
+            user = await self._users.get(
+                digest, lambda: self._reviewer.identify(token), stale=stale
+            )
             if user is None:
                 raise Unauthorized(_NOT_VALID)
         if AUTHENTICATED in user.groups:
@@ -109,6 +145,11 @@ class Access:
         if (now := self._clock()) >= self._quiet_until:
             self._quiet_until = now + COMPLAINT_SECONDS
             log.warning("Callers cannot be reviewed", error=str(fault))
+
+
+def is_decision(request: web.Request) -> bool:
+    """Whether the request would decide about a waiting pod."""
+    return request.method == "POST" and request.path.startswith(DECISIONS)
 
 
 def _bearer_token(request: web.Request) -> str:

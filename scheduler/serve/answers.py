@@ -78,10 +78,13 @@ class Answers(Generic[Value]):
         self._no: OrderedDict[Hashable, _Known[Value]] = OrderedDict()
         self._asking: dict[Hashable, asyncio.Task[Value | CannotAsk]] = {}
 
-    async def get(self, key: Hashable, ask: Callable[[], Awaitable[Value]]) -> Value:
+    async def get(
+        self, key: Hashable, ask: Callable[[], Awaitable[Value]], *, stale: bool = True
+    ) -> Value:
         """The answer for `key`, from memory or by `ask`, which may raise KubeError.
 
-        Those who want the same answer at the same time share one question. Raises CannotAsk.
+        Those who want the same answer at the same time share one question. Raises CannotAsk, also
+        instead of a `stale` answer if that will not do.
         """
         known = self._yes.get(key) or self._no.get(key)
         age = self._clock() - known.since if known is not None else math.inf
@@ -91,7 +94,7 @@ class Answers(Generic[Value]):
         answer = await self._asked(key, ask, by_stranger=not good_enough)
         if not isinstance(answer, CannotAsk):
             return answer
-        if known is not None and good_enough:
+        if known is not None and good_enough and stale:
             return known.value
         raise answer
 

@@ -1,7 +1,8 @@
 """Which path answers what: probes, metrics, configuration and the JSON behind the CLI.
 
 The handlers know nothing of the scheduler: `Sources` carries the callables they ask, so everything
-here can be tested, and replaced, without one. Reading is all that is possible: GET and HEAD only.
+here can be tested, and replaced, without one. All paths are read (GET, HEAD), but for one: POST to
+a waiting pod decides about it, and is only there for callers that the cluster knows and lets.
 """
 
 import asyncio
@@ -15,8 +16,16 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-from scheduler.serve.access import Access
-from scheduler.serve.guards import BadRequest, NotFound, Unavailable, errors_as_json, harden
+from scheduler.kube.reviews import Right
+from scheduler.serve.access import DECISIONS, Access
+from scheduler.serve.guards import (
+    BadRequest,
+    Forbidden,
+    NotFound,
+    Unavailable,
+    errors_as_json,
+    harden,
+)
 from scheduler.serve.health import PING, Check, report
 from scheduler.serve.reads import Reads
 from scheduler.slices import checkpoint, in_slices
@@ -24,6 +33,9 @@ from scheduler.slices import checkpoint, in_slices
 DEFAULT_LIMIT = 500
 MAX_LIMIT = 5000
 MAX_SCRAPES = 8
+MAX_REASON_LENGTH = 256
+GROUP, RESOURCE = "equipoise.dev", "waitingpods"
+"""What a Role names to let somebody ``approve`` or ``reject``."""
 
 COMPRESS_HERE_BYTES = 16 * 1024
 
@@ -38,6 +50,19 @@ class Replica(msgspec.Struct, frozen=True):
     """Whether this replica schedules."""
     leader: str = ""
     """The identity of the leader as last seen from here; empty if nobody leads."""
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a caller decides about a waiting pod."""
+
+    verb: str
+    """``approve`` or ``reject``."""
+    pod: str
+    """``namespace/name``."""
+    user: str
+    plugin: str = ""
+    reason: str = ""
+    uid: str = ""
 
 
 @dataclass(frozen=True)
@@ -69,6 +94,10 @@ class Sources:
     """/api/v1/nodes?limit=: at most so many nodes."""
     decisions: Callable[[int], Awaitable[Any]] | None = None
     """/api/v1/decisions?limit=: at most so many decisions, newest first."""
+    waiting: Callable[[int], Awaitable[Any]] | None = None
+    """/api/v1/waiting?limit=: at most so many pods that wait for permission."""
+    decide: Callable[[Verdict], Awaitable[Any]] | None = None
+    """POST /api/v1/waiting/NAMESPACE/NAME/approve or /reject, ?plugin=&reason=&uid=."""
     explain: Callable[[str], Awaitable[Any]] | None = None
     """/api/v1/explain?pod=namespace/name: the verdict of every node; may wait for webhooks."""
     equivalence: Callable[[int | None, str | None, int], Awaitable[Any]] | None = None
@@ -96,10 +125,14 @@ def build_app(sources: Sources, access: Access | None = None) -> web.Application
         ("queue", sources.queue),
         ("nodes", sources.nodes),
         ("decisions", sources.decisions),
+        ("waiting", sources.waiting),
     ):
         if source:
             handler = functools.partial(_list, source, sources.replica)
             routes.add_get(f"/api/v1/{name}", handler)
+    if sources.decide:
+        decide = functools.partial(_decide, sources.decide, access)
+        routes.add_post(DECISIONS + "{namespace}/{name}/{verb:approve|reject}", decide)
     if sources.explain:
         handler = functools.partial(_explain, sources.explain, sources.replica)
         routes.add_get("/api/v1/explain", handler)
@@ -197,6 +230,24 @@ async def _explain(
     if not namespace or not name or "/" in name:
         raise BadRequest(f"pod must be given as namespace/name, not {pod!r}")
     return await _json({**await source(pod), "replica": replica()})
+
+
+async def _decide(
+    source: Callable[[Verdict], Awaitable[Any]], access: Access | None, request: web.Request
+) -> web.Response:
+    """Decide about a pod for a caller who may, as a Role of the pod's namespace says."""
+    if access is None:
+        raise Forbidden("nobody is known here who could decide: set server.protection to always")
+    if "Origin" in request.headers:
+        raise Forbidden("web pages do not decide")
+    namespace, name, verb = (request.match_info[part] for part in ("namespace", "name", "verb"))
+    user = await access.authorize(request, Right(verb, GROUP, RESOURCE, namespace, name))
+    reason = " ".join(request.query.get("reason", "").split())
+    if len(reason) > MAX_REASON_LENGTH:
+        raise BadRequest(f"reason must not be longer than {MAX_REASON_LENGTH} characters")
+    plugin, uid = request.query.get("plugin", ""), request.query.get("uid", "")
+    verdict = Verdict(verb, f"{namespace}/{name}", user.name, plugin, reason, uid)
+    return await _json(await source(verdict))
 
 
 async def _json(value: Any) -> web.Response:

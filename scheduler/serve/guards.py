@@ -43,6 +43,12 @@ class NotFound(RequestError):
     status = 404
 
 
+class Conflict(RequestError):
+    """It exists, and is not as the request assumes: 409."""
+
+    status = 409
+
+
 class Unavailable(RequestError):
     """It may exist, but not now, for instance before the first sync or on a standby: 503."""
 

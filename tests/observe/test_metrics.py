@@ -134,6 +134,7 @@ OURS = [
     Row("webhook_in_flight", "equipoise_webhook_in_flight", Gauge, ("webhook",)),
     Row("webhook_retries", "equipoise_webhook_retries_total", Counter, ("webhook",)),
     Row("webhook_breaker_state", "equipoise_webhook_breaker_state", Gauge, ("webhook",)),
+    Row("permit_decisions", "equipoise_permit_decisions_total", Counter, ("decision",)),
     Row("webhook_suspended_pods", "equipoise_webhook_suspended_pods", Gauge),
     Row("webhook_postponed_pods", "equipoise_webhook_postponed_pods_total", Counter),
     Row("gang_groups", "equipoise_gang_groups", Gauge, ("phase",)),
