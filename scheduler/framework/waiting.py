@@ -101,6 +101,15 @@ class WaitingPod:
         """Send the pod back to the queue; tells whether that is not decided otherwise already."""
         return self._decide(Status(code, (reason,), plugin))
 
+    def follow(self, other: WaitingPod) -> None:
+        """Be rejected as soon as the other is, which holds the same pod."""
+
+        def reject(verdict: asyncio.Future[Status]) -> None:
+            if not verdict.cancelled() and not verdict.result().ok:
+                self._decide(verdict.result())
+
+        other._verdict.add_done_callback(reject)
+
     def dismiss(self) -> None:
         """What was reserved is undone already: nobody will ask for the verdict."""
         for timer in self._timers.values():
@@ -150,6 +159,11 @@ class Waits:
         """Say on the pod where it will go, since it takes a while to get there."""
         cycle.announced = True
         self._outlet.nominate(cycle.pod, node)
+
+    def reject(self, uid: str, status: Status) -> None:
+        """Send a pod back to the queue that is held here, if it is."""
+        if (held := self.held.get(uid)) is not None:
+            held.reject(status.plugin, status.message, status.code)
 
     @contextmanager
     def holding(self, cycle: Cycle, waiting: WaitingPod) -> Iterator[WaitingPod]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import STALE
@@ -282,6 +283,8 @@ class Bindings:
         """What plugins outside say of the pod, and of enough others if it is in a gang."""
         muster = attempt.muster
         refusal = error("")
+        if muster is not None:
+            muster.when_too_few(partial(self._waits.reject, attempt.cycle.pod.uid))
         try:
             refusal = await attempt.framework.run_late_points(attempt.cycle, attempt.node)
         finally:
@@ -291,6 +294,8 @@ class Bindings:
             return refusal
         if (verdict := muster.let_in()) is not None:
             return verdict
+        if (held := attempt.framework.waiting.get(attempt.cycle.pod.uid)) is not None:
+            return await muster.clear(held)  # its gang has it wait already
         barrier = {muster.plugin: MAX_WAIT}  # its members' own waits end sooner
         waiting = WaitingPod(attempt.cycle.pod, attempt.node, barrier)
         with self._waits.holding(attempt.cycle, waiting):

@@ -46,6 +46,15 @@ class Muster:
             self._settle()
         return verdict
 
+    def when_too_few(self, tell: Callable[[Status], object]) -> None:
+        """Tell somebody as soon as it is certain that too few members get through."""
+
+        def decided(verdict: asyncio.Future[Status]) -> None:
+            if not verdict.cancelled() and not verdict.result().ok:
+                tell(verdict.result())
+
+        self._verdict.add_done_callback(decided)
+
     def refused(self) -> None:
         """This member gives its node back."""
         self._report()

@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from scheduler.pipeline.permits import Decision, NotWaiting, Undecidable
 from tests.builders import Json, make_pod, make_worker
 from tests.gangs.support import configured, make_group, member
 from tests.pipeline.support import turns
@@ -198,3 +199,53 @@ async def test_what_gangs_are_told_is_bounded_in_bytes(monkeypatch: pytest.Monke
         await stage.settle()
         assert len(stage.bound()) == 8
     assert len(server.asked) == 8
+
+
+async def held_at_the_barrier(server: WebhookServer, stage: RemoteStage) -> None:
+    """Two members are let in, and the webhook has the third wait."""
+
+    async def hold(request: Json) -> Json:
+        last = request["pod"]["metadata"]["name"] == "m2"
+        return {"code": "Wait", "timeoutSeconds": 60, "retryAfterSeconds": 60} if last else {}
+
+    server.answers["permit"] = hold
+    stage.see(make_group("g", 3), make_worker("n1"))
+    stage.see(*(member(f"m{i}") for i in range(3)))
+    stage.start()
+    await until(lambda: len(stage.core.permits.entries()) == 3)
+    plugins = {entry.pod: entry.plugins for entry in stage.core.permits.entries()}
+    assert plugins == {
+        "default/m0": ("Coscheduling",),
+        "default/m1": ("Coscheduling",),
+        "default/m2": (NAME,),
+    }
+
+
+async def test_a_gang_waits_for_the_member_that_somebody_approves() -> None:
+    async with WebhookServer() as server, RemoteStage(asking(server, "permit")) as stage:
+        await held_at_the_barrier(server, stage)
+        assert sorted(stage.outlet.promises) == [(f"default/m{i}", "n1") for i in range(3)]
+        permits = stage.core.permits
+        with pytest.raises(Undecidable, match="only the group itself"):
+            permits.decide(Decision("approve", "default/m0", "alice"))
+        with pytest.raises(NotWaiting):
+            permits.decide(Decision("approve", "default/m9", "alice"))
+        assert stage.bound() == {}
+        permits.decide(Decision("approve", "default/m2", "alice", plugin=NAME))
+        await stage.settle()
+        assert set(stage.bound()) == {"m0", "m1", "m2"}
+        assert permits.entries() == []
+
+
+@pytest.mark.parametrize("name", ["m0", "m2"])
+async def test_a_member_that_somebody_rejects_costs_the_gang(name: str) -> None:
+    async with WebhookServer() as server, RemoteStage(asking(server, "permit")) as stage:
+        await held_at_the_barrier(server, stage)
+        server.answers["permit"] = {"code": "Unschedulable", "reasons": ["closed"]}
+        stage.core.permits.decide(Decision("reject", f"default/{name}", "alice", reason="no"))
+        await until(lambda: not len(stage.core.bindings))
+        assert stage.bound() == {}
+        assert stage.core.state.assumed_count == 0
+        assert stage.core.permits.entries() == []
+        last = dict(stage.outlet.promises)
+        assert set(last.values()) == {""}, "nobody is promised a node any more"

@@ -68,6 +68,8 @@ class BindingPoints:
             return self._permission(answer)
         timeout = min(answer.timeout_seconds, MAX_WAIT)
         waiting = WaitingPod(cycle.pod, node, {self.name: timeout}, expires=False)
+        if (inside := self._handle.waiting(cycle.pod.uid)) is not None:
+            waiting.follow(inside)
         with self._handle.waits.holding(cycle, waiting):
             return await self._permitted(cycle, waiting, answer, time.monotonic() + timeout)
 
