@@ -243,7 +243,7 @@ def assemble(
         unconfirmed=unconfirmed,
         loop=loop,
         suspension=suspension,
-        permits=Permits(bindings, waits, metrics),
+        permits=Permits(frameworks, bindings, waits, metrics),
         background=background,
         remotes=remotes,
         equivalence=equivalence,

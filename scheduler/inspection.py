@@ -132,8 +132,9 @@ def _standing(core: Core, pod: Pod, info: PodInfo, leading: bool) -> Standing:
     framework = core.frameworks.get(pod.spec.scheduler_name)
     if framework is None:
         return explanation.elsewhere(pod, core.frameworks)
-    if (waiting := framework.waiting.get(info.uid)) is not None:
-        return Standing("permit", "", tuple(waiting.pending_plugins), waiting.node)
+    if holders := core.permits.holders(info.uid):
+        plugins = tuple(plugin for each in holders for plugin in each.pending_plugins)
+        return Standing("permit", "", plugins, holders[0].node)
     if (placed := core.state.pod(info.uid)) is not None:
         return Standing("binding", node=placed.node_name)
     if core.suspension.awaits(info.uid):

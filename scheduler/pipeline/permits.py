@@ -8,11 +8,12 @@ gang together cannot be approved for, since members would then be bound without 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from scheduler.framework.runtime import Framework
 from scheduler.framework.waiting import WaitingPod, Waits
 from scheduler.model.workloads import pod_group_of
 from scheduler.observe.logs import get_logger
@@ -58,7 +59,14 @@ class Decision(msgspec.Struct, frozen=True):
 class Permits:
     """All pods of a scheduler that wait for permission. O(pods that are being bound)."""
 
-    def __init__(self, bindings: Bindings, waits: Waits, metrics: Metrics) -> None:
+    def __init__(
+        self,
+        frameworks: Mapping[str, Framework],
+        bindings: Bindings,
+        waits: Waits,
+        metrics: Metrics,
+    ) -> None:
+        self._frameworks = frameworks
         self._bindings = bindings
         self._waits = waits
         self._metrics = metrics
@@ -68,7 +76,7 @@ class Permits:
         described = []
         for attempt in self._bindings.attempts():
             checkpoint()
-            if held := self._held(attempt):
+            if held := self.holders(attempt.cycle.pod.uid):
                 described.append(_entry(attempt, held))
         return described
 
@@ -89,7 +97,11 @@ class Permits:
             user=decision.user,
             reason=decision.reason,
         )
-        still = [plugin for each in self._held(attempt) for plugin in each.pending_plugins]
+        still = [
+            plugin
+            for each in self.holders(attempt.cycle.pod.uid)
+            for plugin in each.pending_plugins
+        ]
         return {
             "pod": decision.pod,
             "uid": attempt.cycle.pod.uid,
@@ -104,14 +116,15 @@ class Permits:
             pod = attempt.cycle.pod
             if pod.key != decision.pod or decision.uid not in ("", pod.uid):
                 continue
-            if held := self._held(attempt):
+            if held := self.holders(attempt.cycle.pod.uid):
                 return attempt, held
         raise NotWaiting(f"{decision.pod} does not wait for permission")
 
-    def _held(self, attempt: Attempt) -> list[WaitingPod]:
-        uid = attempt.cycle.pod.uid
-        found = (attempt.framework.waiting.get(uid), self._waits.held.get(uid))
-        return [each for each in found if each is not None and not each.decided]
+    def holders(self, uid: str) -> list[WaitingPod]:
+        """By whom a pod is held, and not decided about yet; O(profiles)."""
+        held = self._waits.held.get(uid)
+        found = [framework.waiting.get(uid) for framework in self._frameworks.values()]
+        return [each for each in (*found, held) if each is not None and not each.decided]
 
 
 def suspended_entries(suspension: Suspension, now: float) -> list[QueueEntry]:
