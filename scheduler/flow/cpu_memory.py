@@ -57,15 +57,17 @@ _ALMOST = 1e-9
 
 
 def task_class(pod: PodInfo) -> int:
-    """The equivalence class of the design: by owner if the pod has affinity, else by its needs."""
-    spec, metadata = pod.pod.spec, pod.pod.metadata
-    if spec.affinity is not None:
-        owner = metadata.controller
-        identity: object = ("owner", owner.uid or owner.name if owner else pod.uid)
+    """The equivalence class of the design: by owner if the pod has affinity, else by its needs.
+
+    Pods with affinity that belong to nobody are told apart by their needs and their affinity.
+    """
+    spec, owner = pod.pod.spec, pod.pod.metadata.controller
+    if spec.affinity is not None and owner is not None:
+        identity: object = ("owner", owner.uid or owner.name)
     else:
         requests = pod.fit_requests
         needs = requests.get(CPU, 0), requests.get(MEMORY, 0)
-        identity = ("needs", *needs, sorted(spec.node_selector.items()))
+        identity = ("needs", *needs, sorted(spec.node_selector.items()), spec.affinity)
     return xxhash.xxh64_intdigest(msgspec.msgpack.encode(identity))
 
 

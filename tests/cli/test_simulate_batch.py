@@ -60,12 +60,12 @@ def test_the_table_compares_both_ways(file: Path) -> None:
 
 
 def test_the_cost_model_that_was_chosen_is_named_and_decides(file: Path, tmp_path: Path) -> None:
-    """By `Scores` this backlog does not contend; `CpuMemory` spreads it."""
+    """By `Scores` two pods do not contend and are placed one by one."""
     batch = {"enabled": True, "costModel": "CpuMemory"}
     own = {"apiVersion": "equipoise.dev/v1alpha1", "kind": "EquipoiseConfiguration", "batch": batch}
     config = write(tmp_path / "config.yaml", own)
-    few = [each for each in cluster() if each["metadata"]["name"] not in ("bound-2", "bound-3")]
-    few = [each for each in few if not each["metadata"]["name"].startswith("fond")]
+    nodes = [each for each in cluster() if each["kind"] == "Node"]
+    few = [*nodes, *(make_pod(f"p{i}").cpu(1).obj() for i in range(2))]
 
     result = run("--batch", "-f", write(file, *few), "--config", config)
 

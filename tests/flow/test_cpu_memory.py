@@ -223,6 +223,18 @@ class TestTaskClasses:
 
         assert task_class(of_one) == task_class(also) != task_class(of_two)
 
+    def test_with_affinity_and_no_owner_needs_and_affinity_decide(self) -> None:
+        """As many classes as there are kinds of pods, and not one for each pod."""
+        web = {"weight": 5, "preference": term(requirement("web", "In", "yes"))}
+        rules: Json = {"preferredDuringSchedulingIgnoredDuringExecution": [web]}
+        first = make_pod("a").cpu(1).spec(affinity={"nodeAffinity": {}}).info()
+        same = make_pod("b").cpu(1).spec(affinity={"nodeAffinity": {}}).info()
+        larger = make_pod("c").cpu(2).spec(affinity={"nodeAffinity": {}}).info()
+        other = make_pod("d").cpu(1).spec(affinity={"nodeAffinity": rules}).info()
+
+        assert task_class(first) == task_class(same)
+        assert len({task_class(pod) for pod in (first, larger, other)}) == 3
+
 
 INSTANCE, REGION = "beta.kubernetes.io/instance-type", "failure-domain.beta.kubernetes.io/region"
 BALANCER = "example.com/load-balancer"

@@ -184,10 +184,16 @@ async def test_a_backlog_that_does_not_contend_is_placed_by_the_model() -> None:
     assert len(counts(await one_by_one(scene, PACKING))) == 1
 
 
-async def test_pods_that_belong_to_nobody_are_placed_in_one_round() -> None:
-    """With affinity and no owner each pod is a class of its own, and shares places with others."""
-    nodes = [machine("m0", 40, zone="a", web="yes"), machine("m1", 40, zone="a")]
-    scene = nodes, [rather(task(f"t{i}"), 50, web="yes") for i in range(30)]
+def of_many_owners(count: int) -> Scene:
+    """With affinity each owner's pods are a class of their own, which shares places with others."""
+    nodes = [machine("m0", 40, web="yes"), machine("m1", 40)]
+    pods = [task(f"t{i}").owner("ReplicaSet", f"of-{i}") for i in range(count)]
+    return nodes, [rather(pod, 50, web="yes") for pod in pods]
+
+
+async def test_pods_of_many_owners_are_placed_in_one_round() -> None:
+    scene = of_many_owners(30)
+
     stage_ = await by_model(scene, placed=30)
 
     assert counts(stage_) == {"m0": 16, "m1": 14}
@@ -200,10 +206,8 @@ async def test_classes_that_one_network_has_no_room_for_are_solved_next(
 ) -> None:
     """30 pods, each a class of its own: seven of them at a time have no more than 50 arcs."""
     monkeypatch.setattr("scheduler.flow.cpu_memory.MOST_ARCS", 50)
-    nodes = [machine("m0", 40, web="yes"), machine("m1", 40)]
-    scene = nodes, [rather(task(f"t{i}"), 50, web="yes") for i in range(30)]
 
-    stage_ = await by_model(scene, placed=30)
+    stage_ = await by_model(of_many_owners(30), placed=30)
 
     assert counts(stage_) == {"m0": 16, "m1": 14}
     assert stage_.sample("equipoise_batch_rounds_total") == 5
