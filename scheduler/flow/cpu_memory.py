@@ -18,8 +18,8 @@ free: a class gets arcs to these alone, and the cheapest flow costs the same. Th
 ``classes * pods`` arcs, however many nodes there are and however many pods each takes.
 
 Places are counted for each class alone, so classes that share a node may be sent more than it has.
-Such a node takes the largest pods first, as many as fit; the others are posed again to what is
-left, with the load that is there by then, until all have a node or no node takes any of them.
+Such a node takes as many as fit, those first that have few other nodes; the others are posed again
+to what is left, with the load that is there by then, until no node takes any of them.
 """
 
 from __future__ import annotations
@@ -52,6 +52,9 @@ MOST_SOLVED = 8
 HALVINGS = 24
 """Of the range of costs, to find what a class pays at most: then it is known to a fraction of a
 point, and few places more than needed are looked at."""
+
+MANY_NODES = 0.5
+"""The share of all nodes from which on a class has a choice."""
 
 _ALMOST = 1e-9
 
@@ -116,18 +119,29 @@ def solved(problem: Problem) -> Solution:
 
 
 def taken_by(problem: Problem, pods: Ints) -> Ints:
-    """[E, M] What nodes take of the pods that they were sent, the largest first."""
+    """[E, M] What nodes take of the pods that they were sent."""
     free, slots = problem.free.copy(), problem.slots.copy()
-    total = np.maximum(problem.free.sum(axis=1), 1.0)
-    size = (problem.requests / total).max(axis=1, initial=0.0)
     taken = np.zeros_like(pods)
-    for e in np.argsort(-size, kind="stable").tolist():
+    for e in _order(problem).tolist():
         sent = np.flatnonzero(pods[e])
         room = np.minimum(_room(problem.requests[e], free[:, sent]), slots[sent])
         taken[e, sent] = np.minimum(pods[e, sent], np.maximum(room, 0))
         free[:, sent] -= problem.requests[e][:, np.newaxis] * taken[e, sent]
         slots[sent] -= taken[e, sent]
     return taken
+
+
+def _order(problem: Problem) -> Ints:
+    """The classes in the order in which a node takes them that cannot take all.
+
+    First those with few nodes to choose from: as many pods as possible, or as much of the cluster,
+    as `unscheduledCost.per` says. Then the others: large pods find no node later.
+    """
+    total = np.maximum(problem.free.sum(axis=1), 1.0)
+    size = (problem.requests / total).max(axis=1, initial=0.0)
+    few = (problem.scores != UNFIT).sum(axis=1) < MANY_NODES * problem.shape[1]
+    small_first = few & (not problem.by_volume)
+    return np.lexsort((np.where(small_first, size, -size), ~few))
 
 
 def without(problem: Problem, taken: Ints) -> Problem:

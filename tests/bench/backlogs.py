@@ -35,6 +35,9 @@ BATCH: Json = {
 }
 
 
+CPU_MEMORY: Json = {**BATCH, "batch": {**BATCH["batch"], "costModel": "CpuMemory"}}
+
+
 class Case(NamedTuple):
     """A backlog, by numbers."""
 

@@ -17,14 +17,21 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from tests.bench import gang_backlogs
-from tests.bench.backlogs import BATCH, Case, Outcome, make, run
+from tests.bench.backlogs import BATCH, CPU_MEMORY, Case, Outcome, make, run
 from tests.bench.micro import calibrate
+from tests.builders import Json
 
 SPEED = (
     (Case(nodes=5_000, pods=10_000, classes=100, load=0.9, hot=True), 1.0),
     (Case(nodes=12_500, pods=20_000, classes=20, load=0.9, hot=True), 2.0),
 )
 """Cases, and the seconds in which they are to be posed, solved, read and verified."""
+
+CPU_MEMORY_SPEED = (
+    (Case(nodes=5_000, pods=5_000, classes=10, load=0.5, hot=True), 1.0),
+    (Case(nodes=5_000, pods=5_000, classes=100, load=0.5, hot=True), 2.0),
+)
+"""The same for the cost model `CpuMemory`."""
 
 LOADS = (0.7, 0.97)
 HOT_GAIN = 0.10
@@ -38,10 +45,10 @@ class Quality(NamedTuple):
     at_once: Outcome
 
 
-def speed(case: Case, seconds: float) -> bool:
+def speed(case: Case, seconds: float, config: Json = BATCH) -> bool:
     """Measure one case and print it; whether it is fast enough."""
     unit = calibrate()
-    outcome = run(make(case), BATCH)
+    outcome = run(make(case), config)
     report = outcome.reports[0]
     parts = {
         "pose": report.pose_seconds,
@@ -51,7 +58,7 @@ def speed(case: Case, seconds: float) -> bool:
     }
     total = sum(parts.values())
     print(
-        f"{case.pods} pods of {case.classes} classes on {case.nodes} nodes: "
+        f"{case.pods} pods of {case.classes} classes on {case.nodes} nodes, {report.model}: "
         f"{report.result}, {report.arcs} arcs, {report.rounds} rounds, "
         f"{report.placed} placed, {report.refused} refused, {outcome.overcommitted} over-committed"
     )
@@ -109,6 +116,28 @@ def verdict(case: Quality) -> bool:
     return met
 
 
+def models(hot: bool, seeds: int, nodes: int, pods: int) -> bool:
+    """Compare cost models on full clusters; whether `Scores` is as good in what counts."""
+    cases = [Case(nodes, pods, classes=50, load=0.97, hot=hot, seed=s) for s in range(seeds)]
+    backlogs = [make(case) for case in cases]
+    found = {}
+    for name, config in (("one by one", ()), ("Scores", (BATCH,)), ("CpuMemory", (CPU_MEMORY,))):
+        outcomes = [run(backlog, *config) for backlog in backlogs]
+        solver = [sum(r.solver_cpu_seconds for r in outcome.reports) for outcome in outcomes]
+        mean = found[name] = _mean(outcomes)
+        print(
+            f"  {'hot' if hot else 'std'} 97%, {name}: placed {mean.placed}, CPU {mean.cpu:.1%}, "
+            f"preferred weight {mean.affinity:.1%}, spread {mean.spread:.3f}, "
+            f"{mean.seconds:.2f} s and {statistics.fmean(solver):.2f} s of the solver, "
+            f"{mean.overcommitted} over-committed"
+        )
+    scores, other = found["Scores"], found["CpuMemory"]
+    met = scores.affinity > other.affinity and scores.placed >= 0.995 * other.placed
+    met = met and not other.overcommitted
+    print(f"{'met   ' if met else 'missed'}  Scores is the better default")
+    return met
+
+
 def gangs(seeds: int) -> bool:
     """Compare both ways on gangs that do not all fit; whether as many are placed whole."""
     ones = [gang_backlogs.place(seed, batch=False) for seed in range(seeds)]
@@ -129,18 +158,22 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--nodes", type=int, default=600, help="of the quality cases")
     parser.add_argument("--pods", type=int, default=6_000, help="of the quality cases")
-    parser.add_argument("--only", choices=("speed", "quality"))
+    parser.add_argument("--only", choices=("speed", "quality", "models"))
     parser.add_argument("--check", action="store_true", help="fail if a target is missed")
     arguments = parser.parse_args()
     met = []
-    if arguments.only != "quality":
+    if arguments.only in (None, "speed"):
         met += [speed(*each) for each in SPEED]
-    if arguments.only != "speed":
+        met += [speed(*each, CPU_MEMORY) for each in CPU_MEMORY_SPEED]
+    if arguments.only in (None, "quality"):
         for hot in (False, True):
             for load in LOADS:
                 sizes = arguments.seeds, arguments.nodes, arguments.pods
                 met.append(verdict(quality(hot, load, *sizes)))
         met.append(gangs(arguments.seeds))
+    if arguments.only in (None, "models"):
+        sizes = arguments.seeds, arguments.nodes, arguments.pods
+        met += [models(hot, *sizes) for hot in (False, True)]
     if arguments.check and not all(met):
         sys.exit(1)
 

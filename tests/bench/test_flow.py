@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.bench.backlogs import BATCH, Case, make, run
-from tests.bench.flow import Quality, quality, speed, verdict
+from tests.bench.flow import Quality, models, quality, speed, verdict
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +21,15 @@ def test_a_hot_pool_is_shared_better_at_once() -> None:
     assert case.at_once.placed >= case.one_by_one.placed
     assert case.at_once.affinity >= case.one_by_one.affinity + 0.1
     assert verdict(Quality("hot 97%", case.one_by_one, case.at_once))
+
+
+def test_scores_meet_preferences_better_than_the_published_model(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert models(hot=True, seeds=2, nodes=60, pods=600)
+
+    printed = capsys.readouterr().out
+    assert [way in printed for way in ("one by one", "Scores", "CpuMemory")] == [True] * 3
 
 
 def test_speed_is_printed_with_its_parts(capsys: pytest.CaptureFixture[str]) -> None:
