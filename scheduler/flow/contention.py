@@ -27,5 +27,8 @@ def contends(problem: Problem, preferences: Ints) -> bool:
         return True
     units = measure(problem)
     weight = problem.supplies * units.of_class / np.maximum(places, 1)
-    asked = (weight[:, np.newaxis] * room).sum(axis=0)
-    return bool((asked > units.of_node).any())
+    for number, gate in enumerate(units.gates):
+        mine = units.gate_of == number
+        if ((weight * mine) @ room > gate).any():
+            return True
+    return False

@@ -2,9 +2,9 @@
 
 ::
 
-    class ──────────── pair: pods that fit, what the score lacks ──────────────► node ──► sink
-      │ ╲                                                                      ▲   segments of what
-      │  ╲─ quota ─► domain of the class ── pair ──────────────────────────────┘   is free, dearer
+    class ──────────── pair: pods that fit, what the score lacks ─────► gate ──► node ──► sink
+      │ ╲                                                               ▲          segments of what
+      │  ╲─ quota ─► domain of the class ── pair ───────────────────────┘          is free, dearer
       │                                                                            as it fills
       └─ leave: what it costs to have no node ──────────────────────────────────────────► sink
 
@@ -48,10 +48,7 @@ class Drawn(NamedTuple):
     pairs: slice
     of_class: Ints
     node: Ints
-    units: Ints
-    """[E] What one pod of a class weighs."""
-    room: Ints
-    """[M] What a node takes."""
+    units: Units
 
     def pods(self, flows: Ints, shape: tuple[int, int]) -> Reals:
         """[E, M] How many pods of a class flow to a node, in parts."""
@@ -59,20 +56,20 @@ class Drawn(NamedTuple):
         sums = np.zeros(classes * nodes)
         where = self.of_class * nodes + self.node
         np.add.at(sums, where, flows[self.pairs].astype(np.float64))
-        return sums.reshape(shape) / self.units[:, np.newaxis]
+        return sums.reshape(shape) / self.units.of_class[:, np.newaxis]
 
 
-def draw(problem: Problem, room: Ints | None = None) -> Drawn:
-    """The network of a backlog; ``room`` is what nodes take, if that is known better."""
+def draw(problem: Problem, units: Units | None = None) -> Drawn:
+    """The network of a backlog; ``units`` say what nodes take, if that is known better."""
     classes, nodes = problem.shape
-    units = measure(problem)
-    if room is not None:
-        units = units._replace(of_node=room)
+    units = units or measure(problem)
     of_class, node = candidates(problem)
     domains = _Domains(problem, first=classes + nodes)
-    sink = classes + nodes + domains.count
+    gates = _Gates(units, nodes, first=classes + nodes + domains.count)
+    sink = classes + nodes + domains.count + gates.count
     arcs = Arcs()
-    pairs, spent = _add_pairs(arcs, problem, units, domains, of_class, node)
+    pairs, spent = _add_pairs(arcs, problem, units, domains, gates, of_class, node)
+    gates.add(arcs, classes)
     domains.add_quotas(arcs, problem, units)
     _add_segments(arcs, problem, units, sink)
     # Nothing is dearer than to be left out, or pods would stay behind for others' comfort.
@@ -81,28 +78,55 @@ def draw(problem: Problem, room: Ints | None = None) -> Drawn:
     supply = np.zeros(sink + 1, np.int64)
     supply[:classes] = problem.supplies * units.of_class
     supply[sink] = -supply.sum()
-    return Drawn(
-        arcs.network(supply), pairs.arcs, pairs.of_class, pairs.node, units.of_class, units.of_node
-    )
+    return Drawn(arcs.network(supply), pairs.arcs, pairs.of_class, pairs.node, units)
 
 
-def corrected(problem: Problem, drawn: Drawn, flows: Ints) -> Ints | None:
+def corrected(problem: Problem, drawn: Drawn, flows: Ints) -> Units | None:
     """What nodes take, by the mix of pods that flows to each; None if they take what flows.
 
-    One quantity stands for several resources, on average. Where a node was sent more of one of them
-    than it has, it takes as much less; where it is full and has some of all left, as much more.
+    Each gate takes what pods leave that come by the others.
     """
+    units = drawn.units
     pods = drawn.pods(flows, problem.shape)
-    taken = problem.requests.T @ pods
-    load = np.divide(taken, problem.free, out=np.zeros_like(taken), where=problem.free > 0)
-    load = np.vstack((load, pods.sum(axis=0) / np.maximum(problem.slots, 1)))
-    most = load.max(axis=0)
-    sent = (pods * drawn.units[:, np.newaxis]).sum(axis=0)
-    fair = np.divide(sent, most, out=sent.copy(), where=most > 0)
-    wrong = (most > 1.0) | (sent >= FULL * drawn.room)
-    if np.abs(fair - sent)[wrong].sum() <= NEGLIGIBLE * sent.sum():
+    by_gate = (units.gate_of == np.arange(len(units.gates))[:, np.newaxis]).astype(np.float64)
+    sent = (by_gate * units.of_class) @ pods
+    taken = np.array([(problem.requests * mine[:, np.newaxis]).T @ pods for mine in by_gate])
+    others = taken.sum(axis=0) - taken
+    gates = units.takes(problem.free).astype(np.float64)
+    gates[0] = _shared_gate(units, sent[0], taken[0], problem.free - others[0])
+    for number, resource in enumerate(units.resources.tolist(), 1):
+        left = np.maximum(problem.free[resource] - others[number, resource], 0.0)
+        gates[number] = left / units.sizes[resource]
+    # Pods bound by a GPU may be too many for the CPU of a node, and all may be too many by number.
+    squeezed = np.maximum(_most(others[0], problem.free), 1.0)
+    gates[1:] = np.where(squeezed > 1.0, np.minimum(gates[1:], sent[1:] / squeezed), gates[1:])
+    crowd = np.maximum(pods.sum(axis=0) / np.maximum(problem.slots, 1), 1.0)
+    gates = np.where(crowd > 1.0, np.minimum(gates, sent / crowd), gates)
+    whole = np.floor(gates + 1e-9).astype(np.int64)
+    concerned = (sent >= FULL * units.gates) | (sent > whole)
+    if np.abs(whole - units.gates)[concerned].sum() <= NEGLIGIBLE * sent.sum():
         return None
-    return np.where(wrong, np.floor(fair + 1e-9), drawn.room).astype(np.int64)
+    return units._replace(gates=whole)
+
+
+def _shared_gate(units: Units, sent: Reals, taken: Reals, left: Reals) -> Reals:
+    """[M] What the gate for CPU and memory takes if others leave so much.
+
+    One quantity stands for both, on average. Where more of one was sent than there is, the gate
+    takes as much less; where it is full and some of both is left, as much more.
+    """
+    most = _most(taken, np.maximum(left, 0.0))
+    fair = np.divide(sent, most, out=sent.copy(), where=most > 0)
+    wrong = (most > 1.0) | ((sent >= FULL * units.gates[0]) & (most > 0))
+    return np.where(wrong, fair, np.minimum(units.takes(left)[0], units.gates[0]))
+
+
+def _most(taken: Reals, free: Reals) -> Reals:
+    """[M] The largest part that is taken of what is free of some resource."""
+    asked = taken > 1e-9
+    load = np.divide(taken, free, out=np.full_like(taken, 2.0), where=free > 0)
+    most: Reals = np.where(asked, load, 0.0).max(axis=0, initial=0.0)
+    return most
 
 
 def candidates(problem: Problem) -> tuple[Ints, Ints]:
@@ -132,7 +156,13 @@ class _Pairs(NamedTuple):
 
 
 def _add_pairs(
-    arcs: Arcs, problem: Problem, units: Units, domains: _Domains, of_class: Ints, node: Ints
+    arcs: Arcs,
+    problem: Problem,
+    units: Units,
+    domains: _Domains,
+    gates: _Gates,
+    of_class: Ints,
+    node: Ints,
 ) -> tuple[_Pairs, float]:
     """The arcs between classes and nodes, and the most that one of them costs, in points."""
     room = np.minimum(problem.fit[of_class, node], problem.supplies[of_class])
@@ -142,7 +172,8 @@ def _add_pairs(
         of_class, node, room, lack = _stepped(problem, of_class, node, room, lack)
     heavy = units.of_class[of_class]
     tail = domains.tails(of_class, node)
-    added = arcs.add(tail, len(problem.supplies) + node, room * heavy, per_unit(lack, heavy))
+    head = gates.heads(of_class, node, len(problem.supplies))
+    added = arcs.add(tail, head, room * heavy, per_unit(lack, heavy))
     return _Pairs(added, of_class, node), float(lack.max(initial=0.0))
 
 
@@ -194,6 +225,34 @@ class _Domains:
     def _number(self, of_class: Ints, domain: Ints) -> Ints:
         found = np.searchsorted(self._keys, of_class * self._stride + domain)
         return self._first + np.minimum(found, self.count - 1)
+
+
+class _Gates:
+    """A node of the network for each node and gate, if classes come by more than one.
+
+    Classes that are bound by a GPU reach a node through what it has of these, and no class
+    believes that all of them are its own.
+    """
+
+    def __init__(self, units: Units, nodes: int, first: int) -> None:
+        self._units = units
+        self._nodes = nodes
+        self._first = first
+        self._several = len(units.gates) > 1
+        self.count = units.gates.size if self._several else 0
+
+    def heads(self, of_class: Ints, node: Ints, machines: int) -> Ints:
+        """Where the arc of each pair ends: at the gate of its class, or at the node itself."""
+        if not self._several:
+            return machines + node
+        return self._first + self._units.gate_of[of_class] * self._nodes + node
+
+    def add(self, arcs: Arcs, machines: int) -> None:
+        """The arcs from gates to nodes."""
+        if self._several:
+            gate = self._first + np.arange(self.count, dtype=np.int64)
+            node = machines + np.arange(self.count, dtype=np.int64) % self._nodes
+            arcs.add(gate, node, self._units.gates.ravel(), 0)
 
 
 def _add_segments(arcs: Arcs, problem: Problem, units: Units, sink: int) -> None:

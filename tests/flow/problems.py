@@ -51,10 +51,13 @@ def problem(
 def problems(draw: st.DrawFn) -> Problem:
     """Backlogs of a few classes on a few nodes, in which not all pods need fit."""
     classes, nodes = draw(st.integers(1, 4)), draw(st.integers(1, 5))
+    resources = draw(st.sampled_from([2, 2, 4]))
     count = st.integers(0, 6)
     score = st.integers(UNFIT, 300)
     size = st.sampled_from([0.5, 1.0, 2.0, 3.0])
     room = st.sampled_from([1.0, 2.0, 4.0, 7.0])
+    sizes = [size] * 2 + [st.sampled_from([0.0, 0.0, 1.0, 2.0])] * (resources - 2)
+    rooms = [room] * 2 + [st.sampled_from([0.0, 1.0, 4.0])] * (resources - 2)
     repeats = draw(st.lists(st.sampled_from([0.0, 15.0]), min_size=classes, max_size=classes))
     made = problem(
         draw(st.lists(count, min_size=classes, max_size=classes)),
@@ -65,8 +68,8 @@ def problems(draw: st.DrawFn) -> Problem:
                 max_size=classes,
             )
         ),
-        draw(st.lists(st.lists(size, min_size=2, max_size=2), min_size=classes, max_size=classes)),
-        draw(st.lists(st.lists(room, min_size=2, max_size=2), min_size=nodes, max_size=nodes)),
+        draw(st.lists(st.tuples(*sizes).map(list), min_size=classes, max_size=classes)),
+        draw(st.lists(st.tuples(*rooms).map(list), min_size=nodes, max_size=nodes)),
         slots=draw(st.integers(1, 8)),
         load_price=draw(st.sampled_from([0.0, 100.0])),
         repeat_price=np.array(repeats),

@@ -76,6 +76,33 @@ def test_pods_that_compete_for_a_node_go_where_all_gain_most() -> None:
     ]
 
 
+def test_classes_share_what_a_node_has_of_a_third_resource() -> None:
+    """Two classes of pods with a GPU, one without; the nodes have two GPUs each."""
+    gpus = problem(
+        [3, 3, 4],
+        [[50, 40], [50, 40], [50, 40]],
+        [[1, 1, 1], [2, 2, 1], [3, 3, 0]],
+        [[20, 20, 2], [20, 20, 2]],
+    )
+    drawn = draw(gpus)
+    flows, _ = solve(drawn.network)
+
+    sent = gpus.requests.T @ drawn.pods(flows, gpus.shape)
+    assert sent[2].tolist() == [2, 2], "the flow itself, before anything is rounded"
+    solution = solved(gpus)
+    assert np.bincount(solution.of_class, solution.pods).tolist()[2] == 4
+    assert solution.pods[solution.of_class < 2].sum() == 4
+
+
+def test_what_comes_by_one_gate_is_not_given_out_by_another() -> None:
+    """Pods with a GPU take CPU too: a node drawn again has as much less for those without."""
+    mixed = problem([4, 20], [[50], [50]], [[4, 4, 1], [1, 1, 0]], [[20, 20, 4]])
+
+    solution = solved(mixed)
+
+    assert solution.pods.tolist() == [4, 4], "all GPUs, and what they leave of the CPUs"
+
+
 def test_pods_are_spread_over_nodes_that_are_equally_good() -> None:
     even = problem([8], [[50] * 4], [[1, 1]], [[10, 10]] * 4, load_price=100.0)
 
