@@ -120,7 +120,8 @@ async def explain(
 
     findings = await answered(judged)
     answer = await in_slices(explanation.described, findings)
-    said = explanation.concluded(answer, standing, describe_group(core.state, pod))
+    group = describe_group(core.state, pod)
+    said = explanation.concluded(answer, standing, framework.own_books, group)
     return {**said, "batch": explanation.batched(core.config.equipoise.batch)}
 
 

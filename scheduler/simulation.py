@@ -170,14 +170,14 @@ class _Explained:
             standing = explanation.elsewhere(self._pod, core.frameworks)
         try:
             if standing is not None:
-                answer = explanation.concluded(await self._judged_now(), standing, group)
+                answer = self._concluded(await self._judged_now(), standing, group)
                 return {**answer, "batch": self._batched()}
             core.loop.witness = self._witness
             outcomes = await _placed(core, self._recorder, waiting, self._clock)
             placed = {each.pod: each for each in outcomes}
             standing, outcome = self._standing(), placed[self._info.key]
             found = self._findings and explanation.described(self._findings)
-            answer = explanation.concluded(found or await self._judged_now(), standing, group)
+            answer = self._concluded(found or await self._judged_now(), standing, group)
             held = outcome.node is None
             return {
                 **answer,
@@ -188,6 +188,10 @@ class _Explained:
             }
         finally:
             await core.stop()
+
+    def _concluded(self, answer: dict[str, Any], standing: Standing, group: Any) -> dict[str, Any]:
+        books = _framework(self._core, self._pod).own_books
+        return explanation.concluded(answer, standing, books, group)
 
     def _witness(self, attempt: Attempt) -> None:
         """See an attempt at the explained pod: what is found now is what the attempt finds."""

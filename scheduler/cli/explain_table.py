@@ -85,12 +85,16 @@ def _conclude(answer: dict[str, Any]) -> None:
         say(_standing(gang), DIM)
     pod, standing = answer["pod"], answer["standing"]
     state = standing["state"]
-    if sentence := _sentence(standing):
+    same = state == "unschedulable" and _as_last_time(answer)
+    if not same and (sentence := _sentence(standing)):
         say(f"{pod} {sentence}", BAD if state in _IF_NOT_HELD else DIM)
     if state in _IF_NOT_HELD:
         say(f"{_IF_NOT_HELD[state]} {_outcome(answer, answer['wouldGoTo'])}", DIM)
     elif standing["node"]:
         say(f"placed anew it would {_outcome(answer, answer['node'])}", DIM)
+        if plugin := answer["countsItself"]:
+            words = f"on {standing['node']}, {plugin} counts the pod itself: it may fit there"
+            say(words, DIM)
     elif node := answer["node"]:
         say(f"{pod} goes to {node}{_compared(answer, node)}", GOOD)
     else:
@@ -112,6 +116,12 @@ _IF_NOT_HELD = {
     "other-scheduler": "scheduled here it would",
 }
 """In which states a pod is not tried, or not by itself, and when it would be."""
+
+
+def _as_last_time(answer: dict[str, Any]) -> bool:
+    """Whether the pod would be rejected again, for what it was last rejected for."""
+    last: str = answer["standing"]["message"]
+    return answer["node"] is None and last.startswith(answer["message"])
 
 
 def _sentence(standing: dict[str, Any]) -> str:

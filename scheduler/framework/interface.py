@@ -281,6 +281,16 @@ class RoomPreviewer(Protocol):
 
 
 @runtime_checkable
+class Bookkeeper(Protocol):
+    """A filter that keeps books of its own of the pods on nodes, from which trials take nobody."""
+
+    @property
+    def keeps_books(self) -> bool:
+        """Whether its verdict on a pod's own node may count the pod itself."""
+        ...
+
+
+@runtime_checkable
 class PreScorePlugin(Protocol):
     """Prepares scoring."""
 

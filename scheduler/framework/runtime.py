@@ -23,6 +23,7 @@ from scheduler.framework.declaring import declared_filter, declared_hints, decla
 from scheduler.framework.groups import GroupPlugin
 from scheduler.framework.guests import unusable_permit
 from scheduler.framework.interface import (
+    Bookkeeper,
     Observer,
     Plugin,
     PostFilterResult,
@@ -126,6 +127,12 @@ class Framework(RemotePoints):
             name for name, plugin in plugins.items() if isinstance(plugin, RemotePlugin)
         }
         """The plugins that keep books of reservations, or are outside: not to be asked twice."""
+        self.own_books = self.bookkeepers | {
+            name
+            for name, plugin in plugins.items()
+            if isinstance(plugin, Bookkeeper) and plugin.keeps_books
+        }
+        """The plugins whose verdicts on a pod's own node may count the pod itself."""
         permitting = (plugins[entry.name] for entry in self._entries["permit"])
         self.groups: GroupPlugin | None = next(
             (plugin for plugin in permitting if isinstance(plugin, GroupPlugin)), None

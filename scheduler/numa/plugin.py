@@ -60,6 +60,7 @@ class NodeResourceTopologyMatch:
     observes = (KIND,)
     row_by_row = True
     absolute = True
+    keeps_books = True
     filter_reads: Reads | None = Reads(rows=frozenset({Aspect.TOPOLOGY}))
     score_reads = Reads(rows=frozenset({Aspect.TOPOLOGY}))
 

@@ -138,12 +138,19 @@ def judge_all(
         return Findings(pod.key, None, names, verdicts, (), nothing, {}, str(fault))
 
 
-def concluded(answer: dict[str, Any], standing: Standing, group: Any = None) -> dict[str, Any]:
+def concluded(
+    answer: dict[str, Any],
+    standing: Standing,
+    bookkeepers: Collection[str],
+    group: Any = None,
+) -> dict[str, Any]:
     """An answer with how far the pod is, and how its group stands.
 
     A pod that is not tried, or not by itself, has no node: ``wouldGoTo`` is where it would go if
-    nothing held it.
+    nothing held it. ``countsItself`` is the plugin that rejects the pod's own node and keeps books
+    (of NUMA cells, or outside) from which a trial cannot take the pod: it may be in its own way.
     """
+    own = answer["nodes"].get(standing.node)
     found = answer["node"]
     said = {
         **answer,
@@ -151,6 +158,7 @@ def concluded(answer: dict[str, Any], standing: Standing, group: Any = None) -> 
         "wouldGoTo": found if standing.held else None,
         "standing": {**msgspec.to_builtins(standing), "plugins": list(standing.plugins)},
         "boundTo": standing.node if standing.state == "bound" else None,
+        "countsItself": own["plugin"] if own and own["plugin"] in bookkeepers else None,
     }
     if standing.state == "group":
         said["preemption"] = _preview(_GROUPS_EVICT_NOBODY)

@@ -12,6 +12,7 @@ from scheduler.model.status import SUCCESS, Code, Status, unresolvable
 from scheduler.plugins.table import IN_TREE
 from tests.builders import Json, PodBuilder, make_node, make_pod
 from tests.gangs.support import gang_stage, make_group, member
+from tests.numa.support import config, make_topology, pinned
 from tests.pipeline.evicting import Arena, make_box
 from tests.pipeline.support import Stage
 
@@ -158,7 +159,20 @@ async def test_a_bound_pod_is_on_its_node() -> None:
     stage.see(make_node("n1").cpu("2"), pod)
     answer = await explained(stage, pod)
     assert (answer["standing"]["state"], answer["boundTo"]) == ("bound", "n1")
-    assert answer["fit"] == ["n1"]
+    assert (answer["fit"], answer["countsItself"]) == (["n1"], None)
+
+
+async def test_a_plugin_with_books_of_its_own_may_count_the_pod_itself() -> None:
+    stage = Stage(config=(config(cacheResyncPeriodSeconds=1),))
+    pod = pinned("p", 8)
+    node = make_node("n1").cpu(16).memory("128Gi")
+    stage.see(node, make_topology("n1").cell(8, of=8).cell(0, of=8), pod)
+    await stage.run()
+    assert stage.outlet.bound == [("default/p", "n1")]
+    stage.see(pod.on("n1"))
+    answer = await explained(stage, pod)
+    assert (answer["boundTo"], answer["fit"]) == ("n1", [])
+    assert answer["countsItself"] == "NodeResourceTopologyMatch"
 
 
 async def test_a_standby_does_not_speak_for_the_leaders_queue() -> None:
