@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from scheduler.framework.webhooks import gate
+from scheduler.framework.webhooks.protocol import MAX_REFUSALS, refusals_of
+from scheduler.model.status import Code, Status
 from tests.builders import Json, make_pod, make_worker
 from tests.pipeline.support import RecordingOutlet
 from tests.webhooks.support import NAME, RemoteStage, WebhookServer, documents, until, webhook
@@ -90,6 +92,57 @@ async def test_post_filter_is_asked_when_nothing_fits_and_may_nominate() -> None
             assert outlet.promised == ["n1"]
 
 
+async def test_post_filter_is_told_why_each_node_will_not_do() -> None:
+    async with (
+        WebhookServer() as server,
+        RemoteStage(documents(webhook(server, "postFilter")), outlet=NominatingOutlet()) as stage,
+    ):
+        small = [make_worker(f"n{i}").cpu("1") for i in range(3)]
+        stage.see(*small, make_worker("tainted").taint("a"), make_pod("p").cpu("2"))
+        await stage.settle()
+        asked = server.last("post-filter")
+        assert [
+            (each["plugin"], each["code"], each["reasons"]) for each in asked["rejections"]
+        ] == [
+            ("NodeResourcesFit", "UnschedulableAndUnresolvable", ["Insufficient cpu"]),
+            (
+                "TaintToleration",
+                "UnschedulableAndUnresolvable",
+                ["node(s) had untolerated taint(s)"],
+            ),
+        ]
+        told = [name for each in asked["rejections"] for name in each["nodeNames"]]
+        assert sorted(told) == sorted(asked["nodeNames"]), "each node is in one of them"
+
+
+async def test_a_verdict_on_the_pod_as_a_whole_is_told_without_nodes() -> None:
+    async with (
+        WebhookServer() as server,
+        RemoteStage(documents(webhook(server, "postFilter")), outlet=NominatingOutlet()) as stage,
+    ):
+        claim = {"persistentVolumeClaim": {"claimName": "none"}, "name": "v"}
+        stage.see(make_worker("n1"), make_worker("n2"), make_pod("p").spec(volumes=[claim]))
+        await stage.settle()
+        (said,) = server.last("post-filter")["rejections"]
+        assert said["reasons"] == ['persistentvolumeclaim "none" not found']
+        assert said["plugin"] in ("VolumeRestrictions", "VolumeBinding")
+        assert "nodeNames" not in said
+
+
+def test_what_post_filters_are_told_is_bounded() -> None:
+    long = "x" * 1000
+    verdicts = [
+        (Status(Code.UNSCHEDULABLE, tuple(f"{i} {j} {long}" for j in range(20)), "P"), [f"n{i}"])
+        for i in range(5000)
+    ]
+    told = refusals_of(verdicts)
+    assert len(told) == MAX_REFUSALS + 1
+    assert told[-1].reasons == ["other reasons"]
+    names = [name for each in told for name in each.node_names or ()]
+    assert sorted(names) == sorted(name for _, nodes in verdicts for name in nodes)
+    assert sum(len(reason) for each in told for reason in each.reasons) <= 128 * 1024 + 64
+
+
 async def test_a_node_that_does_not_exist_cannot_be_nominated() -> None:
     async with (
         WebhookServer() as server,
@@ -119,6 +172,8 @@ async def test_a_no_while_binding_gives_the_node_back_and_undoes(point: str) -> 
     server, stage = await placed(point, NO, path=path)
     assert server.last(path)["node"] in {"n1", "n2"}
     assert server.paths() == [path, "unreserve"]
+    why = {"code": "Unschedulable", "plugin": NAME, "reasons": ["not today"]}
+    assert server.last("unreserve")["rejection"] == why
     assert stage.bound() == {}
     assert stage.messages()["p"] == "not today"
     assert stage.cpu("n1") == stage.cpu("n2") == 0

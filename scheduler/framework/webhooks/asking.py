@@ -12,7 +12,7 @@ import msgspec
 from scheduler.config.schema import Webhook
 from scheduler.framework.answers import Failed
 from scheduler.framework.webhooks.caller import Caller
-from scheduler.framework.webhooks.protocol import API_VERSION, PATHS, Request, read_answer
+from scheduler.framework.webhooks.protocol import API_VERSION, PATHS, Refusal, Request, read_answer
 from scheduler.framework.webhooks.transport import CallFailed
 from scheduler.framework.webhooks.views import Views
 from scheduler.model.podinfo import PodInfo
@@ -41,10 +41,15 @@ class Asking:
         *,
         names: Sequence[str] | None = None,
         node: str | None = None,
+        rejections: list[Refusal] | None = None,
+        rejection: Refusal | None = None,
     ) -> Any:
-        """The webhook's answer, checked; `Failed` if there is none, or if it reports an error."""
+        """The webhook's answer, checked; `Failed` if there is none, or if it reports an error.
+
+        ``rejections`` and ``rejection`` are what it is told of others' verdicts.
+        """
         uid = str(uuid.uuid4())
-        body = partial(self._body, point, uid, pod, names, node)
+        body = partial(self._body, point, uid, pod, names, node, rejections, rejection)
         read: Callable[[bytes], Any] = partial(read_answer, point, asked=names or ())
         try:
             answer = await self._caller.call(
@@ -69,6 +74,8 @@ class Asking:
         pod: PodInfo,
         names: Sequence[str] | None,
         node: str | None,
+        rejections: list[Refusal] | None,
+        rejection: Refusal | None,
     ) -> bytes:
         nodes: list[msgspec.Raw] | None = None
         if names is not None and self._views.shows_nodes(point):
@@ -83,5 +90,7 @@ class Asking:
             node_names=list(names) if names is not None else None,
             nodes=nodes,
             node=node,
+            rejections=rejections,
+            rejection=rejection,
         )
         return msgspec.json.encode(request)

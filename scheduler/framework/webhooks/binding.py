@@ -12,7 +12,13 @@ from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.handle import Handle
 from scheduler.framework.waiting import MAX_WAIT, WaitingPod
 from scheduler.framework.webhooks.asking import Asking
-from scheduler.framework.webhooks.protocol import UNRESERVE, StatusAnswer, status_of
+from scheduler.framework.webhooks.protocol import (
+    UNRESERVE,
+    Refusal,
+    StatusAnswer,
+    refusal_of,
+    status_of,
+)
 from scheduler.framework.webhooks.rows import WebhookError
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, unschedulable
@@ -120,17 +126,20 @@ class BindingPoints:
     def post_bind(self, cycle: Cycle, node: str) -> None:
         """Tell the webhook, in the background."""
         if self.concerns(cycle.pod):
-            self._handle.spawn(self._tell("postBind", cycle.pod, node))
+            self._handle.spawn(self._tell_bound(cycle.pod, node))
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
         """Have the webhook undo what it did, in the background, if it was asked for anything."""
         if self.name in (cycle.find(_ASKED) or ()):
             undone = self._undoing[cycle.pod.uid] = asyncio.Event()
-            self._handle.spawn(self._undo(cycle.pod, node, undone))
+            why = refusal_of(cycle.refusal) if cycle.refusal is not None else None
+            self._handle.spawn(self._undo(cycle.pod, node, why, undone))
 
-    async def _undo(self, pod: PodInfo, node: str, undone: asyncio.Event) -> None:
+    async def _undo(
+        self, pod: PodInfo, node: str, why: Refusal | None, undone: asyncio.Event
+    ) -> None:
         try:
-            await self._tell(UNRESERVE, pod, node)
+            await self.asking.ask(UNRESERVE, pod, node=node, rejection=why)
         finally:
             undone.set()
             if self._undoing.get(pod.uid) is undone:
@@ -145,8 +154,8 @@ class BindingPoints:
             await undone.wait()
         cycle.put(_ASKED, (cycle.find(_ASKED) or set()) | {self.name})
 
-    async def _tell(self, point: str, pod: PodInfo, node: str) -> None:
-        await self.asking.ask(point, pod, node=node)
+    async def _tell_bound(self, pod: PodInfo, node: str) -> None:
+        await self.asking.ask("postBind", pod, node=node)
 
     async def _status(self, point: str, cycle: Cycle, node: str) -> Status:
         if not self.concerns(cycle.pod):

@@ -36,7 +36,10 @@ from scheduler.framework.webhooks.hinting import hints_of
 from scheduler.framework.webhooks.protocol import (
     FilterAnswer,
     PreFilterAnswer,
+    Refusal,
     ScoreAnswer,
+    refusal_of,
+    refusals_of,
     status_of,
 )
 from scheduler.framework.webhooks.rows import (
@@ -151,7 +154,9 @@ class WebhookPlugin(BindingPoints):
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """What the webhook made of a pod that fits nowhere."""
         names = names_of(diagnosis.rows, cycle.state)
-        answer = self._asked(cycle, "postFilter", names=names)
+        answer = self._asked(
+            cycle, "postFilter", names=names, rejections=partial(_rejections, cycle, diagnosis)
+        )
         if answer is None:
             return PostFilterResult(unschedulable())
         node = answer.nominated_node
@@ -200,6 +205,7 @@ class WebhookPlugin(BindingPoints):
         *,
         names: Sequence[str] | None = None,
         node: str | None = None,
+        rejections: Callable[[], list[Refusal]] | None = None,
     ) -> Any:
         """The answer on the pod as a whole; None if there is none and none is needed."""
         pod = cycle.pod
@@ -211,7 +217,9 @@ class WebhookPlugin(BindingPoints):
         subject = (self.name, point, node or "")
         answer = told.find(subject) or self._remembered(point, pod)
         if answer is None:
-            ask = partial(self.asking.ask, point, pod, names=names, node=node)
+            # In words now: codes may mean something else when the question is sent.
+            said = rejections() if rejections is not None else None
+            ask = partial(self.asking.ask, point, pod, names=names, node=node, rejections=said)
             raise AnswerNeeded(self._question(point, subject, pod, ask))
         if isinstance(answer, Failed):
             self._fail(answer)
@@ -286,6 +294,19 @@ class DeclaringWebhook(WebhookPlugin):
         if point != "preFilter":
             return None
         return self._pre_filters.get(_digest(self._views.key(pod)))
+
+
+def _rejections(cycle: Cycle, diagnosis: Diagnosis) -> list[Refusal]:
+    """Why no node will do, by verdict; one on the pod as a whole names no nodes."""
+    if diagnosis.pre_filter is not None:
+        return [refusal_of(diagnosis.pre_filter)]
+    names = names_of(diagnosis.rows, cycle.state)
+    by_code: dict[int, list[str]] = {}
+    for name, code in zip(names, diagnosis.codes.tolist(), strict=True):
+        if code:
+            by_code.setdefault(code, []).append(name)
+    statuses = cycle.state.statuses
+    return refusals_of((statuses.status(code), nodes) for code, nodes in by_code.items())
 
 
 def _size(key: bytes, answer: PreFilterAnswer) -> int:

@@ -8,7 +8,7 @@ are read (`transport`), values here, and what is kept of an answer is cut to wha
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -29,6 +29,11 @@ MAX_STRINGS = 32 * 4096
 STRINGS_PER_NODE = 32
 """How many strings an answer may have, in all and for each node in question: a rejection has a
 name, two fields, a code and up to eight reasons."""
+
+MAX_REFUSALS = 64
+"""Different verdicts that are told of nodes; the nodes of all further ones are told together, so
+that reasons take at most 128 KiB of a request."""
+OTHER_REASONS = "other reasons"
 
 UNRESERVE = "unreserve"
 
@@ -52,6 +57,17 @@ PATHS: Mapping[str, str] = {
 """Where each point is below a webhook's URL."""
 
 
+class Refusal(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
+    """A verdict that others have given: what a webhook is told of it."""
+
+    code: str
+    plugin: str = ""
+    """Who gave it; empty if nobody in particular did."""
+    reasons: list[str] = []
+    node_names: list[str] | None = None
+    """The nodes that it was given on, if it is on nodes."""
+
+
 class Request(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     """What a webhook is asked."""
 
@@ -67,6 +83,10 @@ class Request(msgspec.Struct, kw_only=True, rename="camel", omit_defaults=True):
     """The same as objects, if the webhook wants them."""
     node: str | None = None
     """The node that was chosen."""
+    rejections: list[Refusal] | None = None
+    """Post-filter: why the nodes in question will not do, each of them in one entry."""
+    rejection: Refusal | None = None
+    """Unreserve: why what was booked is to be undone, if that is known."""
 
 
 class _Answer(
@@ -265,6 +285,23 @@ def status_of(answer: _Answer | Rejection, plugin: str) -> Status:
     if not reasons and code is not Code.SUCCESS:
         reasons = (f"rejected by {plugin}",)
     return Status(code, reasons, plugin)
+
+
+def refusal_of(status: Status, names: list[str] | None = None) -> Refusal:
+    """A verdict of others, its reasons shortened like those of answers."""
+    reasons = [clean(reason) for reason in status.reasons[:MAX_REASONS]]
+    return Refusal(code=status.code.value, plugin=status.plugin, reasons=reasons, node_names=names)
+
+
+def refusals_of(verdicts: Iterable[tuple[Status, list[str]]]) -> list[Refusal]:
+    """Verdicts and the nodes they were given on, those on most nodes first; bounded in bytes."""
+    largest = sorted(verdicts, key=lambda each: -len(each[1]))
+    told = [refusal_of(status, names) for status, names in largest[:MAX_REFUSALS]]
+    rest = [name for _, names in largest[MAX_REFUSALS:] for name in names]
+    if rest:
+        other = Status(Code.UNSCHEDULABLE, (OTHER_REASONS,))
+        told.append(refusal_of(other, rest))
+    return told
 
 
 def clean(reason: str) -> str:
