@@ -18,7 +18,8 @@ from e2e.harness.objects import Json, deployment, is_bound, is_rejected, node_of
 from e2e.harness.scheduler import SchedulerProcess
 from e2e.harness.workspace import Workspace
 
-INSTANCE, REGION = "beta.kubernetes.io/instance-type", "failure-domain.beta.kubernetes.io/region"
+EXAMPLES = Path(__file__).parents[1] / "deploy" / "examples"
+INSTANCE, REGION = "node.kubernetes.io/instance-type", "topology.kubernetes.io/region"
 BALANCER = "example.com/load-balancer"
 
 UNSPREAD: Json = {"score": {"disabled": [{"name": "PodTopologySpread"}]}}
@@ -138,26 +139,7 @@ STORY = Scene(
         Machine("west-x", 4, {REGION: "us-west-2", BALANCER: "true", "x-web": "yes"}),
         Machine("east-x", 4, {REGION: "us-east-1", BALANCER: "true", "x-web": "yes"}),
     ],
-    [
-        deployment(
-            "nginx",
-            3,
-            "1",
-            "1Gi",
-            nodeSelector={INSTANCE: "m3.medium"},
-            affinity=affinity([expression("y-web", "yes")]),
-        ),
-        deployment(
-            "httpd",
-            3,
-            "1",
-            "1Gi",
-            affinity=affinity(
-                [expression(REGION, "us-west-2"), expression(BALANCER, "true")],
-                [(50, expression("x-web", "yes"))],
-            ),
-        ),
-    ],
+    list(yaml.safe_load_all((EXAMPLES / "cost-model.yaml").read_text())),
     by_model={"nginx": {"medium-y": 2}, "httpd": {"west-x": 2, "west": 1}},
     one_by_one={"nginx": [2], "httpd": [3]},
 )

@@ -251,7 +251,8 @@ class Batch(Section, frozen=True):
 
     enabled: bool = False
     cost_model: Literal["Scores", "CpuMemory"] = "Scores"
-    """By the profile's plugins; or the published design's, for study and small clusters."""
+    """By the profile's plugins, where that is better than one by one; or by the published design's
+    network, which decides for every backlog."""
     min_pending: int = 20
     """Fewer pods of one priority are placed one by one."""
     max_pods: int = 10_000

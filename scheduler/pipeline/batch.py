@@ -190,7 +190,8 @@ class Batches:
         self._gangs = Gangs(frameworks, self._enrolment)
         self._posing = Posing(self._settings, state, classes, clock)
         self._trials = Trials(state, queue, attempts, self._enrolment, self._gangs)
-        self._few = FEW_REFUSED if self._settings.cost_model == "Scores" else 0.0
+        self._by_scores = self._settings.cost_model == "Scores"
+        """Whether pods that are left to the normal cycle are placed by the same scores."""
         self._slice_end = 0.0
         self.reports: deque[Report] = deque(maxlen=KEPT_REPORTS)
         self.watch: Callable[[Posed, Solution], None] | None = None
@@ -335,7 +336,8 @@ class Batches:
             await self._take_gangs(tier, posed, solution)
             before = report.refused
             refused = await self._take(tier, posed, solution)
-            if report.refused - before <= self._few * report.members or not refused:
+            few = FEW_REFUSED * report.members if self._by_scores else 0
+            if report.refused - before <= few or not refused:
                 break
             # What the flow itself left out will not fit next time either.
             members = {each: tier.members[each] for each in refused if each in tier.members}
@@ -403,7 +405,7 @@ class Batches:
     async def _take(self, tier: _Tier, posed: Posed, solution: Solution) -> list[Key]:
         """Have placements verified and take them; returns the classes of which some did not hold.
 
-        None of them, if none held at all: asked again, the solver would say the same.
+        None of them, if none held at all and the normal cycle has the same scores.
         """
         before = tier.report.placed
         refused: list[Key] = []
@@ -417,7 +419,7 @@ class Batches:
             tier.report.refused += proposal.refused
             if proposal.refused:
                 refused.append(proposal.key)
-        return refused if tier.report.placed > before else []
+        return refused if tier.report.placed > before or not self._by_scores else []
 
     def _take_some(self, tier: _Tier, proposal: Proposal) -> None:
         """Have a few placements verified, and take those that hold before anything else happens."""

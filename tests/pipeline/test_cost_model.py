@@ -239,3 +239,29 @@ async def test_resources_that_cost_nothing_bound_places_all_the_same() -> None:
 
     assert stage_.sample("equipoise_batch_rounds_total") == 1
     assert stage_.sample("equipoise_batch_refused_total") == 0
+
+
+async def test_placements_none_of_which_holds_are_solved_again() -> None:
+    """The preferred node gets a taint while all pods are posed, and all were to go there."""
+    nodes = [machine("liked", 40, web="yes"), machine("a"), machine("b")]
+    scene = nodes, [rather(task(f"t{i}"), 100, web="yes") for i in range(2)]
+    stage_ = Stage(config=(PACKING, settings(costModel="CpuMemory")), clock=TickingClock())
+    stage_.see(*scene[0], *scene[1])
+    interrupt(stage_, lambda: stage_.see(machine("liked", 40, web="yes").taint("away")))
+    await at_once(stage_)
+
+    assert counts(stage_) == {"a": 1, "b": 1}
+    assert {decision.model for decision in scheduled(stage_)} == {"CpuMemory"}
+    assert counts(await one_by_one((nodes[1:], scene[1]), PACKING)) != {"a": 1, "b": 1}
+
+
+async def test_one_pod_is_a_backlog_if_the_configuration_says_so() -> None:
+    nodes = [machine("busy"), machine("idle")]
+    stage_ = Stage(
+        config=(PACKING, settings(costModel="CpuMemory", minPending=1)), clock=TickingClock()
+    )
+    stage_.see(*nodes, task("there").on("busy"), task("new"))
+    await at_once(stage_)
+
+    assert counts(stage_) == {"idle": 1}
+    assert {decision.model for decision in scheduled(stage_)} == {"CpuMemory"}
