@@ -27,7 +27,7 @@ from scheduler.pipeline.placement import (
     promised_row,
 )
 from scheduler.queueing.listing import QueueEntry
-from scheduler.slices import checkpoint
+from scheduler.slices import checkpoint, unbroken
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Rows, Scores
 
@@ -253,6 +253,15 @@ def _preview(room: RoomPreview | None) -> dict[str, Any] | None:
 
 
 def _judge_all(framework: Framework, cycle: Cycle, seed: int, room: bool) -> Findings:
+    with unbroken():  # after a checkpoint rows may be those of other nodes
+        findings, diagnosis = _judged(framework, cycle, seed)
+    if not room or findings.node is not None or not may_make_room(diagnosis):
+        return findings
+    preview = framework.preview_room(cycle, diagnosis)
+    return msgspec.structs.replace(findings, room=preview)
+
+
+def _judged(framework: Framework, cycle: Cycle, seed: int) -> tuple[Findings, Diagnosis]:
     state, diagnosis = cycle.state, judge(framework, cycle)
     feasible = diagnosis.rows[diagnosis.codes == 0]
     ended = None if diagnosis.pre_filter else after_filters(framework, cycle, feasible)
@@ -267,22 +276,10 @@ def _judge_all(framework: Framework, cycle: Cycle, seed: int, room: bool) -> Fin
     message = "" if node else fit_error(cycle, diagnosis)
     compared = [state.name(row) for row in feasible.tolist()]
     nominated = state.nominations.node_of(cycle.pod.uid)
-    # Last, because it may give the loop back, and rows may then be those of other nodes.
-    preview = None
-    if room and node is None and may_make_room(diagnosis):
-        preview = framework.preview_room(cycle, diagnosis)
-    return Findings(
-        cycle.pod.key,
-        node,
-        names,
-        verdicts,
-        compared,
-        totals,
-        parts,
-        message,
-        nominated,
-        preview,
+    findings = Findings(
+        cycle.pod.key, node, names, verdicts, compared, totals, parts, message, nominated
     )
+    return findings, diagnosis
 
 
 def _choice(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from scheduler import inspection
+import pytest
+
+from scheduler import inspection, slices
 from scheduler.framework.cycle import Cycle
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable
@@ -14,7 +16,7 @@ from tests.builders import Json, PodBuilder, make_node, make_pod
 from tests.gangs.support import gang_stage, make_group, member
 from tests.numa.support import config, make_topology, pinned
 from tests.pipeline.evicting import Arena, make_box
-from tests.pipeline.support import Stage
+from tests.pipeline.support import Stage, turns
 
 
 async def explained(stage: Stage, pod: PodBuilder, *, leading: bool = True) -> dict[str, Any]:
@@ -292,3 +294,21 @@ async def test_a_budget_that_evictions_would_violate_is_counted() -> None:
     arena.see(make_box("n1", 2), make_pod("a").cpu("2").label(app="a").on("n1"), pod)
     arena.protect("budget", 0, selector={"matchLabels": {"app": "a"}})
     assert (await explained(arena, pod))["preemption"]["violations"] == 1
+
+
+async def test_a_look_at_evictions_gives_the_loop_back_and_names_who_is_still_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+    arena, pod = Arena(), make_pod("high").cpu("2").priority(10)
+    boxes = [make_box(f"n{i}", 2) for i in range(6)]
+    victims = [make_pod(f"v{i}").cpu("2").on(f"n{i}") for i in range(6)]
+    arena.see(*boxes, *victims, pod)
+    work = asyncio.ensure_future(explained(arena, pod))
+    await turns(3)
+    assert not work.done()
+    arena.lose(*victims[:5], *boxes[:5])
+    answer = await work
+    assert answer["preemption"]["victims"] == ["default/v5"]
+    assert len(answer["nodes"]) == 6  # they are of the moment at which they were judged
+    arena.check()
