@@ -111,6 +111,31 @@ QUEUE = Row(
             unit="ops",
         ),
         Panel(
+            "Attempts spared",
+            "Pods that an event woke and that went back without an attempt, because others had "
+            "taken the room; and pods woken without asking hints, because too many were waiting "
+            "to be asked.",
+            (
+                Query(f"sum({rate('equipoise_attempts_spared_total')})", "attempts spared/s"),
+                Query(f"sum({rate('equipoise_queueing_hints_skipped_total')})", "hints skipped/s"),
+            ),
+            unit="ops",
+            empty_until="pods wake and find the room taken, or hints are skipped",
+        ),
+        Panel(
+            "Decisions not written",
+            "Decisions that no longer held when their turn to be written came, by cause, and pods "
+            "put back because bindings of their namespace hang.",
+            (
+                Query(
+                    f"sum by (cause) ({rate('equipoise_decisions_outdated_total')})", "{{cause}}"
+                ),
+                Query(f"sum({rate('equipoise_bindings_postponed_total')})", "namespace hangs"),
+            ),
+            unit="ops",
+            empty_until="the cluster changes while a decision waits to be written",
+        ),
+        Panel(
             "Preemption",
             "Attempts to make room by evicting pods of lower priority, and how many victims each "
             "chose.",
