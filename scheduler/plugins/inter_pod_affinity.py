@@ -27,7 +27,10 @@ from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows, Scores
-from scheduler.state.podindex import TermCounter
+from scheduler.state.podindex import PodCounter, TermCounter
+
+_Counter = PodCounter | TermCounter
+"""Where some pods are, by row."""
 
 _DomainSums = dict[str, Scores]
 """By topology key, what each of its domains is worth."""
@@ -150,8 +153,8 @@ class InterPodAffinity:
         if self._own_preferences_only and not (terms.preferred or terms.anti_preferred):
             return SKIP
         sums: _DomainSums = {}
-        for term, weight, where, counts in self._contributions(cycle):
-            _add(cycle.state, sums, term.topology_key, where, counts * weight)
+        for key, weight, counter in self._contributions(cycle):
+            _add(cycle.state, sums, key, weight, counter)
         cycle.put(_SUMS, sums)
         return SUCCESS if sums else SKIP
 
@@ -175,17 +178,15 @@ class InterPodAffinity:
         """Pods that come, go or change labels, nodes that change domains, labels of namespaces."""
         return self._hints.registrations()
 
-    def _contributions(self, cycle: Cycle) -> Iterator[tuple[AffinityTerm, int, Rows, Scores]]:
-        """Term, weight, rows and the number of pods there, for every preference in play."""
+    def _contributions(self, cycle: Cycle) -> Iterator[tuple[str, int, _Counter]]:
+        """Topology key, weight, and the pods that count, for every preference in play."""
         index, terms = cycle.state.index, cycle.pod.affinity
         own = [(term, +term.weight) for term in terms.preferred]
         own += [(term, -term.weight) for term in terms.anti_preferred]
         for term, weight in own:
-            counter = index.counter(term.pods)
-            where = counter.rows
-            yield term, weight, where, counter.counts[where]
+            yield term.topology_key, weight, index.counter(term.pods)
         for others, weight in self._said_about(cycle.pod).weighed:
-            yield others.term, weight, others.rows, others.counts
+            yield others.term.topology_key, weight, others
 
     def _said_about(self, pod: PodInfo) -> _Sayings:
         """What pods on nodes say about a pod; found out once for all pods with equal labels."""
@@ -208,7 +209,7 @@ class InterPodAffinity:
     def _repelling(self, cycle: Cycle) -> _Domains:
         """Domains of pods whose required anti-affinity speaks of this pod."""
         hostile = self._said_about(cycle.pod).repelling
-        return _mark(cycle.state, ((each.term.topology_key, each.rows) for each in hostile))
+        return _mark(cycle.state, ((each.term.topology_key, each) for each in hostile))
 
     def _weight(self, role: str, term: AffinityTerm) -> int:
         """What another pod's term says about this pod's nearness."""
@@ -224,16 +225,19 @@ _Domains = dict[str, Mask]
 """By topology key, which of its domains are marked."""
 
 
-def _mark(state: ClusterState, terms: Iterable[tuple[str, Rows]]) -> _Domains:
-    """The domains of the given rows, for each key; keys without any marked domain are left out."""
+def _mark(state: ClusterState, terms: Iterable[tuple[str, _Counter]]) -> _Domains:
+    """The domains of the pods counted, for each key; keys without any such domain are left out."""
     domains: _Domains = {}
     labels = state.columns.labels
-    for key, where in terms:
+    for key, counter in terms:
         if key not in labels:
             continue
         column = labels.column(key)
         marks = domains.setdefault(key, np.zeros(len(column.values), np.bool_))
-        marks[column.ids[where]] = True
+        if (partition := column.partition) is not None:
+            marks |= counter.sums(partition) > 0
+        else:
+            marks[column.ids[counter.rows]] = True
         marks[0] = False  # the rows without the label
     return {key: marks for key, marks in domains.items() if marks.any()}
 
@@ -252,7 +256,7 @@ def _avoided(cycle: Cycle) -> _Domains:
     return _mark(
         cycle.state,
         (
-            (term.topology_key, index.counter(term.pods).rows)
+            (term.topology_key, index.counter(term.pods))
             for term in cycle.pod.affinity.anti_required
         ),
     )
@@ -267,8 +271,8 @@ def _lonely(cycle: Cycle, rows: Rows) -> Mask:
     terms, state = cycle.pod.affinity.required, cycle.state
     lonely: Mask = np.zeros(len(rows), np.bool_)
     sets = tuple(term.pods for term in terms)
-    where = state.index.counter(*sets).rows
-    domains = _mark(state, ((term.topology_key, where) for term in terms))
+    counter = state.index.counter(*sets)
+    domains = _mark(state, ((term.topology_key, counter) for term in terms))
     first = not domains and state.index.belongs(cycle.pod, sets)
     for term in terms:
         ids = state.columns.labels.column(term.topology_key).ids.take(rows)
@@ -282,12 +286,21 @@ def _lonely(cycle: Cycle, rows: Rows) -> Mask:
     return lonely
 
 
-def _add(state: ClusterState, sums: _DomainSums, key: str, where: Rows, amounts: Scores) -> None:
-    """Add amounts on rows to their domains; rows without the label are in none."""
+def _add(state: ClusterState, sums: _DomainSums, key: str, weight: int, counter: _Counter) -> None:
+    """Add the weight of pods to their domains; rows without the label are in none."""
     column = state.columns.labels.column(key)
-    ids = column.ids[where]
-    if not ids.any():
-        return
+    if (partition := column.partition) is not None:
+        numbers = counter.sums(partition)
+        if not numbers[1:].any():
+            return
+    else:
+        where = counter.rows
+        ids = column.ids[where]
+        if not ids.any():
+            return
+        counts = counter.counts if isinstance(counter, TermCounter) else counter.counts[where]
+        numbers = np.zeros(len(column.values), np.int64)
+        np.add.at(numbers, ids, counts)
     domain_sums = sums.setdefault(key, np.zeros(len(column.values), np.int64))
-    np.add.at(domain_sums, ids, amounts)
+    domain_sums += weight * numbers
     domain_sums[0] = 0

@@ -16,10 +16,14 @@ from scheduler.bounded import Usage
 from scheduler.model.nodes import Node
 from scheduler.model.selectors import NodeMatcher, NodeTerm, Requirement, integer
 from scheduler.state.interning import Interner
+from scheduler.state.partition import Partition
 
 _KEPT_BYTES = 64 * 1024 * 1024
 _VALUE_BYTES = 128
 """What a distinct value takes, roughly: its text and its place in the interner."""
+
+_FEW_VALUES = 64
+"""So many sums over the nodes of each value may be kept for every counter."""
 
 _NO_LABELS: Mapping[str, str] = {}
 
@@ -30,14 +34,24 @@ class LabelColumn:
     def __init__(self, values: Sequence[str | None]) -> None:
         self.values: Interner[str | None] = Interner(None)
         self.ids = self.values.intern_all(values)
-        self.bytes = self.ids.nbytes + _VALUE_BYTES * len(self.values)
+        self.bytes = 5 * self.ids.nbytes + _VALUE_BYTES * len(self.values)
         """How much memory it took when it was made."""
         self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
         self._numeric: NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._partition: Partition | None = None
 
     def set(self, row: int, value: str | None) -> None:
         """Take over the label of a node; None erases it."""
         self.ids[row] = self.values.intern(value)
+        self._partition = None
+
+    @property
+    def partition(self) -> Partition | None:
+        """Rows by the id of their value, if there are few values: as for zones, not for names."""
+        if self._partition is None and len(self.values) <= _FEW_VALUES:
+            rows = np.arange(len(self.ids), dtype=np.intp)
+            self._partition = Partition(rows, self.ids, len(self.values))
+        return self._partition
 
     def matches(self, requirement: Requirement, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which rows satisfy a requirement on this label."""

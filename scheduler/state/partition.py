@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from weakref import ref
+
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.state.columns import Rows
-
+Rows = NDArray[np.intp]
 Counts = NDArray[np.int64]
+
+_KEPT = 2
 
 
 class Partition:
@@ -30,7 +34,42 @@ class Partition:
         """The part of one row; -1 if it is in none."""
         return int(self._part_of[row]) if row < len(self._part_of) else -1
 
+    def sums_of(self, rows: Rows, counts: Counts) -> Counts:
+        """The same for what was counted on some rows."""
+        parts = self._part_of[rows]
+        within = parts >= 0
+        sums = np.bincount(parts[within], weights=counts[within], minlength=self.number)
+        return sums.astype(np.int64)
+
     def sums(self, counts: Counts) -> Counts:
         """What was counted on rows, added up for each part."""
         sums = np.bincount(self.parts, weights=counts.take(self.rows), minlength=self.number)
         return sums.astype(np.int64)
+
+
+class KeptSums:
+    """Sums of something that is counted by row, kept true for the partitions last asked about.
+
+    A partition counts for as long as somebody has it.
+    """
+
+    __slots__ = ("_kept",)
+
+    def __init__(self) -> None:
+        self._kept: tuple[tuple[ref[Partition], Counts], ...] = ()
+
+    def add(self, row: int, number: int) -> None:
+        """So many more were counted on a row."""
+        for known, sums in self._kept:
+            partition = known()
+            if partition is not None and (part := partition.part_of(row)) >= 0:
+                sums[part] += number
+
+    def over(self, partition: Partition, count: Callable[[Partition], Counts]) -> Counts:
+        """The sum for each part, counted if it is not known; a live array, not to be changed."""
+        for known, sums in self._kept:
+            if known() is partition:
+                return sums
+        sums = count(partition)
+        self._kept = ((ref(partition), sums), *self._kept[: _KEPT - 1])
+        return sums

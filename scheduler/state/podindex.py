@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
-from weakref import ref
 
 import msgspec
 import numpy as np
@@ -32,7 +31,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Selector
 from scheduler.state.aspects import Aspect, ChangeLog
 from scheduler.state.columns import Rows
-from scheduler.state.partition import Counts, Partition
+from scheduler.state.partition import Counts, KeptSums, Partition
 from scheduler.state.tally import Tally
 
 _KEPT_COUNTERS = 1024
@@ -92,8 +91,7 @@ class PodCounter:
         """Leaves out pods that are being deleted."""
         self.counts: Counts = np.zeros(capacity, np.int64)
         self.total = 0
-        self._sums: tuple[tuple[ref[Partition], Counts], ...] = ()
-        """Sums that are kept true while somebody has the partition, those asked for last first."""
+        self._sums = KeptSums()
 
     @property
     def nbytes(self) -> int:
@@ -109,32 +107,41 @@ class PodCounter:
         """Count pods that came to a row (or went, with a negative number)."""
         self.counts[row] += number
         self.total += number
-        for known, sums in self._sums:
-            partition = known()
-            if partition is not None and (part := partition.part_of(row)) >= 0:
-                sums[part] += number
+        self._sums.add(row, number)
 
     def sums(self, partition: Partition) -> Counts:
         """How many such pods each part has; a live array that must not be changed."""
-        for known, sums in self._sums:
-            if known() is partition:
-                return sums
-        sums = partition.sums(self.counts)
-        if partition.number <= _FEW_PARTS:
-            self._sums = ((ref(partition), sums), *self._sums[: _KEPT_SUMS - 1])
-        return sums
+        if partition.number > _FEW_PARTS:
+            return partition.sums(self.counts)
+        return self._sums.over(partition, self._count)
+
+    def _count(self, partition: Partition) -> Counts:
+        return partition.sums(self.counts)
 
 
 class TermCounter(Tally):
     """How many pods that state an affinity term are on each row."""
 
-    __slots__ = ("role", "term")
+    __slots__ = ("_sums", "role", "term")
 
     def __init__(self, role: str, term: AffinityTerm) -> None:
         super().__init__()
+        self._sums = KeptSums()
         self.role = role
         """The field of ``AffinityTerms`` it comes from."""
         self.term = term
+
+    def add(self, row: int, number: int) -> None:
+        """Count pods that came to a row (or went, with a negative number)."""
+        super().add(row, number)
+        self._sums.add(row, number)
+
+    def sums(self, partition: Partition) -> Counts:
+        """How many such pods each of few parts has; a live array that must not be changed."""
+        return self._sums.over(partition, self._count)
+
+    def _count(self, partition: Partition) -> Counts:
+        return partition.sums_of(self.rows, self.counts)
 
 
 ROLES = ("required", "preferred", "anti_required", "anti_preferred")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.model.affinity import PodSet
 from scheduler.model.selectors import Selector, equals
 from scheduler.state import podindex
 from scheduler.state.aspects import ChangeLog
-from scheduler.state.podindex import PodIndex
-from tests.builders import make_pod
+from scheduler.state.labels import LabelColumn
+from scheduler.state.podindex import PodIndex, TermCounter
+from tests.builders import make_pod, pod_term
 
 
 def app(name: str) -> PodSet:
@@ -51,3 +54,20 @@ def test_a_new_question_is_asked_of_groups_that_were_there_before() -> None:
 
 def everything() -> PodSet:
     return PodSet(frozenset(("default",)), Selector())
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from([1, 2, -1])), max_size=20))
+def test_sums_over_domains_are_kept_true(changes: list[tuple[int, int]]) -> None:
+    column = LabelColumn(["a", "b", None, "a", "b", "c"])
+    (stated,) = make_pod("p").near(pod_term("zone", {})).info().affinity.required
+    term = TermCounter("required", stated)
+    zones = column.partition
+    assert zones is not None
+    for row, number in [(0, 3), *changes]:
+        term.add(row, number)
+        assert term.sums(zones).tolist() == zones.sums_of(term.rows, term.counts).tolist()
+    column.set(2, "d")
+    moved = column.partition
+    assert moved is not None
+    assert moved is not zones
+    assert term.sums(moved).tolist() == moved.sums_of(term.rows, term.counts).tolist()
