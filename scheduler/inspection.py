@@ -147,7 +147,9 @@ def _standing(core: Core, pod: Pod, info: PodInfo, leading: bool) -> Standing:
     if entry is None:
         gate = explanation.gated(framework, info)
         return gate or Standing("new", "it has not reached the queue yet")
-    if leading or entry.tier == Tier.GATED.value:
+    # A replica that does not lead asks nobody outside, so their gates are shut here.
+    outside = framework.bookkeepers.intersection(entry.plugins)
+    if leading or (entry.tier == Tier.GATED.value and not outside):
         return explanation.waiting(entry, group)
     if group is not None:
         return Standing("group", f"pod group {group} is placed as a whole, by the leader")

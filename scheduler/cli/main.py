@@ -20,7 +20,7 @@ from scheduler.cli.run_command import run
 def cli() -> None:
     """A secondary Kubernetes scheduler that can explain every verdict.
 
-    Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 3 the pod is unschedulable,
+    Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 3 the pod gets no node,
     4 the cluster cannot be reached.
     """
 

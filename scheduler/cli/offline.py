@@ -67,7 +67,8 @@ def config_option() -> Callable[[Command], Command]:
         "config_file",
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Scheduler configuration; default: kube-scheduler's plugins and weights.",
+        help="Scheduler configuration; default: kube-scheduler's plugins and weights, with NUMA "
+        "cells and pod groups if the files have any.",
     )
 
 
@@ -93,9 +94,10 @@ def simulate(
 ) -> None:
     """Place the pods of manifests on the nodes of manifests, without a cluster.
 
-    Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs count as the pods their controllers
-    would create; those of DaemonSets come first. Pods that name another scheduler are left out;
-    pods with a node take up room there. Nobody is evicted. Exits 0 even if pods stay pending.
+    Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets and Jobs count as the
+    pods their controllers would create; those of DaemonSets come first. Pods that name another
+    scheduler are left out; pods with a node take up room there. Nobody is evicted. Exits 0 even if
+    pods stay pending.
     """
     from scheduler.config.problems import ConfigError
     from scheduler.simulation import InputError, place
@@ -104,16 +106,13 @@ def simulate(
         raise click.UsageError("--plot needs --batch")
     config = configuration(config_file)
     objects = cluster(files)
-    if batch:
-        from scheduler.cli.batch_report import compared
-
-        try:
-            at_once = compared(objects, config, plot, output)
-        except InputError as fault:
-            fail(f"{', '.join(files)}: {fault}", USAGE)
-        _note_left_out(objects, [Placed(*outcome) for outcome in at_once])
-        return
     try:
+        if batch:
+            from scheduler.cli.batch_report import compared
+
+            at_once = compared(objects, config, plot, output)
+            _note_left_out(objects, [Placed(*outcome) for outcome in at_once])
+            return
         placed = [Placed(*outcome) for outcome in place(objects, config)]
     except InputError as fault:
         fail(f"{', '.join(files)}: {fault}", USAGE)

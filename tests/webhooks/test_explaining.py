@@ -7,7 +7,7 @@ import asyncio
 from scheduler import inspection, simulation
 from scheduler.framework.webhooks.originals import Originals
 from tests.builders import Json, make_pod, make_worker
-from tests.webhooks.support import NAME, RemoteStage, WebhookServer, documents, webhook
+from tests.webhooks.support import NAME, RemoteStage, WebhookServer, documents, until, webhook
 
 
 async def not_n1(request: Json) -> Json:
@@ -33,6 +33,24 @@ async def test_an_explanation_has_the_webhooks_verdicts_and_scores() -> None:
         }
         assert answer["scores"]["n2"]["plugins"][NAME] == 40
         assert answer["node"] == "n2"
+
+
+async def test_a_pod_that_a_webhook_keeps_out_of_the_queue_goes_nowhere() -> None:
+    async with (
+        WebhookServer() as server,
+        RemoteStage(documents(webhook(server, "preEnqueue"))) as stage,
+    ):
+        server.answers["pre-enqueue"] = {"code": "Unschedulable", "reasons": ["not today"]}
+        pod = make_pod("p")
+        stage.see(make_worker("n1"), pod)
+        await until(lambda: len(server.asked) == 1 and stage.tiers() == {"p": "gated"})
+        pods = {"default/p": pod.struct()}
+        answer = await inspection.explain(stage.core, pods, "default/p")
+        assert (answer["node"], answer["wouldGoTo"]) == (None, "n1")
+        assert answer["standing"]["state"] == "gated"
+        assert answer["standing"]["plugins"] == [NAME]
+        standby = await inspection.explain(stage.core, pods, "default/p", leading=False)
+        assert standby["standing"]["state"] == "standby"
 
 
 async def test_a_pod_that_runs_is_explained_as_if_it_did_not() -> None:
