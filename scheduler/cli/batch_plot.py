@@ -124,21 +124,22 @@ class _Network:
     def _add_places(self, picture: Picture, pods: Ints) -> None:
         """The machine classes of the published design: one place each, dearer as the node fills."""
         problem = self._problem
+        # The cheapest flow has it so: a place further up costs large pods more.
+        total = np.maximum(problem.allocatable.sum(axis=1), 1.0)
+        largest_first = np.argsort(-(problem.requests / total).mean(axis=1), kind="stable")
         for m in range(problem.shape[1]):
             x, y = self._node(m)
-            taken = np.repeat(np.arange(problem.shape[0]), pods[:, m])[:MOST_PLACES]
+            taken = np.repeat(largest_first, pods[largest_first, m])[:MOST_PLACES]
             count = min(max(len(taken) + 1, 2), int(problem.slots[m]))
-            turn = np.zeros(problem.shape[0], np.int64)
             for i in range(count):
                 place = _Point(x - 110, y + (i - (count - 1) / 2) * 13)
                 picture.line((place, (x, y)), FAINT)
                 if i < len(taken):
                     e = int(taken[i])
-                    cost = arc_cost(problem, taken[i : i + 1], np.array([m]), turn[e : e + 1])
-                    turn[e] += 1
+                    cost = arc_cost(problem, taken[i : i + 1], np.array([m]), np.array([i]))
                     colour = COLOURS[e % len(COLOURS)]
                     picture.line((self._class(e), place), colour, 1.6)
-                    words = str(int(cost[0]))
+                    words = str(round(float(cost[0])))
                     picture.text(
                         place.x - 8, place.y + 4, words, anchor="end", size=10, ground=True
                     )

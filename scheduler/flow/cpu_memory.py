@@ -74,9 +74,12 @@ def task_class(pod: PodInfo) -> int:
     return xxhash.xxh64_intdigest(msgspec.msgpack.encode(identity))
 
 
-def fit_one_network(classes: int, pods: int) -> bool:
-    """Whether so many classes, with so many pods together, can be solved at once."""
-    return classes * pods <= MOST_ARCS
+def fit_one_network(domains: int, pods: int) -> bool:
+    """Whether so many pods can be solved at once.
+
+    ``domains`` counts for each class those that it is held to, or one: each has arcs of its own.
+    """
+    return domains * pods <= MOST_ARCS
 
 
 # Solving

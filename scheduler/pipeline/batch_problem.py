@@ -122,12 +122,9 @@ class Posing:
         by_scores = self._settings.cost_model == "Scores"
         rows = self._rows(members)[:most] if by_scores else self._rows(members)
         groups: list[Group] = []
-        pods = 0
+        domains = pods = 0
         for number, each in enumerate(rows):
-            full = len(groups) == most
-            if not by_scores and groups:
-                full |= not fit_one_network(len(groups) + 1, pods + len(each))
-            if full:
+            if len(groups) == most:
                 return groups, _by_key(rows[number:])
             first = each[0]
             cycle = Cycle(first.cycle.pod, self._state)
@@ -135,8 +132,11 @@ class Posing:
             survey = self._classes.survey(first.framework, cycle, first.pod_class)
             if survey is not None and len(survey.rows):
                 apart = relations(first, len(each), survey.rows, survey.totals)
-                groups.append(Group(each, survey, apart))
+                domains += max(len(apart.quotas), 1)
                 pods += len(each)
+                if not by_scores and groups and not fit_one_network(domains, pods):
+                    return groups, _by_key(rows[number:])
+                groups.append(Group(each, survey, apart))
             await breathe()
         return groups, {}
 

@@ -25,7 +25,7 @@ from scheduler.simulation import Placed, played
 from tests.builders import Json, make_node, make_pod, requirement, term
 from tests.flow.oracle import cheapest
 from tests.flow.problems import problem, problems
-from tests.flow.unit_arcs import unit_arcs
+from tests.flow.unit_arcs import unit_arcs, unit_cost
 
 CONFIG: Json = {
     "apiVersion": "equipoise.dev/v1alpha1",
@@ -163,6 +163,30 @@ def test_pods_are_left_out_only_if_no_node_has_room_for_them(given_: Problem) ->
     alone = [e for e in range(given_.shape[0]) if not (given_.quotas.of_class == e).any()]
     for e in alone:
         assert not left.supplies[e] or (left.scores[e] < 0).all()
+
+
+@given(cpu_memory_problems())
+@settings(max_examples=60, deadline=None)
+def test_one_class_gets_the_cheapest_places_that_there_are(given_: Problem) -> None:
+    """By the model's own cost nothing is better, pod by pod included: each takes the next."""
+    only = np.zeros(given_.shape[0], np.int64)
+    only[0] = given_.supplies[0]
+    alone = msgspec.structs.replace(given_, supplies=only, quotas=Steps(), domain_of=Steps().pods)
+    solution = solved(alone)
+
+    rooms = [
+        (m, i)
+        for m in np.flatnonzero(alone.scores[0] >= 0).tolist()
+        for i in range(min(int(alone.fit[0, m]), int(alone.slots[m])))
+    ]
+    costs = sorted(unit_cost(alone, 0, m, i) for m, i in rooms)
+    placed = [
+        unit_cost(alone, 0, int(m), i)
+        for m, pods in zip(solution.node, solution.pods, strict=True)
+        for i in range(int(pods))
+    ]
+    assert len(placed) == min(int(only[0]), len(costs))
+    assert sum(placed) == sum(costs[: len(placed)])
 
 
 def test_classes_of_one_pod_each_share_a_node() -> None:

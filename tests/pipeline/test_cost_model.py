@@ -11,8 +11,18 @@ from collections.abc import Sequence
 import pytest
 
 from scheduler.observe.decisions import Decision
-from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod, requirement, term
+from tests.builders import (
+    Json,
+    NodeBuilder,
+    PodBuilder,
+    constraint,
+    make_node,
+    make_pod,
+    requirement,
+    term,
+)
 from tests.pipeline.batch_support import (
+    ZONE,
     at_once,
     interrupt,
     must,
@@ -265,3 +275,54 @@ async def test_one_pod_is_a_backlog_if_the_configuration_says_so() -> None:
 
     assert counts(stage_) == {"idle": 1}
     assert {decision.model for decision in scheduled(stage_)} == {"CpuMemory"}
+
+
+async def test_pods_that_must_be_spread_over_zones_are_placed_in_one_round() -> None:
+    """24 pods prefer the zone of two out of six nodes, and must be spread over three zones."""
+    zones = {f"n{i}": f"z{i % 3}" for i in range(6)}
+    nodes = [machine(name, 80).label(**{ZONE: zone}) for name, zone in zones.items()]
+    spread = constraint(ZONE, 1, labelSelector={"matchLabels": {"app": "x"}})
+    pods = [rather(task(f"p{i}"), 100, **{ZONE: "z0"}).label(app="x") for i in range(24)]
+    scene = nodes, [pod.spec(topologySpreadConstraints=[spread]) for pod in pods]
+
+    stage_ = await by_model(scene, placed=24)
+
+    found = where(stage_).values()
+    assert Counter(zones[name] for name in found) == {"z0": 8, "z1": 8, "z2": 8}
+    assert set(counts(stage_).values()) == {4}
+    assert stage_.sample("equipoise_batch_rounds_total") == 1
+
+
+async def test_pods_that_should_be_spread_are_not_the_models_concern() -> None:
+    """Whether nodes are in one zone or in two: the model weighs load and node affinity alone."""
+    spread = constraint(ZONE, 1, hard=False, labelSelector={"matchLabels": {"app": "x"}})
+    pods = [task(f"p{i}").label(app="x") for i in range(6)]
+    nodes = [machine(f"n{i}", 40).label(**{ZONE: "z0" if i else "z1"}) for i in range(3)]
+    scene = nodes, [pod.spec(topologySpreadConstraints=[spread]) for pod in pods]
+
+    assert set(counts(await by_model(scene, placed=6)).values()) == {2}
+    assert counts(await one_by_one(scene))["n0"] == 3
+
+
+async def test_pods_that_must_not_share_a_node_do_not() -> None:
+    nodes = [machine(f"n{i}", 40) for i in range(3)]
+    scene = nodes, [task(f"p{i}").host_port(80) for i in range(4)]
+
+    assert set(counts(await by_model(scene, placed=3)).values()) == {1}
+
+
+async def test_a_class_that_is_held_to_domains_has_arcs_for_each(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Four classes of three zones each and of two pods: two of them at a time have 24 arcs."""
+    monkeypatch.setattr("scheduler.flow.cpu_memory.MOST_ARCS", 24)
+    nodes = [machine(f"n{i}", 40).label(**{ZONE: f"z{i}"}) for i in range(3)]
+    pods = []
+    for app in "abcd":
+        spread = constraint(ZONE, 1, labelSelector={"matchLabels": {"app": app}})
+        two = [task(f"{app}-{i}").label(app=app) for i in range(2)]
+        pods += [pod.spec(topologySpreadConstraints=[spread]) for pod in two]
+
+    stage_ = await by_model((nodes, pods), placed=8)
+
+    assert stage_.sample("equipoise_batch_rounds_total") == 2
