@@ -1,20 +1,22 @@
 """How two ways of placing one backlog are judged: the objective, and nothing else.
 
 First counts what the user asked for: as many pods as possible, or as much of the cluster as
-possible (``unscheduledCost.per``), then the other of the two, then points. Whoever places less of a
-resource of which the backlog asks for more than there is has not won, whatever else it gains: such
-a resource can be used up, and what is left of it is lost.
+possible (``unscheduledCost.per``), then the other of the two, then points. A resource is *scarce*
+if the backlog asks for more of it than there is: it can be used up, and what is left of it is lost.
+Whoever leaves more idle of all that is scarce has not won, whatever else it gains; nor has who
+places less of a single one beyond CPU and memory, such as GPUs, which nothing else makes up for.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
 from scheduler.flow.problem import PRICED, UNFIT, Ints, Problem, Reals
+
+DIGITS = 12
+"""Of shares that count; the rest depends on the order in which they were added up."""
 
 
 class Figures(NamedTuple):
@@ -25,28 +27,27 @@ class Figures(NamedTuple):
     volume: float
     """The sum of what each of them takes of its scarcest resource, as a share of all that is free.
     """
-    scarce: tuple[int, ...]
-    """How much they take of each resource of which the backlog asks for more than is free."""
+    used: float
+    """The sum of what they take of each scarce resource, as a share of what is free of it."""
+    devices: tuple[int, ...]
+    """How much they take of each scarce resource beyond CPU and memory."""
     points: float
     """What their nodes are worth to them, by the profile's scores."""
 
 
 def better(one: Figures, other: Figures, *, by_volume: bool) -> bool:
     """Whether one way is better than the other, and loses nothing that is scarce."""
-    if any(mine < theirs for mine, theirs in zip(one.scarce, other.scarce, strict=True)):
+    if any(mine < theirs for mine, theirs in zip(one.devices, other.devices, strict=True)):
+        return False
+    if round(one.used, DIGITS) < round(other.used, DIGITS):
         return False
     return _rank(one, by_volume) > _rank(other, by_volume)
 
 
 def _rank(figures: Figures, by_volume: bool) -> tuple[float, float, float]:
-    pods, volume = float(figures.pods), round(figures.volume, 12)
+    pods, volume = float(figures.pods), round(figures.volume, DIGITS)
     first, second = (volume, pods) if by_volume else (pods, volume)
     return first, second, figures.points
-
-
-def volume(shares: Iterable[float]) -> float:
-    """The sum of shares, the same in whatever order they come."""
-    return math.fsum(shares)
 
 
 def points(problem: Problem, counts: Ints) -> float:

@@ -16,17 +16,17 @@ it is taken. A trial of one by one costs what one by one costs without binding.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import add
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from scheduler.flow.objective import Figures, better, points, volume
+from scheduler.flow.objective import Figures, better, points
 from scheduler.flow.problem import Ints, Solution
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.resources import PODS, Amounts
+from scheduler.model.resources import CPU, MEMORY, PODS, Amounts
 from scheduler.pipeline.batch_gangs import Gangs
 from scheduler.pipeline.batch_members import Enrolment
 from scheduler.pipeline.batch_problem import Posed
@@ -193,44 +193,41 @@ class _Trial:
             self.give_back(uid)
 
 
-class _Asked(NamedTuple):
-    """What a pod asks for, as far as figures need it."""
-
-    share: float
-    scarce: tuple[int, ...]
-
-
 class _Measure:
     """What pods of a band count for, by what was free before any of them was placed."""
 
     def __init__(self, state: ClusterState, pods: Iterator[PodInfo]) -> None:
-        free = _free(state)
-        requests: dict[str, Amounts] = {}
+        self._free = _free(state)
+        self._asked: dict[str, Amounts] = {}
         total: dict[str, int] = {}
         for info in pods:
             checkpoint()
             asked = {} if info.excess else info.fit_requests
-            requests[info.uid] = {n: amount for n, amount in asked.items() if n in free}
-            for name, amount in requests[info.uid].items():
-                total[name] = total.get(name, 0) + amount
-        scarce = sorted(name for name, amount in total.items() if amount > free[name])
-        self._none = (0,) * len(scarce)
-        self._asked: dict[str, _Asked] = {}
-        for uid, asked in requests.items():
-            checkpoint()
-            share = max((amount / free[name] for name, amount in asked.items()), default=0.0)
-            self._asked[uid] = _Asked(share, tuple(asked.get(name, 0) for name in scarce))
+            self._asked[info.uid] = {n: each for n, each in asked.items() if n in self._free}
+            _add(total, self._asked[info.uid])
+        self._scarce = [n for n, amount in sorted(total.items()) if amount > self._free[n]]
 
     def figures(self, nodes: Nodes, posed: Posed) -> Figures:
         """What placements come to."""
-        taken, shares = self._none, []
+        taken: dict[str, int] = {}
+        shares: list[float] = []
         for uid in nodes:
             checkpoint()
-            share, scarce = self._asked[uid]
-            taken = tuple(map(add, taken, scarce))
-            shares.append(share)
-        worth = points(posed.problem, _counts(nodes, posed))
-        return Figures(len(nodes), volume(shares), taken, worth)
+            asked = self._asked[uid]
+            _add(taken, asked)
+            shares.append(max((amount / self._free[n] for n, amount in asked.items()), default=0.0))
+        return Figures(
+            pods=len(nodes),
+            volume=math.fsum(shares),
+            used=sum(taken.get(name, 0) / self._free[name] for name in self._scarce),
+            devices=tuple(taken.get(n, 0) for n in self._scarce if n not in (CPU, MEMORY)),
+            points=points(posed.problem, _counts(nodes, posed)),
+        )
+
+
+def _add(total: dict[str, int], amounts: Amounts) -> None:
+    for name, amount in amounts.items():
+        total[name] = total.get(name, 0) + amount
 
 
 def _free(state: ClusterState) -> dict[str, int]:

@@ -5,7 +5,8 @@ known of classes yet), solving it in the solver's process, reading and verifying
 are CPU times of both processes, which work in turns, so on a quiet machine they are wall times; the
 calibration loop beside them lets machines be compared.
 
-Quality: 600 nodes, 6,000 pods, several seeds, compared with the normal cycle on the same backlog.
+Quality: 600 nodes, 6,000 pods, several seeds, compared with the normal cycle on the same backlog;
+and 200 nodes with GPUs for pods that ask for more of them than there are.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from tests.bench import gang_backlogs
+from tests.bench import gang_backlogs, gpu_backlogs
 from tests.bench.backlogs import BATCH, CPU_MEMORY, Case, Outcome, make, run
 from tests.bench.micro import calibrate
 from tests.builders import Json
@@ -64,7 +65,8 @@ def speed(case: Case, seconds: float, config: Json = BATCH) -> bool:
     )
     print("  " + ", ".join(f"{name} {value:.3f} s" for name, value in parts.items()))
     print(
-        f"  reserving and the beginning of bindings {report.take_seconds:.3f} s more; "
+        f"  trying both ways {report.compare_seconds:.3f} s more, "
+        f"reserving and the beginning of bindings {report.take_seconds:.3f} s; "
         f"calibration {unit:.4f} ms, ratio {total * 1000 / unit:.0f}"
     )
     met = total < seconds and not outcome.overcommitted
@@ -153,6 +155,24 @@ def gangs(seeds: int) -> bool:
     return met
 
 
+def gpus(seeds: int) -> bool:
+    """Compare both ways on a crowded cluster of GPU nodes; whether no GPU more is idle at once."""
+    ones = [gpu_backlogs.place(seed, batch=False) for seed in range(seeds)]
+    others = [gpu_backlogs.place(seed, batch=True) for seed in range(seeds)]
+    met = all(
+        other.gpus >= one.gpus and other.pods >= one.pods
+        for one, other in zip(ones, others, strict=True)
+    )
+    before, after = (statistics.fmean(p.gpus for p in way) for way in (ones, others))
+    pods, more = (statistics.fmean(p.pods for p in way) for way in (ones, others))
+    print(
+        f"{'met   ' if met else 'missed'}  GPUs: in use {before:.1%} -> {after:.1%}, "
+        f"pods placed {pods:.0f} -> {more:.0f}, "
+        f"{sum(p.solved for p in others)} of {seeds} backlogs at once"
+    )
+    return met
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(prog="bench-flow", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
@@ -171,6 +191,7 @@ def main() -> None:
                 sizes = arguments.seeds, arguments.nodes, arguments.pods
                 met.append(verdict(quality(hot, load, *sizes)))
         met.append(gangs(arguments.seeds))
+        met.append(gpus(arguments.seeds))
     if arguments.only in (None, "models"):
         sizes = arguments.seeds, arguments.nodes, arguments.pods
         met += [models(hot, *sizes) for hot in (False, True)]

@@ -15,6 +15,7 @@ figures = st.builds(
     Figures,
     st.integers(0, 3),
     st.sampled_from([0.0, 0.25, 0.5]),
+    st.sampled_from([0.0, 0.5, 1.0]),
     st.tuples(st.integers(0, 2), st.integers(0, 2)),
     st.sampled_from([0.0, 10.0]),
 )
@@ -33,18 +34,29 @@ def test_the_better_way_loses_no_pod_and_nothing_that_is_scarce(
 ) -> None:
     if better(one, other, by_volume=False):
         assert one.pods >= other.pods
-        assert all(mine >= theirs for mine, theirs in zip(one.scarce, other.scarce, strict=True))
+        assert one.used >= other.used
+        assert all(mine >= theirs for mine, theirs in zip(one.devices, other.devices, strict=True))
 
 
 def test_pods_count_first_unless_volume_does() -> None:
-    many, much = Figures(5, 0.5, (4,), 0.0), Figures(3, 0.75, (4,), 0.0)
+    many, much = Figures(5, 0.5, 1.0, (4,), 0.0), Figures(3, 0.75, 1.0, (4,), 0.0)
 
     assert better(many, much, by_volume=False)
     assert better(much, many, by_volume=True)
 
 
 def test_points_decide_between_equals() -> None:
-    assert better(Figures(1, 0.5, (), 20.0), Figures(1, 0.5, (), 10.0), by_volume=False)
+    liked, other = Figures(1, 0.5, 0.0, (), 20.0), Figures(1, 0.5, 0.0, (), 10.0)
+
+    assert better(liked, other, by_volume=False)
+
+
+def test_more_pods_do_not_make_up_for_a_gpu() -> None:
+    one_by_one = Figures(3, 0.5, 1.0, (4,), 0.0)
+
+    assert not better(Figures(9, 0.9, 1.5, (3,), 0.0), one_by_one, by_volume=False)
+    assert not better(Figures(9, 0.9, 0.9, (4,), 0.0), one_by_one, by_volume=False)
+    assert better(Figures(3, 0.5, 1.0, (5,), 1.0), one_by_one, by_volume=False)
 
 
 def test_load_company_and_crowded_domains_cost_points() -> None:

@@ -64,12 +64,15 @@ class Came(NamedTuple):
     """What became of pods."""
 
     pods: int
-    scarce: tuple[int, ...]
+    used: float
+    """Of all that is scarce."""
+    devices: tuple[int, ...]
+    """Of each that is scarce beyond CPU and memory."""
 
     def as_good_as(self, other: Came) -> bool:
         """Whether it is no worse in anything."""
-        pairs = zip((self.pods, *self.scarce), (other.pods, *other.scarce), strict=True)
-        return all(mine >= theirs for mine, theirs in pairs)
+        pairs = zip((self.pods, *self.devices), (other.pods, *other.devices), strict=True)
+        return self.used >= other.used - 1e-9 and all(mine >= theirs for mine, theirs in pairs)
 
 
 def name_of(pod_: PodBuilder) -> str:
@@ -88,12 +91,15 @@ def came(
         return sum(one.info().fit_requests.get(resource, 0) for one in each)
 
     there = [p for p in pods if name_of(p) in placed]
-    scarce = []
+    used, devices = 0.0, []
     for resource in RESOURCES:
         offered = sum(allocatable_of(each.struct()).get(resource, 0) for each in nodes)
-        if total(pods, resource) > offered - total(held, resource):
-            scarce.append(total(there, resource))
-    return Came(len(there), tuple(scarce))
+        free = offered - total(held, resource)
+        if free > 0 and total(pods, resource) > free:
+            used += total(there, resource) / free
+            if resource not in ("cpu", "memory"):
+                devices.append(total(there, resource))
+    return Came(len(there), used, tuple(devices))
 
 
 # GPUs
