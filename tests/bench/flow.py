@@ -155,10 +155,10 @@ def gangs(seeds: int) -> bool:
     return met
 
 
-def gpus(seeds: int) -> bool:
+def gpus(case: str, seeds: int) -> bool:
     """Compare both ways on a crowded cluster of GPU nodes; whether no GPU more is idle at once."""
-    ones = [gpu_backlogs.place(seed, batch=False) for seed in range(seeds)]
-    others = [gpu_backlogs.place(seed, batch=True) for seed in range(seeds)]
+    ones = [gpu_backlogs.place(seed, case, batch=False) for seed in range(seeds)]
+    others = [gpu_backlogs.place(seed, case, batch=True) for seed in range(seeds)]
     met = all(
         other.gpus >= one.gpus and other.pods >= one.pods
         for one, other in zip(ones, others, strict=True)
@@ -166,7 +166,7 @@ def gpus(seeds: int) -> bool:
     before, after = (statistics.fmean(p.gpus for p in way) for way in (ones, others))
     pods, more = (statistics.fmean(p.pods for p in way) for way in (ones, others))
     print(
-        f"{'met   ' if met else 'missed'}  GPUs: in use {before:.1%} -> {after:.1%}, "
+        f"{'met   ' if met else 'missed'}  {case}: GPUs in use {before:.1%} -> {after:.1%}, "
         f"pods placed {pods:.0f} -> {more:.0f}, "
         f"{sum(p.solved for p in others)} of {seeds} backlogs at once"
     )
@@ -191,7 +191,7 @@ def main() -> None:
                 sizes = arguments.seeds, arguments.nodes, arguments.pods
                 met.append(verdict(quality(hot, load, *sizes)))
         met.append(gangs(arguments.seeds))
-        met.append(gpus(arguments.seeds))
+        met += [gpus(case, arguments.seeds) for case in gpu_backlogs.CASES]
     if arguments.only in (None, "models"):
         sizes = arguments.seeds, arguments.nodes, arguments.pods
         met += [models(hot, *sizes) for hot in (False, True)]

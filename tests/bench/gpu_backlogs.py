@@ -10,9 +10,21 @@ from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
 from tests.bench.backlogs import BATCH, drain
 from tests.bench.worlds import World
-from tests.pipeline.gpu_cluster import GPU, gpu_nodes, gpu_pods
+from tests.pipeline.gpu_cluster import (
+    CPU_HEAVY,
+    GPU,
+    MANY_GPUS,
+    Mix,
+    gpu_nodes,
+    gpu_pods,
+)
 
-NODES, PODS = 200, 2_300
+NODES = 200
+CASES: dict[str, tuple[int, Mix]] = {
+    "pods of many GPUs": (850, MANY_GPUS),
+    "pods of much CPU": (1_300, CPU_HEAVY),
+}
+"""How many pods of which mix: some 125 % of all GPUs."""
 
 
 class Placed(NamedTuple):
@@ -25,11 +37,12 @@ class Placed(NamedTuple):
     """Whether the backlog was placed at once."""
 
 
-def place(seed: int, *, batch: bool) -> Placed:
+def place(seed: int, case: str, *, batch: bool) -> Placed:
     """Place the backlog of a seed, at once or one by one."""
+    count, mix = CASES[case]
     world = World(*([BATCH] if batch else []))
     world.see("Node", [from_dict(node.obj(), Node) for node in gpu_nodes(NODES)])
-    world.see("Pod", [from_dict(pod.obj(), Pod) for pod in gpu_pods(seed, PODS)])
+    world.see("Pod", [from_dict(pod.obj(), Pod) for pod in gpu_pods(seed, count, mix)])
     asyncio.run(drain(world))
     columns, rows = world.core.state.columns, world.core.state.rows()
     index = columns.resources.find(GPU)

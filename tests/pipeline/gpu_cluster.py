@@ -10,11 +10,16 @@ from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 GPU = "nvidia.com/gpu"
 SHAPES = ((96, 384, 8), (96, 384, 8), (64, 256, 4), (128, 512, 8), (64, 256, 2))
 """CPUs, GiB and GPUs of nodes."""
-PODS = (
+CPU_HEAVY = (
     (8, 16, 1, 40), (4, 16, 1, 60), (12, 48, 1, 20), (16, 64, 2, 12),
     (32, 128, 4, 8), (88, 320, 8, 6), (16, 8, 0, 20), (4, 8, 0, 30), (32, 32, 0, 10),
 )  # fmt: skip
+MANY_GPUS = (
+    (6, 24, 1, 60), (12, 48, 2, 20), (24, 96, 4, 10), (48, 192, 8, 6), (4, 8, 0, 10),
+)  # fmt: skip
 """CPUs, GiB and GPUs of pods, and how many of them there are for others."""
+
+Mix = tuple[tuple[int, int, int, int], ...]
 
 
 def gpu_nodes(count: int = 20) -> list[NodeBuilder]:
@@ -26,12 +31,12 @@ def gpu_nodes(count: int = 20) -> list[NodeBuilder]:
     return found
 
 
-def gpu_pods(seed: int, count: int = 230) -> list[PodBuilder]:
+def gpu_pods(seed: int, count: int = 230, mix: Mix = CPU_HEAVY) -> list[PodBuilder]:
     """Pods of one to eight GPUs, and of none, in any order; some ask for a model."""
     draw = random.Random(seed)
     found = []
     for number in range(count):
-        cores, gibibytes, gpus, _ = draw.choices(PODS, [weight for *_, weight in PODS])[0]
+        cores, gibibytes, gpus, _ = draw.choices(mix, [weight for *_, weight in mix])[0]
         pod = make_pod(f"p{number:03}").cpu(cores).memory(f"{gibibytes}Gi")
         if gpus:
             pod.request(GPU, gpus)
