@@ -32,6 +32,7 @@ from scheduler.model.objects import KINDS, PodGroup, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod, named_node
 from scheduler.model.status import SUCCESS, Status
+from scheduler.model.workloads import pod_group_of
 from scheduler.numa.plugin import NAME as NODE_RESOURCE_TOPOLOGY
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline import explanation
@@ -334,8 +335,15 @@ async def _settled(core: Core, recorder: _Recorder, clock: _Clock) -> None:
 
 
 async def _place_daemons(core: Core, recorder: _Recorder, waiting: Iterable[PodInfo]) -> None:
-    """Attempt pods of DaemonSets before all others, as on nodes that have just joined."""
-    daemons = [info.key for info in waiting if _of_daemon_set(info.pod)]
+    """Attempt pods of DaemonSets before all others, as on nodes that have just joined.
+
+    Those of pod groups wait for their groups.
+    """
+    daemons = [
+        info.key
+        for info in waiting
+        if _of_daemon_set(info.pod) and pod_group_of(info.pod.metadata) is None
+    ]
     for profile in core.frameworks:
         for queued in core.queue.pop_together(daemons, profile):
             core.loop.attempt(queued)

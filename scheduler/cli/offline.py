@@ -168,6 +168,13 @@ def _note_without_effect(objects: Sequence[Body]) -> None:
     idle = [o for o in objects if o["kind"] == "DaemonSet" and identity(o) not in owners]
     if idle:
         note(f"DaemonSets that match no node: {_names(idle)}")
+    held = [o for o in objects if o["kind"] == "Job" and o.get("spec", {}).get("suspend")]
+    if held:
+        note(f"suspended Jobs make no pods: {_names(held)}")
+    nodes = {"", *(body["metadata"]["name"] for body in objects if body["kind"] == "Node")}
+    astray = [o for o in objects if o["kind"] == "Pod" and _node_of(o) not in nodes]
+    if astray:
+        note(f"on nodes that are not given, so they count for nothing: {_names(astray)}")
     members = [o for o in objects if o["kind"] == "Pod" and POD_GROUP_LABEL in _pod_labels(o)]
     if members and not any(body["kind"] == "PodGroup" for body in objects):
         note(f"no PodGroup is given, so a group is named in vain by {counted(len(members), 'pod')}")
@@ -178,6 +185,10 @@ def _note_without_effect(objects: Sequence[Body]) -> None:
     for label, pods in labelled.items():
         if label != POD_GROUP_LABEL and _looks_like(label, POD_GROUP_LABEL):
             note(f"{_names(pods)}: label {label}: did you mean {POD_GROUP_LABEL}?")
+
+
+def _node_of(pod: Body) -> str:
+    return str(pod.get("spec", {}).get("nodeName") or "")
 
 
 def _pod_labels(pod: Body) -> Mapping[str, str]:

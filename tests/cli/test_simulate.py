@@ -231,12 +231,15 @@ def test_what_makes_no_pods_now_is_noted(file: Path) -> None:
     daemon = workload("DaemonSet", "agent")
     daemon["spec"]["template"]["spec"]["nodeSelector"] = {"pool": "none"}
     theirs = workload("StatefulSet", "db") | {"apiVersion": "apps.kruise.io/v1beta1"}
-    result = run("-f", write(file, node(), nightly, daemon, theirs))
+    held, astray = workload("Job", "held", suspend=True), make_pod("astray").on("n9").obj()
+    result = run("-f", write(file, node(), nightly, daemon, theirs, held, astray))
     assert result.stdout == "no pods to schedule\n"
     assert result.stderr.splitlines() == [
         "note: pods come of CronJobs only when they run, and are not counted: default/nightly",
         "note: kinds that are not looked at: StatefulSet (1)",
         "note: DaemonSets that match no node: shop/agent",
+        "note: suspended Jobs make no pods: shop/held",
+        "note: on nodes that are not given, so they count for nothing: default/astray",
     ]
 
 
