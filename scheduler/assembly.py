@@ -147,10 +147,13 @@ def assemble(
     *,
     registry: Registry | None = None,
     without: Collection[str] = (),
+    only_in_tree: Collection[str] = (),
     dry: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Core:
     """Build everything a configuration asks for, except for the extension points ``without``.
+
+    At the points ``only_in_tree`` no plugins from outside the tree run.
 
     A ``dry`` one asks those outside what they think, and has them do nothing.
     Without a registry, the plugins are those of the tree and those the configuration came with.
@@ -194,8 +197,13 @@ def assemble(
         enabled = _enabled(config, profile, remotes, registry)
         if dry:
             enabled = remotes.without_deeds(enabled)
+        running = {
+            point: _in_tree(entries, registry) if point in only_in_tree else entries
+            for point, entries in enabled.items()
+            if point not in without
+        }
         frameworks[name] = _framework(
-            profile, registry, enabled, without, handle, remotes, complaints
+            profile, registry, running, enabled, handle, remotes, complaints
         )
     queue = _queue(config, frameworks, state, metrics, clock)
     equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)
@@ -361,16 +369,19 @@ def _enabled(
     return remotes.joined(resolve_plugins(profile, exist, own))
 
 
+def _in_tree(entries: Sequence[Enabled], registry: Registry) -> list[Enabled]:
+    return [entry for entry in entries if registry[entry.name] is IN_TREE.get(entry.name)]
+
+
 def _framework(
     profile: Profile,
     registry: Registry,
+    running: Mapping[str, Sequence[Enabled]],
     enabled: Mapping[str, Sequence[Enabled]],
-    without: Collection[str],
     handle: Handle,
     remotes: Remotes,
     complaints: Complaints,
 ) -> Framework:
-    running = {point: entries for point, entries in enabled.items() if point not in without}
     # Plugins that would make room can still say what they would do.
     making_room = [entry.name for entry in enabled.get("postFilter", ())]
     names = [entry.name for entries in running.values() for entry in entries] + making_room

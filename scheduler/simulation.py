@@ -27,11 +27,32 @@ from scheduler.framework.outlet import Stale, holds
 from scheduler.framework.runtime import Framework
 from scheduler.gangs.plugin import NAME as COSCHEDULING
 from scheduler.gangs.status import describe_group
-from scheduler.model.nodes import NodeResourceTopology
+from scheduler.model.meta import AnnotatedMeta
+from scheduler.model.nodes import (
+    NodeResourceTopology,
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+)
 from scheduler.model.objects import KINDS, PodGroup, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod, named_node
 from scheduler.model.status import SUCCESS, Status
+from scheduler.model.storage import (
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeSpec,
+    VolumeNodeAffinity,
+    VolumePhase,
+)
+from scheduler.model.volumes import (
+    BIND_COMPLETED,
+    SELECTED_NODE,
+    class_of,
+    fully_bound,
+    promised_to,
+)
 from scheduler.model.workloads import pod_group_of
 from scheduler.numa.plugin import NAME as NODE_RESOURCE_TOPOLOGY
 from scheduler.observe.metrics import Metrics
@@ -47,6 +68,11 @@ T = TypeVar("T")
 Object = Mapping[str, Any]
 Config = Mapping[str, Any] | Sequence[Mapping[str, Any]] | Configuration | None
 
+
+HOSTNAME = "kubernetes.io/hostname"
+
+PREEMPTED = "Preempted by pod "
+"""How the message of a pod begins that was evicted."""
 
 PATIENCE = Duration(3600.0)
 """How long the solver may take in a simulation: what comes of a backlog is not for the machine to
@@ -84,9 +110,17 @@ class _Clock:
 
 
 class _Recorder:
-    """An outlet that binds at once and remembers."""
+    """An outlet that binds at once and remembers, and does what others would do in a cluster.
+
+    Volumes are bound and made as soon as they are asked for, and pods that are evicted are gone.
+    """
 
     def __init__(self) -> None:
+        self.core: Core | None = None
+        """The scheduler that is told of it, as by a watch."""
+        self.progress = 0
+        """Grows with every pod that is bound or evicted."""
+        self.evicted: dict[str, None] = {}
         self.bound: dict[str, str] = {}
         self.unseen: list[tuple[Pod, str]] = []
         """Pods that were bound, and their nodes, of which the watch has not told yet."""
@@ -97,19 +131,111 @@ class _Recorder:
         self.bound[pod.key] = node
         self.unseen.append((pod.pod, node))
         self.tried[pod.key] = None
+        self.progress += 1
         return SUCCESS
 
     def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
-        """Nobody listens."""
+        """Nobody listens, but victims are to know who came in their place."""
+        if pod.key in self.evicted and note.startswith(PREEMPTED):
+            self.messages[pod.key] = note
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
-        """Nobody listens."""
+        """Do what the controllers of volumes would do; nobody listens to anything else."""
+        objects = self._cluster.state.objects
+        if kind == PersistentVolume.__name__:
+            reference = patch["spec"]["claimRef"]
+            volume = objects.confirmed(PersistentVolume, key)
+            claim = objects.get(
+                PersistentVolumeClaim, f"{reference['namespace']}/{reference['name']}"
+            )
+            if volume is not None and claim is not None:
+                self._give(volume, claim)
+        elif kind == PersistentVolumeClaim.__name__:
+            claim = objects.confirmed(PersistentVolumeClaim, key)
+            annotations = patch["metadata"].get("annotations", {})
+            if claim is not None and SELECTED_NODE in annotations:
+                self._give(self._made(claim, annotations[SELECTED_NODE]), claim, annotations)
+
+    def _give(
+        self,
+        volume: PersistentVolume,
+        claim: PersistentVolumeClaim,
+        annotations: Mapping[str, str] = {},
+    ) -> None:
+        """Bind a volume and a claim to each other."""
+        wanted = claim.metadata
+        reference = ObjectReference(
+            "PersistentVolumeClaim", wanted.namespace, wanted.name, wanted.uid
+        )
+        self._tell(
+            structs.replace(
+                volume,
+                metadata=_newer(volume.metadata),
+                spec=structs.replace(volume.spec, claim_ref=reference),
+                status=VolumePhase("Bound"),
+            )
+        )
+        said = {**wanted.annotations, **annotations, BIND_COMPLETED: "yes"}
+        self._tell(
+            structs.replace(
+                claim,
+                metadata=structs.replace(_newer(wanted), annotations=said),
+                spec=structs.replace(claim.spec, volume_name=volume.metadata.name),
+                status=VolumePhase("Bound"),
+            )
+        )
+
+    def _made(self, claim: PersistentVolumeClaim, node: str) -> PersistentVolume:
+        """A new volume for a claim, on the node that was chosen for its pod."""
+        spec, found = claim.spec, self._cluster.state.node(node)
+        host = found.metadata.labels.get(HOSTNAME) if found is not None else None
+        expression = NodeSelectorRequirement(HOSTNAME, "In", (host,)) if host else None
+        term = NodeSelectorTerm((expression,)) if expression else None
+        return PersistentVolume(
+            metadata=AnnotatedMeta(name=f"pvc-{claim.metadata.uid}"),
+            spec=PersistentVolumeSpec(
+                capacity=dict(spec.resources.requests),
+                access_modes=spec.access_modes,
+                storage_class_name=class_of(claim),
+                volume_mode=spec.volume_mode,
+                node_affinity=VolumeNodeAffinity(NodeSelector((term,))) if term else None,
+            ),
+        )
+
+    def _tell(self, new: PersistentVolume | PersistentVolumeClaim) -> None:
+        kind, key = type(new).__name__, new.metadata.key
+        old = self._cluster.state.objects.confirmed(type(new), key)
+        self._cluster.ingest.handler(kind)([_Change(old, new)])
+
+    @property
+    def _cluster(self) -> Core:
+        assert self.core is not None, "it belongs to a scheduler"
+        return self.core
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
-        """A simulation evicts nobody."""
+        """The pod is gone at once."""
+        placed = self._cluster.state.pod(pod.uid)
+        self.evicted[pod.key] = None
+        self.bound.pop(pod.key, None)
+        self.progress += 1
+        if placed is not None:
+            self._cluster.ingest.handler("Pod")([_Change(placed.pod, None)])
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Nobody listens."""
+        """Nobody listens; but what a pod waits for is done, if its volumes are on their way."""
+        objects = self._cluster.state.objects
+        for use in pod.volumes.claims if node else ():
+            claim = objects.confirmed(PersistentVolumeClaim, use.key)
+            if claim is None or fully_bound(claim):
+                continue
+            if claim.metadata.annotations.get(SELECTED_NODE) == node:
+                self._give(self._made(claim, node), claim)
+                continue
+            for key in objects.all(PersistentVolume):
+                volume = objects.confirmed(PersistentVolume, key)
+                if volume is not None and promised_to(volume, claim):
+                    self._give(volume, claim)
+                    break
 
     def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
         self.messages[pod.key] = message
@@ -257,13 +383,22 @@ def _framework(core: Core, pod: Pod) -> Framework:
     return core.frameworks.get(pod.spec.scheduler_name) or next(iter(core.frameworks.values()))
 
 
-def place(objects: Iterable[Object], config: Config = None) -> list[tuple[str, str | None, str]]:
+def place(
+    objects: Iterable[Object],
+    config: Config = None,
+    *,
+    evict: bool = False,
+    prepare: bool = False,
+) -> list[tuple[str, str | None, str]]:
     """Schedule every pending pod that names one of our schedulers (or none), in queue order.
 
-    Evicts nobody; a pod that fits nowhere, also after all others are placed, comes with its
-    message.
+    A pod that fits nowhere, also after all others are placed, comes with its message. Volumes are
+    bound, or made on the node of their pod, as soon as it has one. Evicts nobody, unless ``evict``
+    says so: post-filters run then, and victims are gone and come last, with who took their place.
+    With ``prepare``, plugins from outside the tree prepare nodes (pre-bind) too; what they do
+    elsewhere they do for real.
     """
-    return list(asyncio.run(_place(objects, config)))
+    return list(asyncio.run(_place(objects, config, evict, prepare)))
 
 
 def played(
@@ -308,11 +443,13 @@ async def _played(
         await core.stop()
 
 
-async def _place(objects: Iterable[Object], config: Config) -> list[Placed]:
+async def _place(
+    objects: Iterable[Object], config: Config, evict: bool, prepare: bool
+) -> list[Placed]:
     recorder = _Recorder()
     objects = list(objects)
     clock = _Clock()
-    core = _core(config, objects, recorder, clock)
+    core = _core(config, objects, recorder, clock, evict=evict, prepare=prepare)
     try:
         return await _placed(core, recorder, _load(core, objects), clock)
     finally:
@@ -322,12 +459,12 @@ async def _place(objects: Iterable[Object], config: Config) -> list[Placed]:
 async def _settled(core: Core, recorder: _Recorder, clock: _Clock) -> None:
     """Attempt pods until nothing more would come of it, as a cluster at rest has it.
 
-    Pods that were placed may have cured others, which back off: time passes for them, as long as
-    some pod was placed since it last did.
+    Pods that were placed or evicted may have cured others, which back off: time passes for them,
+    as long as some pod was since it last did.
     """
-    pause, placed = 2.0 * core.config.scheduler.pod_max_backoff_seconds, -1
-    while len(recorder.bound) > placed:
-        placed = len(recorder.bound)
+    pause, before = 2.0 * core.config.scheduler.pod_max_backoff_seconds, -1
+    while recorder.progress > before:
+        before = recorder.progress
         while core.loop.schedule_next() is not None:
             await _bound(core, recorder)
         clock.now += pause
@@ -385,6 +522,7 @@ async def _placed(
     await _settled(core, recorder, clock)
     # In the order of their first attempt; those that are never tried (gated) come last.
     order = at_once | recorder.tried | dict.fromkeys(info.key for info in waiting)
+    order = {key: None for key in order if key not in recorder.evicted} | recorder.evicted
     for entry in core.queue.snapshot():
         recorder.messages.setdefault(entry.pod, entry.message)
     for info in waiting:
@@ -398,14 +536,31 @@ def _message(recorder: _Recorder, key: str) -> str:
 
 
 def _core(
-    config: Config, objects: Iterable[Object], recorder: _Recorder, clock: Callable[[], float]
+    config: Config,
+    objects: Iterable[Object],
+    recorder: _Recorder,
+    clock: Callable[[], float],
+    *,
+    evict: bool = False,
+    prepare: bool = False,
 ) -> Core:
-    # It evicts nobody, so there is nothing to do for pods that fit nowhere; and nobody is there to
-    # bind volumes, so those that a pod would get are simply taken.
-    without = ("postFilter", "preBind")
     # What those outside do, to bind a pod for one, would be for real.
-    reserving = _reserving(_configuration(config, objects))
-    return assemble(reserving, recorder, Metrics(), without=without, dry=True, clock=clock)
+    core = assemble(
+        _reserving(_configuration(config, objects)),
+        recorder,
+        Metrics(),
+        without=() if evict else ("postFilter",),
+        only_in_tree=() if prepare else ("preBind",),
+        dry=True,
+        clock=clock,
+    )
+    recorder.core = core
+    return core
+
+
+def _newer(metadata: AnnotatedMeta) -> AnnotatedMeta:
+    """The metadata of an object after a write."""
+    return structs.replace(metadata, resource_version=f"{metadata.resource_version}+")
 
 
 def _reserving(config: Configuration) -> Configuration:
@@ -465,6 +620,8 @@ def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
                 decoded = _decode(item, KINDS[kind].type, kind)
                 if KINDS[kind].namespaced:
                     decoded = _in_some_namespace(decoded)
+                if kind == PersistentVolumeClaim.__name__:
+                    decoded = _with_uid(decoded)
                 by_kind.setdefault(kind, []).append(decoded)
                 _keep(core, kind, _own(core, decoded) if kind == "Pod" else decoded, item)
     pods = [_counted(core, _own(core, pod)) for pod in by_kind.pop("Pod", [])]
@@ -512,12 +669,15 @@ def _in_some_namespace(item: Any) -> Any:
 
 def _own(core: Core, pod: Pod) -> Pod:
     """A pod with what the API server would have filled in."""
-    pod = _in_some_namespace(pod)
-    metadata = pod.metadata
-    metadata = structs.replace(metadata, uid=metadata.uid or metadata.key)
+    pod = _with_uid(_in_some_namespace(pod))
     name = pod.spec.scheduler_name or next(iter(core.frameworks))
-    spec = structs.replace(pod.spec, scheduler_name=name)
-    return structs.replace(pod, metadata=metadata, spec=spec)
+    return structs.replace(pod, spec=structs.replace(pod.spec, scheduler_name=name))
+
+
+def _with_uid(item: Any) -> Any:
+    metadata = item.metadata
+    uid = metadata.uid or metadata.key
+    return structs.replace(item, metadata=structs.replace(metadata, uid=uid))
 
 
 def _decode(raw: Object, type_: Any, kind: str) -> Any:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from scheduler.simulation import InputError, explain, place
 from tests.builders import Json, make_node, make_pod, make_worker
+from tests.plugins.storage import a_claim, a_class, a_pod, a_volume, local
 
 
 def test_explain_judges_and_scores_every_node() -> None:
@@ -141,3 +144,113 @@ def test_text_that_is_no_text_is_named() -> None:
     node["metadata"]["labels"] = "\ud800"
     with pytest.raises(InputError, match="Node n"):
         explain([node], make_pod("a").obj())
+
+
+# Volumes, plugins that prepare nodes, and preemption
+
+
+def with_claim(name: str, claim: str) -> Json:
+    return a_pod(name).claim(claim).obj()
+
+
+HOST = "kubernetes.io/hostname"
+
+
+def hosts(*names: str) -> list[Json]:
+    return [make_node(name).cpu(4).label(**{HOST: name}).obj() for name in names]
+
+
+@pytest.mark.parametrize(
+    "volumes",
+    [
+        pytest.param([], id="made"),
+        pytest.param([a_volume("v", spec=local("n2"))], id="found"),
+        pytest.param(
+            [
+                a_volume(
+                    "v",
+                    spec={
+                        **local("n2"),
+                        "claimRef": {"namespace": "default", "name": "c", "uid": "uid-c"},
+                    },
+                )
+            ],
+            id="being bound",
+        ),
+    ],
+)
+def test_pods_that_share_a_claim_go_where_its_volume_is(volumes: list[Json]) -> None:
+    provisioner = "kubernetes.io/no-provisioner" if volumes else "csi.example.com"
+    objects = [*hosts("n1", "n2", "n3"), a_class("late", provisioner), a_claim("c"), *volumes]
+    pods = [with_claim(name, "c") for name in "abc"]
+    placed = place([*objects, *pods])
+    nodes = {node for _, node, _ in placed}
+    assert len(nodes) == 1
+    if volumes:
+        assert nodes == {"n2"}
+
+
+def test_a_claim_whose_volume_is_being_made_waits_for_nobody() -> None:
+    annotations = {"volume.kubernetes.io/selected-node": "n2"}
+    claim = a_claim("c", annotations=annotations)
+    objects = [*hosts("n1", "n2"), a_class("late"), claim, with_claim("p", "c")]
+    assert place(objects) == [("default/p", "n2", "")]
+
+
+def test_a_volume_is_given_once() -> None:
+    claims = [a_claim("c1"), a_claim("c2")]
+    no_provisioner = a_class("late", "kubernetes.io/no-provisioner")
+    volume = a_volume("v", spec=local("n1"))
+    pods = [with_claim("a", "c1"), with_claim("b", "c2")]
+    one, other = place([*hosts("n1"), no_provisioner, *claims, volume, *pods])
+    assert one == ("default/a", "n1", "")
+    assert other[:2] == ("default/b", None)
+    assert "didn't find available persistent volumes" in other[2]
+
+
+PREPARING = """
+from scheduler.model.status import SUCCESS, unschedulable
+
+class Preparing:
+    name = "Preparing"
+    def __init__(self, args, handle): ...
+    async def pre_bind(self, cycle, node):
+        return unschedulable("nobody is at home") if node == "n1" else SUCCESS
+"""
+
+
+@pytest.mark.parametrize(("prepare", "node"), [(False, "n1"), (True, None)])
+def test_plugins_of_ones_own_prepare_nodes_if_asked(
+    tmp_path: Path, prepare: bool, node: str | None
+) -> None:
+    (tmp_path / "preparing.py").write_text(PREPARING)
+    profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Preparing"}]}}}
+    config: list[Json] = [
+        {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "profiles": [profile],
+        },
+        {
+            "apiVersion": "equipoise.dev/v1alpha1",
+            "kind": "EquipoiseConfiguration",
+            "plugins": {"directory": str(tmp_path)},
+        },
+    ]
+    ((_, found, message),) = place([*hosts("n1"), make_pod("p").obj()], config, prepare=prepare)
+    assert found == node
+    assert message == ("" if node else "nobody is at home")
+
+
+def test_evictions_are_made_if_asked() -> None:
+    low = [make_pod(f"low{i}").cpu(2).on("n1").priority(1).obj() for i in range(2)]
+    high = make_pod("high").cpu(3).priority(9).obj()
+    also = make_pod("also").cpu(2).priority(0).obj()
+    objects = [*hosts("n1"), *low, high, also]
+    assert [each[:2] for each in place(objects)] == [("default/high", None), ("default/also", None)]
+    placed = {pod: (node, message) for pod, node, message in place(objects, evict=True)}
+    assert placed["default/high"] == ("n1", "")
+    for name in ("default/low0", "default/low1"):
+        assert placed[name][0] is None
+        assert placed[name][1].startswith("Preempted by pod ")
+    assert placed["default/also"][0] is None

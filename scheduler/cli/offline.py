@@ -77,6 +77,7 @@ def config_option() -> Callable[[Command], Command]:
 @config_option()
 @click.option("--all", "each", is_flag=True, help="One line per pod, however alike they are.")
 @click.option("--batch", is_flag=True, help="Place all pods at once, compared with one by one.")
+@click.option("--evict", is_flag=True, help="Let pods evict others of lower priority.")
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -89,6 +90,7 @@ def simulate(
     config_file: Path | None,
     each: bool,
     batch: bool,
+    evict: bool,
     plot: Path | None,
     output: str,
 ) -> None:
@@ -96,14 +98,16 @@ def simulate(
 
     Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets and Jobs count as the
     pods their controllers would create; those of DaemonSets come first. Pods that name another
-    scheduler are left out; pods with a node take up room there. Nobody is evicted. Exits 0 even if
-    pods stay pending.
+    scheduler are left out; pods with a node take up room there. Nobody is evicted,
+    unless --evict says so. Exits 0 even if pods stay pending.
     """
     from scheduler.config.problems import ConfigError
     from scheduler.simulation import InputError, place
 
     if plot is not None and not batch:
         raise click.UsageError("--plot needs --batch")
+    if evict and batch:
+        raise click.UsageError("either --evict or --batch: what is compared evicts nobody")
     config = configuration(config_file)
     objects = cluster(files)
     try:
@@ -113,13 +117,14 @@ def simulate(
             at_once = compared(objects, config, plot, output)
             _note_left_out(objects, [Placed(*outcome) for outcome in at_once])
             return
-        placed = [Placed(*outcome) for outcome in place(objects, config)]
+        placed = [Placed(*outcome) for outcome in place(objects, config, evict=evict)]
     except InputError as fault:
         fail(f"{', '.join(files)}: {fault}", USAGE)
     except ConfigError as fault:  # a plugin that cannot be made
         fail(f"{config_file}: {fault}", USAGE)
     _note_left_out(objects, placed)
-    _note_evictions(objects, placed)
+    if not evict:
+        _note_evictions(objects, placed)
     if for_programs(output):
         emit(_as_value(placed), output)
     else:
@@ -279,11 +284,19 @@ def _note_evictions(objects: Iterable[Body], placed: Iterable[Placed]) -> None:
 
 def _as_value(placed: Sequence[Placed]) -> dict[str, Any]:
     fitting = sum(outcome.node is not None for outcome in placed)
+    evicted = sum(map(_evicted, placed))
     return {
         "placed": fitting,
-        "pending": len(placed) - fitting,
+        "pending": len(placed) - fitting - evicted,
+        **({"evicted": evicted} if evicted else {}),
         "pods": [outcome._asdict() for outcome in placed],
     }
+
+
+def _evicted(outcome: Placed) -> bool:
+    from scheduler.simulation import PREEMPTED
+
+    return outcome.node is None and outcome.message.startswith(PREEMPTED)
 
 
 def _show(placed: Sequence[Placed], objects: Sequence[Body], each: bool) -> None:
@@ -296,7 +309,9 @@ def _show(placed: Sequence[Placed], objects: Sequence[Body], each: bool) -> None
             table.add(outcome.pod, Cell(outcome.node, GOOD), "")
     for pods, message in _pending(placed, objects, each):
         more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-        table.add(f"{pods[0]}{more}", Cell("<none>", DIM), Cell(message, WARN))
+        gone = _evicted(Placed(pods[0], None, message))
+        where = Cell("<evicted>", BAD) if gone else Cell("<none>", DIM)
+        table.add(f"{pods[0]}{more}", where, Cell(message, WARN))
     show(table)
     _sum_up(placed)
 
@@ -317,10 +332,14 @@ def _pending(
 
 
 def _sum_up(placed: Sequence[Placed]) -> None:
-    reasons = Counter(outcome.message for outcome in placed if outcome.node is None)
+    gone = sum(map(_evicted, placed))
+    reasons = Counter(
+        outcome.message for outcome in placed if outcome.node is None and not _evicted(outcome)
+    )
     nodes = {outcome.node for outcome in placed if outcome.node is not None}
     pending = reasons.total()
-    done = f"{counted(len(placed) - pending, 'pod')} placed on {counted(len(nodes), 'node')}"
+    done = f"{counted(len(placed) - pending - gone, 'pod')} placed on {counted(len(nodes), 'node')}"
+    done += f", {gone} evicted" if gone else ""
     say("")
     say(f"{done}, {pending} pending", BAD if pending else GOOD)
     for message, number in reasons.most_common():

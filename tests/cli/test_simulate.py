@@ -273,3 +273,28 @@ def test_a_pod_that_another_lets_fit_is_tried_again(file: Path) -> None:
     result = run("-o", "json", "-f", write(file, labelled, leader, *(f.obj() for f in followers)))
     nodes = {pod["pod"]: pod["node"] for pod in json.loads(result.stdout)["pods"]}
     assert nodes == {"default/f1": "n1", "default/f2": "n1", "default/leader": "n1"}
+
+
+def test_evictions_are_shown_if_asked(file: Path) -> None:
+    objects = [
+        make_node("n1").cpu(4).obj(),
+        make_pod("low").cpu(3).priority(1).on("n1").obj(),
+        make_pod("high").cpu(3).priority(9).obj(),
+    ]
+    file.write_text(yaml.safe_dump_all(objects))
+    without = run("-f", str(file))
+    assert "0 pods placed on 0 nodes, 1 pending" in without.stdout
+    result = run("-f", str(file), "--evict")
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    assert lines[1].split() == ["default/high", "n1"]
+    assert lines[2].split()[:5] == ["default/low", "<evicted>", "Preempted", "by", "pod"]
+    assert lines[-1] == "1 pod placed on 1 node, 1 evicted, 0 pending"
+    told = run("-f", str(file), "--evict", "-o", "json")
+    answer = json.loads(told.stdout)
+    assert (answer["placed"], answer["evicted"], answer["pending"]) == (1, 1, 0)
+
+
+def test_evictions_and_batches_do_not_go_together(tmp_path: Path) -> None:
+    result = run("-f", str(tmp_path), "--evict", "--batch")
+    assert result.exit_code == 2
