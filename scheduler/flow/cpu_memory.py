@@ -46,6 +46,9 @@ FINENESS = 1000
 MOST_ARCS = 1_000_000
 """Arcs of one network: some seconds and some hundred MiB. Classes beyond it are posed next."""
 
+MOST_POINTS = 1e6
+"""What it costs at most to leave a pod out, beyond the worst node: the solver's numbers end."""
+
 MOST_SOLVED = 8
 """How often pods that a node could not take are posed again to what is left."""
 
@@ -258,7 +261,7 @@ def draw(problem: Problem) -> Drawn:
     # most, makes room for it.
     leaving = problem.leaving
     price = max(int(cost.max(initial=0)), 1) * (classes + 1)
-    extra = np.rint(leaving.points * FINENESS).astype(np.int64)
+    extra = np.rint(np.minimum(leaving.points, MOST_POINTS) * FINENESS).astype(np.int64)
     arcs.add(leaving.of_class, sink, leaving.pods, price + extra)
     supply = np.zeros(sink + 1, np.int64)
     supply[:classes] = problem.supplies

@@ -196,6 +196,13 @@ def test_classes_of_one_pod_each_share_a_node() -> None:
     assert np.bincount(solved(pods).node).tolist() == [4, 4]
 
 
+def test_pods_that_have_waited_for_ages_are_still_solved() -> None:
+    """What it costs to leave them out stays within what the solver can count."""
+    one = problem([3], [[0] * 2], [[1, 1]], [[2, 2], [1, 1]], leave=1e30, model="CpuMemory")
+
+    assert int(solved(one).pods.sum()) == 3
+
+
 def test_small_pods_on_large_nodes_spread() -> None:
     tiny = problem([12], [[0] * 4], [[0.001, 0.001]], [[64, 256]] * 4, model="CpuMemory")
 
