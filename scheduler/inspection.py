@@ -133,11 +133,8 @@ def _standing(core: Core, pod: Pod, info: PodInfo, leading: bool) -> Standing:
     framework = core.frameworks.get(pod.spec.scheduler_name)
     if framework is None:
         return explanation.elsewhere(pod, core.frameworks)
-    if holders := core.permits.holders(info.uid):
-        plugins = tuple(plugin for each in holders for plugin in each.pending_plugins)
-        return Standing("permit", "", plugins, holders[0].node)
     if (placed := core.state.pod(info.uid)) is not None:
-        return Standing("binding", node=placed.node_name)
+        return _holding(core, info.uid, placed.node_name)
     if core.suspension.awaits(info.uid):
         return Standing("in-flight", "an answer from outside is awaited")
     if core.queue.expects(info.uid):
@@ -154,3 +151,16 @@ def _standing(core: Core, pod: Pod, info: PodInfo, leading: bool) -> Standing:
     if group is not None:
         return Standing("group", f"pod group {group} is placed as a whole, by the leader")
     return Standing("standby")
+
+
+def _holding(core: Core, uid: str, node: str) -> Standing:
+    """How far a pod is that holds a node and is not known to be bound."""
+    if uid in core.unconfirmed:
+        return Standing("binding", "the watch has not told of its binding yet", node=node)
+    if uid not in core.bindings.uids():
+        return Standing("in-flight", "its pod group is being placed")
+    holders = core.permits.holders(uid)
+    if not holders:
+        return Standing("binding", node=node)
+    plugins = tuple(plugin for each in holders for plugin in each.pending_plugins)
+    return Standing("permit", "", plugins, node)

@@ -138,7 +138,7 @@ def _sentence(standing: dict[str, Any]) -> str:
         "in-flight": f"is being tried{': ' if message else ''}{message}",
         "group": f"is placed with its group or not at all: {message}",
         "permit": f"holds {node} and waits at permit for {plugins}",
-        "binding": f"holds {node} and is being bound",
+        "binding": f"holds {node} and is being bound{': ' if message else ''}{message}",
         "bound": f"is on {node}{' and is being deleted' if message else ''}",
         "terminating": "is being deleted, so it is not tried",
         "ended": message.removeprefix("it "),

@@ -117,6 +117,17 @@ async def test_a_pod_that_is_being_bound_says_so() -> None:
     assert answer["standing"]["node"] == "n1"
     gate.set()
     await stage.idle()
+    standing = (await explained(stage, pod))["standing"]
+    assert (standing["state"], standing["node"]) == ("binding", "n1")
+    assert standing["message"] == "the watch has not told of its binding yet"
+
+
+async def test_a_member_of_a_group_that_is_being_placed_holds_nothing_yet() -> None:
+    stage, pod = gang_stage(), member("a")
+    stage.see(make_node("n1").cpu("1"), make_group("g", 1), pod)
+    stage.core.state.assume(pod.info(), "n1")  # as a pass does, and may take back
+    standing = (await explained(stage, pod))["standing"]
+    assert (standing["state"], standing["node"]) == ("in-flight", None)
 
 
 async def test_a_pod_that_backs_off_says_until_when_and_why() -> None:
