@@ -32,15 +32,20 @@ class InTransit:
             self._pods.setdefault(node, set()).add(info.uid)
             touch(self._state, node)
         elif node in self._pods:
-            self._remove(info.uid, node)
+            self._remove(info.uid, node, tried=assumed)
 
-    def _remove(self, uid: str, node: str) -> None:
-        """The pod is bound, or will not be; the node is there for others again."""
+    def _remove(self, uid: str, node: str, *, tried: bool) -> None:
+        """The pod is bound, or will not be; the node is there for others again.
+
+        Who was rejected was so without those that were only ``tried``, and is not told.
+        """
         pods = self._pods[node]
         pods.discard(uid)
         if not pods:
             del self._pods[node]
             touch(self._state, node)
+            if tried:
+                return
             newest = self._state.objects.get(NodeResourceTopology, node)
             self._released = (newest, node)
             self._tell(Event("NodeResourceTopology", Action.UPDATE, None, newest))

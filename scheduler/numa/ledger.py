@@ -165,13 +165,17 @@ class Ledger:
             return Effect.NONE
         return self._changed(tenant, Effect.MORE)
 
-    def leave(self, uid: str) -> Effect:
-        """A pod is gone, or finished, or does not come after all."""
+    def leave(self, uid: str, *, tried: bool = False) -> Effect:
+        """A pod is gone, or finished, or does not come after all.
+
+        No object ever speaks of one that was only ``tried``.
+        """
         tenant = self._tenants.pop(uid, None)
         if tenant is None:
             return Effect.NONE
         self._changes += 1
-        self._remember(tenant.name)
+        if not tried:
+            self._remember(tenant.name)
         if tenant.settled and tenant.pinning.pins:
             hidden = tenant.hidden()
             self._gone.append(Gone(tenant.name, tenant.hash, tenant.pinning, hidden, tenant.home))

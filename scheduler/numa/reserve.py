@@ -197,11 +197,11 @@ class ReserveCache:
             foreign = info.pod.spec.scheduler_name not in self.profiles
             effect = ledger.arrive(info, assumed=assumed, foreign=foreign)
         else:
-            effect = ledger.leave(info.uid)
+            effect = ledger.leave(info.uid, tried=assumed)
         if effect is not Effect.NONE:
             self._refresh(ledger)
         looked = node in self._dirty and self._look_again(ledger)
-        if effect is Effect.MORE and not looked:
+        if effect is Effect.MORE and not looked and (came or not assumed):
             self._wake(node)
         self._forget_if_empty(ledger)
 

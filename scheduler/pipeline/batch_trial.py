@@ -184,7 +184,7 @@ class _Trial:
     def give_back(self, uid: str) -> None:
         """Have a pod gone from its node, if it is still only assumed there."""
         del self.nodes[uid]
-        self._state.forget(uid)
+        self._state.forget(uid, tried=True)
 
     def undo(self) -> None:
         """Give everything back, the last first."""

@@ -319,13 +319,16 @@ class ClusterState:
         self.residents.came(bound, assumed=True)
         return bound
 
-    def forget(self, uid: str) -> bool:
-        """Undo ``assume``; a pod that the watch has confirmed in the meantime stays."""
+    def forget(self, uid: str, *, tried: bool = False) -> bool:
+        """Undo ``assume``; a pod that the watch has confirmed in the meantime stays.
+
+        One that was only ``tried`` was never to be bound, and leaves no trace.
+        """
         info = self._assumed.get(uid)
         if info is None:
             return False
         self.unbook(uid)
-        self.residents.went(info)
+        self.residents.went(info, assumed=tried)
         return True
 
     def set_pod(self, info: PodInfo) -> None:

@@ -14,7 +14,8 @@ from scheduler.state.aspects import ChangeLog
 
 PodListener = Callable[[PodInfo, str, bool, bool], None]
 """Told of a pod, its node, whether it came (or there is news of it) or went, and whether it is
-only assumed to be there."""
+only assumed to be there. One that went and was only assumed was tried out: nobody outside has heard
+of it, and nobody is to be told that there is room again."""
 FinishedListener = Callable[[str, str, str, bool], None]
 """Told of a finished pod by namespace, name and node: that it is there, or deleted."""
 
@@ -49,11 +50,11 @@ class Residents:
             for listener in self._listeners:
                 listener(info, info.node_name, True, assumed)
 
-    def went(self, info: PodInfo) -> None:
-        """A pod is no longer on its node."""
+    def went(self, info: PodInfo, *, assumed: bool = False) -> None:
+        """A pod is no longer on its node; or was only ``assumed`` there, as a trial."""
         if self._listeners and not self._changes.on_trial:
             for listener in self._listeners:
-                listener(info, info.node_name, False, False)
+                listener(info, info.node_name, False, assumed)
 
     def follow(self, old: Pod | None, new: Pod | None) -> None:
         """A pod changed: it may have come, gone or finished, or be gone after it had."""
