@@ -34,7 +34,7 @@ RESERVE_CACHE: dict[str, Any] = {
     "args": {"cacheResyncPeriodSeconds": 5},
 }
 OWN_PROFILE: dict[str, Any] = {
-    "plugins": {"multiPoint": {"enabled": [{"name": NODE_RESOURCE_TOPOLOGY}]}},
+    "plugins": {"multiPoint": {"enabled": [{"name": NODE_RESOURCE_TOPOLOGY, "weight": 5}]}},
     "pluginConfig": [RESERVE_CACHE],
 }
 """The profile where no KubeSchedulerConfiguration is given: kube-scheduler's default plugins, and

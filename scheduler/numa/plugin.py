@@ -131,12 +131,35 @@ class NodeResourceTopologyMatch:
         outlook = self.board.outlook(self._state.name(row))
         return outlook is not None and outlook.accepts(needs)
 
-    def _judge(self, rows: Rows, needs: tuple[Need, ...]) -> Codes:
+    def accepts(self, pod: PodInfo, rows: Rows) -> Mask:
+        """Where ``filter`` would accept the pod, after comparing what there is to compare."""
+        accepted = np.ones(len(rows), np.bool_)
+        pinning = pod.pinning
+        if self.filter_reads is None or not pinning.pins:
+            return accepted  # a look must not count as a rejection
+        cells = self.board.cells
+        cells.follow(rows)
+        for kind, among in _by_kind(cells.kind[where(rows)]):
+            if kind in self._missing:
+                accepted[among] = False
+            needs = _needs(pinning, kind)
+            if needs:
+                accepted[among] = self._fits_compared(rows[among], needs)
+        if self._transit is not None:
+            accepted &= ~self._transit.reserved(rows)
+        return accepted
+
+    def _fits_compared(self, rows: Rows, needs: tuple[Need, ...]) -> Mask:
+        """Where the pod fits; nodes that reject it are compared with their objects before."""
         fit = self._fits(rows, needs)
         better = self.board.judged(rows, fit)
         if better:
             again = np.isin(rows, better)
             fit[again] = self._fits(rows[again], needs)
+        return fit
+
+    def _judge(self, rows: Rows, needs: tuple[Need, ...]) -> Codes:
+        fit = self._fits_compared(rows, needs)
         codes: Codes = np.zeros(len(rows), np.int32)
         failed = np.flatnonzero(~fit)
         if len(failed):

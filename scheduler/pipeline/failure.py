@@ -57,7 +57,9 @@ class Failures:
         diagnosis.message = message
         plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins
         cohort = _cohort(attempt, diagnosis)
-        self._queue.requeue_rejected(attempt.queued, plugins, pending, message, cohort)
+        self._queue.requeue_rejected(
+            attempt.queued, plugins, pending, message, cohort, by_filters=True
+        )
         self._promise(attempt, diagnosis.nominated_node)
         self._report(attempt, UNSCHEDULABLE, message, (*plugins, *pending), len(diagnosis.rows))
 

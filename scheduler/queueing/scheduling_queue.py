@@ -141,14 +141,14 @@ class SchedulingQueue(Glances):
     def pop(self) -> QueuedPod | None:
         """The next pod, now in flight; None if nobody can be tried.
 
-        When nobody is active the next of those that back off goes early: the time is free. A pod
-        goes early once; its next back-off begins when that one would have ended.
+        When nobody is active the next of those that back off goes early, if it may have a node
+        now: the time is free. Its next back-off begins when that one would have ended.
         Every pod popped must be given back by `done`, `requeue_rejected` or `requeue_error`.
         """
         if self._waiters.busy:
             self._waiters.ask(ASKED_IN_PASSING)
         while (queued := self._next()) is not None:
-            if not queued.woken:
+            if not queued.woken and queued.tier is not Tier.BACKOFF:
                 break
             if not self._still_rejected(queued):
                 self._portion = min(2 * self._portion, MOST_WOKEN)
@@ -180,11 +180,14 @@ class SchedulingQueue(Glances):
         pending_plugins: Iterable[str],
         message: str,
         cohort: Hashable | None = None,
+        *,
+        by_filters: bool = False,
     ) -> None:
         """Plugins rejected the pod: park it, unless an event since the pop may have cured that.
 
         ``cohort`` stands for all of the pod that the verdict depends on: it then counts for all
         pods that are parked under an equal one. None, if the verdict is on this pod alone.
+        ``by_filters``: they rejected every node, so what cures them can be seen beforehand.
         Without any rejecting plugin no event could ever wake it, so that counts as an error.
         """
         queued.unschedulable_plugins = frozenset(unschedulable_plugins)
@@ -193,6 +196,7 @@ class SchedulingQueue(Glances):
             self.requeue_error(queued, message)
             return
         queued.unschedulable_count += 1
+        queued.by_filters = by_filters
         queued.consecutive_errors = 0
         self._requeue(queued, message, cohort)
 
@@ -474,13 +478,22 @@ class SchedulingQueue(Glances):
             self._enter(queued, Tier.GATED, label)
         elif queued.backoff_until <= (now := self._clock()):
             self._enter(queued, Tier.ACTIVE, label)
-        elif queued.borrowed_until > now or not queued.rejectors:
+        elif not self._may_go_early(queued, now):
             self._enter(queued, Tier.ERROR_BACKOFF, label)
         elif verdict is Requeue.AT_ONCE:
             queued.borrowed_until = queued.backoff_until
             self._enter(queued, Tier.ACTIVE, label)
         else:
             self._enter(queued, Tier.BACKOFF, label)
+
+    def _may_go_early(self, queued: QueuedPod, now: float) -> bool:
+        """Whether a pod may be tried before its back-off ends; that bounds how often it is tried.
+
+        One that was refused although it had a node may do so once: nobody can see what cures it.
+        One that filters rejected is looked at first, and may be a longest back-off ahead of time.
+        """
+        ahead = self._backoff.maximum if queued.by_filters else 0.0
+        return bool(queued.rejectors) and queued.borrowed_until <= now + ahead
 
     def _force(self, queued: QueuedPod) -> None:
         passed = queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF) or self._admits(queued)

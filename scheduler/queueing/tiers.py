@@ -66,6 +66,8 @@ class QueuedPod:
     backoff_until: float = 0.0
     borrowed_until: float = 0.0
     """The end of a back-off that the pod did not wait for; the next one begins only then."""
+    by_filters: bool = False
+    """Whether filters rejected every node in the last attempt; else a chosen node was refused."""
     was_flushed: bool = False
     """Whether a timeout brought it to this attempt; success then means that an event is missing."""
     woken: bool = False

@@ -11,7 +11,7 @@ import pytest
 from scheduler.sandbox.numa.settings import KubeletSettings
 from tests.numa.churn.run import Mode, Report, run
 from tests.numa.churn.scenario import Scenario, arrivals, cpus_of
-from tests.numa.churn.scenarios import mixed, table
+from tests.numa.churn.scenarios import mixed, shifting, table
 from tests.numa.churn.timeline import Clock, Stream
 
 SEEDS = range(10)
@@ -57,6 +57,18 @@ def test_pods_are_not_kept_waiting_by_the_cache() -> None:
 def test_one_container_pods_on_twenty_nodes(seed: int) -> None:
     found = run(table(seed), Mode.CACHE)
     assert found.errors == 0, found.samples
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nodes_lose_regain_and_change_their_objects(seed: int) -> None:
+    found = run(shifting(seed, SECONDS), Mode.CACHE)
+    assert found.errors == 0, found.samples
+    assert found.mean_use > 0.6
+
+
+def test_pods_take_what_comes_free_while_they_back_off() -> None:
+    """Held to a whole back-off after each look, 20 nodes would be at 70 % instead of 76 %."""
+    assert fmean(run(table(seed), Mode.CACHE).mean_use for seed in range(3)) > 0.73
 
 
 # The harness itself

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.builders import PodBuilder
-from tests.numa.support import Numa, large_node, make_topology, pinned
+from tests.numa.support import Numa, fits_where, large_node, make_topology, pinned
 
 NODES = ("n1", "n2", "n3")
 SIZES = (1, 2, 4, 6)
@@ -131,3 +131,24 @@ def test_columns_are_what_the_books_say(history: list[tuple[Any, ...]]) -> None:
         assert (node in world.numa.cache.dirty()) == bool(ledger and ledger.dirty)
         sure, free = cells.sure[:, :, row], cells.free[:, :, row]
         assert np.all(sure <= free)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps)
+def test_a_quick_look_says_what_the_filter_says(history: list[tuple[Any, ...]]) -> None:
+    world = History()
+    for step in history:
+        world.play(*step)
+    rows = world.numa.state.rows()
+    for cpus in (1, 3, 5, 8, 9):
+        pod = pinned("p", cpus)
+        looked = world.numa.plugin.accepts(pod.info(), rows)
+        names = [world.numa.state.name(row) for row in rows.tolist()]
+        accepted = [name for name, yes in zip(names, looked.tolist(), strict=True) if yes]
+        assert accepted == fits_where(world.numa, pod, names)
+
+
+def test_a_quick_look_is_no_rejection() -> None:
+    """Nodes are compared after so many rejections; looks in passing must not bring that forward."""
+    numa = Numa(compareAfterRejections=3).nodes("n1").publish(make_topology("n1").cell(4).cell(4))
+    assert numa.plugin.accepts(pinned("p", 9).info(), numa.state.rows()).all()

@@ -10,7 +10,7 @@
 {{- $off := include "equipoise.pluginNames" $disabled | fromJsonArray }}
 {{- $on := include "equipoise.pluginNames" $enabled | fromJsonArray }}
 {{- if not (or (has $numa $on) (has $numa $off) (has "*" $off)) }}
-{{- $enabled = append $enabled (dict "name" $numa) }}
+{{- $enabled = append $enabled (dict "name" $numa "weight" 5) }}
 {{- $on = append $on $numa }}
 {{- end }}
 {{- $given := include "equipoise.pluginNames" $args | fromJsonArray }}

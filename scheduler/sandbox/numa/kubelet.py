@@ -19,7 +19,7 @@ from scheduler.sandbox.numa.device_manager import DeviceManager
 from scheduler.sandbox.numa.hints import HintProvider, cells_in
 from scheduler.sandbox.numa.machine import Machine
 from scheduler.sandbox.numa.memory_manager import MemoryManager
-from scheduler.sandbox.numa.settings import KubeletSettings
+from scheduler.sandbox.numa.settings import KubeletSettings, Policy, Scope
 from scheduler.sandbox.numa.topology_manager import Refusal, TopologyManager
 
 CellAmounts = dict[int, dict[str, int]]
@@ -49,14 +49,12 @@ class NumaKubelet:
         self._cpus = CpuManager(machine)
         self._memory = MemoryManager(machine)
         self._devices = DeviceManager(machine)
-        providers: list[HintProvider] = [self._devices]
+        self._providers: list[HintProvider] = [self._devices]
         if self.settings.cpu_manager:
-            providers.append(self._cpus)
+            self._providers.append(self._cpus)
         if self.settings.memory_manager:
-            providers.append(self._memory)
-        self._topology = TopologyManager(
-            self.settings.policy, self.settings.scope, machine.everything, providers
-        )
+            self._providers.append(self._memory)
+        self._topology = self._topology_manager()
         self._active: dict[str, PodDemand] = {}
         self._requests: dict[str, Amounts] = {}
         self._ended: dict[str, PodDemand] = {}
@@ -64,6 +62,16 @@ class NumaKubelet:
     def __contains__(self, uid: str) -> bool:
         """Whether a pod holds its place here."""
         return uid in self._active
+
+    def _topology_manager(self) -> TopologyManager:
+        settings = self.settings
+        everything = self.machine.everything
+        return TopologyManager(settings.policy, settings.scope, everything, self._providers)
+
+    def align(self, policy: Policy, scope: Scope) -> None:
+        """Restart with another alignment; pods that run keep what they hold."""
+        self.settings = msgspec.structs.replace(self.settings, policy=policy, scope=scope)
+        self._topology = self._topology_manager()
 
     def admit(self, pod: Pod) -> Refusal | None:
         """Let a pod in, or say why not. Cells are looked at before the node as a whole."""

@@ -9,9 +9,9 @@ from statistics import fmean
 
 from scheduler.observe.logs import setup
 from tests.numa.churn.run import Mode, Report, run
-from tests.numa.churn.scenarios import hostile, mixed, table
+from tests.numa.churn.scenarios import hostile, mixed, shifting, table
 
-_MAKERS = {"mixed": mixed, "table": table, "hostile": hostile}
+_MAKERS = {"mixed": mixed, "table": table, "hostile": hostile, "shifting": shifting}
 
 
 def main() -> None:

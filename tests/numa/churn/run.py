@@ -32,6 +32,7 @@ class Mode(Enum):
     PLAIN = "no plugin"
     NO_CACHE = "cache off"
     CACHE = "cache on"
+    """The default: what the daemon does without a configuration file."""
     CLAIRVOYANT = "clairvoyant"
 
 
@@ -61,19 +62,19 @@ class Report:
     """What had happened on the node of the first error."""
 
 
-def configuration(mode: Mode, scenario: Scenario) -> dict[str, Any]:
-    """The scheduler's configuration document."""
+def configuration(mode: Mode) -> list[dict[str, Any]]:
+    """The scheduler's configuration documents."""
+    if mode is Mode.CACHE:
+        return []
     profile: dict[str, Any] = {"schedulerName": OURS}
     if mode is not Mode.PLAIN:
-        period = max(1, round(scenario.publish_seconds)) if mode is Mode.CACHE else 0
-        args = {"cacheResyncPeriodSeconds": period}
         profile["plugins"] = {"multiPoint": {"enabled": [{"name": PLUGIN, "weight": 5}]}}
-        profile["pluginConfig"] = [{"name": PLUGIN, "args": args}]
-    return {
+    document = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "profiles": [profile],
     }
+    return [document]
 
 
 class _Outlet:
@@ -127,7 +128,7 @@ class _Run:
 
     def _start(self) -> None:
         """A new scheduler takes over; what the old one had in hand is lost."""
-        config = from_dicts([configuration(self._mode, self._scenario)], available(), environ={})
+        config = from_dicts(configuration(self._mode), available(), environ={})
         core = assemble(config, _Outlet(self._world), Metrics(), clock=self._world.clock)
         self._core = core
         self._world.restart(lambda kind, changes: core.ingest.handler(kind)(changes))

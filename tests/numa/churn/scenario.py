@@ -46,6 +46,8 @@ class Scenario:
     """Stretches all lags but those of our own watches."""
     stalls: float = 0.0
     """Now and then a watch of ours delivers nothing for up to so many seconds."""
+    upheavals: float = 0.0
+    """So often, in seconds, a node loses its NRT for a while, or gets another kind of it."""
     simple: bool = False
     """One-container pods of whole CPUs only."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from scheduler.sandbox.numa.settings import KubeletSettings, PublisherSettings
 from tests.numa.churn.scenario import Scenario
@@ -32,6 +33,11 @@ def mixed(seed: int, seconds: float = 240.0) -> Scenario:
         ),
         restarts=(seconds / 2 + 0.3,) if seed % 3 == 2 else (),
     )
+
+
+def shifting(seed: int, seconds: float = 400.0) -> Scenario:
+    """As mixed, and nodes lose, regain and change their NRTs; some for longer than the grace."""
+    return replace(mixed(seed, seconds), upheavals=6.0, restarts=())
 
 
 def hostile(seed: int, seconds: float = 150.0) -> Scenario:

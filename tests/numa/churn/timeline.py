@@ -14,12 +14,12 @@ class Clock:
     def __init__(self) -> None:
         self.now = 0.0
         self._order = itertools.count()
-        self._due: list[tuple[float, int, Callable[[], None]]] = []
+        self._due: list[tuple[float, int, Callable[[], object]]] = []
 
     def __call__(self) -> float:
         return self.now
 
-    def at(self, when: float, act: Callable[[], None]) -> None:
+    def at(self, when: float, act: Callable[[], object]) -> None:
         """Do something at a time, or now if that has passed."""
         heapq.heappush(self._due, (max(when, self.now), next(self._order), act))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
 from scheduler.sandbox.numa.kubelet import NumaKubelet
 from scheduler.sandbox.numa.publishing import topology
+from scheduler.sandbox.numa.settings import Policy, PublisherSettings, Scope
 from scheduler.sandbox.numa.topology_manager import Refusal
 from tests.numa.churn.records import Error, Story, Tally, free, summary
 from tests.numa.churn.scenario import FOREIGN, OURS, Scenario, arrivals, cpus_of
@@ -32,6 +33,10 @@ _AGENT = (0.02, 0.4)
 _RECREATE = 0.5
 _KEEP_FINISHED = 15.0
 _JOURNAL = 60
+_OUTAGES = (2.0, 10.0, 30.0, 350.0)
+"""How long a node has no NRT; the last is longer than the grace that it is given by default."""
+_CORDONED = 8.0
+"""From the last binding to a node to the restart of its kubelet: all have been admitted by then."""
 
 
 class Change(NamedTuple):
@@ -61,11 +66,19 @@ class World:
         lag = (0.0, 0.0) if instant else _WATCH
         self._pod_watch = Stream(self.clock, self._rng, _WATCH)
         self._topology_watch = Stream(self.clock, self._rng, lag)
+        self._nodes_watch = Stream(self.clock, self._rng, lag)
         self._node_watch = {
             name: Stream(self.clock, self._rng, self._slowed(_KUBELET)) for name in self._kubelets
         }
         self._of: dict[str, Story] = {}
-        self._told: dict[str, dict[str, Any]] = {"Pod": {}, "NodeResourceTopology": {}}
+        self._told: dict[str, dict[str, Any]] = {"Node": {}, "NodeResourceTopology": {}, "Pod": {}}
+        self._publishers = dict.fromkeys(self._kubelets, scenario.publisher)
+        self._silent: set[str] = set()
+        """Nodes whose agent publishes nothing."""
+        self._cordoned: set[str] = set()
+        self._looks = itertools.count(1)
+        self._written = dict.fromkeys(self._kubelets, 0)
+        """The number of the newest look that each agent has written; it does not go back."""
         self._epoch = 0
         self._bound: dict[str, tuple[float, float]] = {}
         """Pod to when it was bound and when our watch told so."""
@@ -86,6 +99,8 @@ class World:
 
         if scenario.stalls and not instant:
             self.clock.at(scenario.seconds / 10, self._stall)
+        if scenario.upheavals:
+            self.clock.at(scenario.upheavals, self._upset)
 
     # What the scheduler sees when it starts, and what it does.
 
@@ -95,14 +110,23 @@ class World:
 
     def nodes(self) -> list[Node]:
         """The Node objects."""
-        return [from_dict(k.machine.node(name), Node) for name, k in self._kubelets.items()]
+        return [self._node(name) for name in self._kubelets]
+
+    def _node(self, name: str) -> Node:
+        node = from_dict(self._kubelets[name].machine.node(name), Node)
+        return replace(node, spec=replace(node.spec, unschedulable=name in self._cordoned))
 
     def restart(self, tell: Callable[[str, list[Change]], None]) -> None:
         """A new scheduler listens: it is told everything as it is, then what happens from now."""
         self._epoch += 1
         self.tell = tell
-        tell("Node", [Change(None, node) for node in self.nodes()])
-        for kind, objects in (("NodeResourceTopology", self.topologies), ("Pod", self.pods)):
+        nodes = {node.metadata.name: node for node in self.nodes()}
+        everything: dict[str, Mapping[str, Any]] = {
+            "Node": nodes,
+            "NodeResourceTopology": self.topologies,
+            "Pod": self.pods,
+        }
+        for kind, objects in everything.items():
             self._told[kind] = dict(objects)
             tell(kind, [Change(None, each) for each in objects.values()])
         now = self.clock.now
@@ -159,7 +183,10 @@ class World:
                 used[other.spec.node_name] = used.get(other.spec.node_name, 0.0) + cpus
         for name in names:
             kubelet = self._kubelets[name]
-            if wanted + used.get(name, 0.0) <= kubelet.machine.allocatable["cpu"]:
+            if (
+                name not in self._cordoned
+                and wanted + used.get(name, 0.0) <= kubelet.machine.allocatable["cpu"]
+            ):
                 self.bind(key, name)
                 return
         self.clock.at(self.clock.now + 1.0, lambda: self._place(key))
@@ -263,33 +290,85 @@ class World:
 
     def _agent(self, name: str) -> None:
         """Look now, write a little later, and again after the period."""
-        seen = self._look(name)
+        self.clock.at(self.clock.now + self.scenario.publish_seconds, lambda: self._agent(name))
+        if name in self._silent:
+            return
+        seen, number = self._look(name), next(self._looks)
         listed = " ".join(sorted(pod.name for pod in self._kubelets[name].listed()))
         self._note(name, f"the agent looks: {listed}")
-        self._later(_AGENT, lambda: self._write_topology(seen))
-        self.clock.at(self.clock.now + self.scenario.publish_seconds, lambda: self._agent(name))
+        self._later(_AGENT, lambda: self._write_topology(seen, number))
 
     def _show(self, name: str) -> None:
         """With perfect knowledge, every change is known at once."""
         if self._instant:
             self._publish(name)
 
-    def _publish(self, name: str) -> None:
-        self._write_topology(self._look(name))
+    def _publish(self, name: str) -> float:
+        return self._write_topology(self._look(name), next(self._looks))
 
     def _look(self, name: str) -> NodeResourceTopology:
-        body = topology(self._kubelets[name], self.scenario.publisher, truth=self._instant)
+        body = topology(self._kubelets[name], self._publishers[name], truth=self._instant)
         return from_dict(body, NodeResourceTopology)
 
-    def _write_topology(self, seen: NodeResourceTopology) -> None:
+    def _write_topology(self, seen: NodeResourceTopology, number: int) -> float:
+        """Publish what the agent saw when it looked; answers when our watch tells of it."""
+        name = seen.metadata.name
+        if name in self._silent or number < self._written[name]:
+            return self.clock.now
+        self._written[name] = number
         seen = replace(seen, metadata=replace(seen.metadata, resource_version=self._version()))
-        self.topologies[seen.metadata.name] = seen
+        self.topologies[name] = seen
         if self._instant:
-            self._deliver("NodeResourceTopology", seen.metadata.name, seen, self._epoch)
-        else:
-            name = seen.metadata.name
-            told = self._tell(self._topology_watch, "NodeResourceTopology", name, seen)
-            self._note(name, f"the agent writes, our watch tells at {told:.2f}")
+            self._deliver("NodeResourceTopology", name, seen, self._epoch)
+            return self.clock.now
+        told = self._tell(self._topology_watch, "NodeResourceTopology", name, seen)
+        self._note(name, f"the agent writes, our watch tells at {told:.2f}")
+        return told
+
+    # Upheavals.
+
+    def _upset(self) -> None:
+        """Something happens to the NRT of some node, and a while later to another."""
+        self.clock.at(
+            self.clock.now + self._rng.expovariate(1 / self.scenario.upheavals), self._upset
+        )
+        calm = sorted(self._kubelets.keys() - self._silent - self._cordoned)
+        if calm and not self._stopped:
+            change = self._rng.choice((self._lose, self._lose, self._sign_otherwise, self._cordon))
+            change(self._rng.choice(calm))
+
+    def _lose(self, name: str) -> None:
+        """The agent is gone, and its object with it; both come back."""
+        self._silent.add(name)
+        if self.topologies.pop(name, None) is not None:
+            told = self._tell(self._topology_watch, "NodeResourceTopology", name, None)
+            self._note(name, f"the NRT is deleted, our watch tells at {told:.2f}")
+        seconds = self._rng.choices(_OUTAGES, (4, 4, 4, 1))[0]
+        self.clock.at(self.clock.now + seconds, lambda: self._silent.discard(name))
+
+    def _sign_otherwise(self, name: str) -> None:
+        """The agent is replaced by one that makes another fingerprint, or none."""
+        self._publishers[name] = PublisherSettings(
+            fingerprint=self._rng.choice(("attribute", "annotation", "none")),
+            method=self._rng.choice(("all", "with-exclusive-resources")),
+        )
+
+    def _cordon(self, name: str) -> None:
+        """The node takes no further pods, its kubelet restarts with another alignment."""
+        self._cordoned.add(name)
+        self._tell(self._nodes_watch, "Node", name, self._node(name))
+        self.clock.at(self.clock.now + _CORDONED, lambda: self._realign(name))
+
+    def _realign(self, name: str) -> None:
+        policy: Policy = self._rng.choice(("single-numa-node", "restricted"))
+        scope: Scope = self._rng.choice(("container", "pod"))
+        self._kubelets[name].align(policy, scope)
+        self._note(name, f"the kubelet restarts with {policy}, {scope}")
+        self.clock.at(self._publish(name) + 0.5, lambda: self._uncordon(name))
+
+    def _uncordon(self, name: str) -> None:
+        self._cordoned.discard(name)
+        self._tell(self._nodes_watch, "Node", name, self._node(name))
 
     # The API.
 
@@ -354,7 +433,7 @@ class World:
         watch.stall(self._rng.uniform(0.0, self.scenario.stalls))
         self.clock.at(self.clock.now + self._rng.uniform(1.0, 20.0), self._stall)
 
-    def _later(self, lag: tuple[float, float], act: Callable[[], None]) -> None:
+    def _later(self, lag: tuple[float, float], act: Callable[[], object]) -> None:
         self.clock.at(self.clock.now + self._rng.uniform(*self._slowed(lag)), act)
 
     def _slowed(self, lag: tuple[float, float]) -> tuple[float, float]:
