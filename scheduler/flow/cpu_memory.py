@@ -130,7 +130,7 @@ def taken_by(problem: Problem, pods: Ints) -> Ints:
     taken = np.zeros_like(pods)
     for e in _order(problem).tolist():
         sent = np.flatnonzero(pods[e])
-        room = np.minimum(_room(problem.requests[e], free[:, sent]), slots[sent])
+        room = np.minimum(_takes(problem, e, free)[sent], slots[sent])
         taken[e, sent] = np.minimum(pods[e, sent], np.maximum(room, 0))
         free[:, sent] -= problem.requests[e][:, np.newaxis] * taken[e, sent]
         slots[sent] -= taken[e, sent]
@@ -156,7 +156,7 @@ def without(problem: Problem, taken: Ints) -> Problem:
     slots = problem.slots - taken.sum(axis=0)
     fit = problem.fit - taken
     for e in range(problem.shape[0]):
-        fit[e] = np.minimum(fit[e], _room(problem.requests[e], free))
+        fit[e] = np.minimum(fit[e], _takes(problem, e, free))
     fit = np.minimum(fit, slots)
     return msgspec.structs.replace(
         problem,
@@ -167,6 +167,15 @@ def without(problem: Problem, taken: Ints) -> Problem:
         slots=slots,
         quotas=_quotas_left(problem, taken),
     )
+
+
+def _takes(problem: Problem, e: int, free: Reals) -> Ints:
+    """How many pods of a class each node takes when so much is free.
+
+    Filters that let a pod pass where nothing was free (resources to ignore) know better.
+    """
+    ignored = _room(problem.requests[e], problem.free) < problem.fit[e]
+    return np.where(ignored, problem.fit[e], _room(problem.requests[e], free))
 
 
 def _room(requests: Reals, free: Reals) -> Ints:

@@ -326,3 +326,30 @@ async def test_a_class_that_is_held_to_domains_has_arcs_for_each(
     stage_ = await by_model((nodes, pods), placed=8)
 
     assert stage_.sample("equipoise_batch_rounds_total") == 2
+
+
+IGNORING: Json = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "schedulerName": "equipoise",
+            "pluginConfig": [
+                {"name": "NodeResourcesFit", "args": {"ignoredResources": ["example.com/token"]}}
+            ],
+        }
+    ],
+}
+
+
+async def test_resources_that_filters_ignore_bound_no_place() -> None:
+    """One node has a token, three pods ask for one, and the profile does not count them."""
+    nodes = [machine("a").offer("example.com/token", 1), machine("b"), machine("c")]
+    scene = nodes, [task(f"t{i}").request("example.com/token", 1) for i in range(3)]
+
+    stage_ = Stage(config=(IGNORING, settings(costModel="CpuMemory")), clock=TickingClock())
+    stage_.see(*scene[0], *scene[1])
+    await at_once(stage_)
+
+    assert counts(stage_) == {"a": 1, "b": 1, "c": 1}
+    assert [decision.model for decision in scheduled(stage_)] == ["CpuMemory"] * 3
