@@ -9,6 +9,7 @@ import numpy as np
 from scheduler.config.plugin_args import VolumeBindingArgs
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Slot
+from scheduler.framework.groups import IN_PASS
 from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.csi_migration import migration_of
 from scheduler.model.events import Action
@@ -78,6 +79,7 @@ class VolumeBinding:
 
     def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
         timeout = (args or VolumeBindingArgs()).bind_timeout_seconds
+        self._handle = handle
         objects = self._objects = handle.state.objects
         self._offers = Offers(objects)
         self._rooms = Rooms(objects)
@@ -170,10 +172,15 @@ class VolumeBinding:
         return SUCCESS
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
-        """Take back what was assumed and not written."""
+        """Take back what was assumed and not written, and wake those who may get it now.
+
+        In the pass of a gang nobody else has seen it.
+        """
         reservation = cycle.find(_RESERVED)
-        if reservation is not None:
-            self._binder.forget(reservation)
+        undone = self._binder.forget(reservation) if reservation is not None else ()
+        if cycle.find(IN_PASS) is None:
+            for event in undone:
+                self._handle.tell(event)
 
     def pre_bind_pre_flight(self, cycle: Cycle, node: str) -> Status:
         """Whether claims have to be bound."""

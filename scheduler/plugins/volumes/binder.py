@@ -15,6 +15,7 @@ import msgspec
 
 from scheduler.framework.outlet import Outlet, WriteError
 from scheduler.model.csi_migration import TranslationError, migration_of, translated_affinity
+from scheduler.model.events import Action, Event
 from scheduler.model.nodes import CSINode, Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
@@ -80,11 +81,18 @@ class Binder:
                 self._state.objects.assume(change.old.metadata.key, change.new)
         return Reservation(changes)
 
-    def forget(self, reservation: Reservation) -> None:
-        """Undo ``assume``; what was written already is true, and stays."""
+    def forget(self, reservation: Reservation) -> list[Event]:
+        """Undo ``assume``; what was written already is true, and stays. Returns what happened."""
+        undone = []
         for change in reservation.changes:
-            if change.patch is not None and not change.written:
-                self._state.objects.forget(change.old.metadata.key, change.new)
+            if change.patch is None or change.written:
+                continue
+            kind, key = type(change.new), change.old.metadata.key
+            self._state.objects.forget(key, change.new)
+            now = self._state.objects.get(kind, key)
+            if now is not None and now is not change.new:
+                undone.append(Event(kind.__name__, Action.UPDATE, change.new, now, own=True))
+        return undone
 
     async def bind(self, reservation: Reservation, pod: PodInfo, node: str) -> Status:
         """Write what was assumed, and return when all claims are bound, or cannot be."""
