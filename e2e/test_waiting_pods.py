@@ -14,22 +14,12 @@ from e2e.harness.workspace import Workspace
 from e2e.test_serving import token_of
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, OWN_API_VERSION, OWN_KIND
 
-APPROVAL = """
-from scheduler.model.status import Code, Status
-
-class Approval:
-    name = "Approval"
-    def __init__(self, args, handle): ...
-    def permit(self, cycle, node):
-        return Status(Code.WAIT), 600.0
-"""
+EXAMPLE = Path(__file__).parents[1] / "deploy" / "examples" / "approval"
+REQUIRED = {"approval.example.com/required": "yes"}
 
 
 def config(directory: Path) -> str:
-    """Every pod waits for ten minutes, and callers are known."""
-    plugins = directory / "plugins"
-    plugins.mkdir()
-    (plugins / "approval.py").write_text(APPROVAL)
+    """The example's plugin, and callers that are known."""
     profile = {
         "schedulerName": "equipoise",
         "plugins": {"multiPoint": {"enabled": [{"name": "Approval"}]}},
@@ -39,7 +29,7 @@ def config(directory: Path) -> str:
         {
             "apiVersion": OWN_API_VERSION,
             "kind": OWN_KIND,
-            "plugins": {"directory": str(plugins)},
+            "plugins": {"directory": str(EXAMPLE)},
             "server": {"protection": "always"},
         },
     )
@@ -60,21 +50,13 @@ async def decide(scheduler: SchedulerProcess, path: str, token: str) -> int:
         return answer.status
 
 
-def approver(space: Workspace, account: str) -> tuple[Json, Json]:
-    """A role of the namespace that lets an account approve, and its binding."""
-    group, name = "rbac.authorization.k8s.io", "approver"
-    metadata = {"name": name, "namespace": space.name}
-    rule = {"apiGroups": ["equipoise.dev"], "resources": ["waitingpods"], "verbs": ["approve"]}
-    return (
-        {"apiVersion": f"{group}/v1", "kind": "Role", "metadata": metadata, "rules": [rule]},
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "RoleBinding",
-            "metadata": metadata,
-            "roleRef": {"apiGroup": group, "kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": space.name}],
-        },
-    )
+def approvers(space: Workspace, account: str) -> list[Json]:
+    """The example's role and its binding, for an account of the test's namespace."""
+    role, binding = yaml.safe_load_all((EXAMPLE / "approvers.yaml").read_text())
+    for each in (role, binding):
+        each["metadata"]["namespace"] = space.name
+    binding["subjects"] = [{"kind": "ServiceAccount", "name": account, "namespace": space.name}]
+    return [role, binding]
 
 
 def waits(pod: Json) -> bool:
@@ -86,11 +68,12 @@ async def test_a_role_lets_an_account_approve(
     api: ApiClient, space: Workspace, launch: Launch, tmp_path: Path
 ) -> None:
     (node,) = await space.add_nodes(1)
-    await space.apply(*approver(space, "boss"))
+    await space.apply(*approvers(space, "boss"))
     boss = await token_of(api, space.name, "boss")
     clerk = await token_of(api, space.name, "clerk")
     scheduler = launch(config(tmp_path), *NO_ELECTION, tls=True)
-    await space.create_pods([pod("p")])
+    await space.create_pods([pod("p", labels=REQUIRED), pod("free")])
+    await space.wait_for_pod("free", is_running)
     waiting = await space.wait_for_pod("p", waits)
     assert waiting["status"]["nominatedNodeName"] == node
     (condition,) = waiting["status"]["conditions"]
@@ -98,7 +81,7 @@ async def test_a_role_lets_an_account_approve(
     assert f"waiting on permit for node {node} since " in condition["message"]
     path = f"{space.name}/p"
     assert await decide(scheduler, f"{path}/approve", clerk) == 403
-    assert await decide(scheduler, f"{path}/reject", boss) == 403
+    assert await decide(scheduler, f"{path}/reject", clerk) == 403
     assert await decide(scheduler, f"{path}/approve", boss) == 200
     bound = await space.wait_for_pod("p", is_running)
     assert bound["spec"]["nodeName"] == node
