@@ -29,6 +29,13 @@ BATCH = Row(
             empty_until="batch.enabled is true and pods contend",
         ),
         Panel(
+            "Time to compare",
+            "Trying a solution and one by one, to keep the better; batch.compare: false saves it.",
+            quantiles("equipoise_batch_compare_duration_seconds"),
+            unit="s",
+            empty_until="batch.enabled is true and pods contend",
+        ),
+        Panel(
             "Arcs of the last network",
             "Between classes of pods, domains and nodes.",
             (Query(f"max(equipoise_batch_arcs{{{HERE}}})", "arcs"),),

@@ -19,7 +19,7 @@ LISTED = 20
 _RESULTS = {
     "solved": "solved at once by cost model {}",
     "uncontended": "no node is asked for more than it takes, so one by one is as good",
-    "greedy": "one by one came out better, and its result is kept",
+    "greedy": "one by one came out as good or better, and its result is kept",
     "nowhere": "no pod could take part",
     "failed": "the solver failed, so pods were placed one by one",
 }

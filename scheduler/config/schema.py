@@ -253,8 +253,10 @@ class Batch(Section, frozen=True):
     cost_model: Literal["Scores", "CpuMemory"] = "Scores"
     """By the profile's plugins, where that is better than one by one; or by the published design's
     network, which decides for every backlog."""
+    compare: bool = True
+    """Whether `Scores` tries one by one as well, and keeps the better of the two."""
     min_pending: int = 20
-    """Fewer pods of one priority are placed one by one."""
+    """Fewer pods of one rank are placed one by one."""
     max_pods: int = 10_000
     window: Duration = Duration(0.1)
     """How long to wait for more pods once there are enough."""

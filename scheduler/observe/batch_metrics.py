@@ -63,6 +63,13 @@ class BatchMetrics:
                 buckets=SOLVE_BUCKETS,
             )
         )
+        self.compare_duration = register(
+            Histogram(
+                "equipoise_batch_compare_duration_seconds",
+                "Time to try a solution and one by one, to keep the better of the two, in seconds.",
+                buckets=SOLVE_BUCKETS,
+            )
+        )
         self.solver_failures = register(
             Counter(
                 "equipoise_batch_solver_failures_total",

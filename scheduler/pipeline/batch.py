@@ -366,7 +366,7 @@ class Batches:
         A pod that goes first ends the comparison: the rest of the band is then placed one by one,
         where each slice lets it go first.
         """
-        if posed.problem.model != "Scores":
+        if posed.problem.model != "Scores" or not self._settings.compare:
             return True
         self._slice_end = 0.0  # others have run since the question, and may have come first
         await self._breathe(tier)
@@ -383,7 +383,9 @@ class Batches:
         except Overtaken:
             log.info("A pod of higher rank came; its backlog is placed one by one")
         self._slice_end = 0.0
-        tier.report.compare_seconds += self._clock() - started
+        elapsed = self._clock() - started
+        tier.report.compare_seconds += elapsed
+        self._metrics.batch.compare_duration.observe(elapsed)
         return better
 
     async def _take_gangs(self, tier: _Tier, posed: Posed, solution: Solution) -> None:

@@ -21,7 +21,16 @@ from scheduler.pipeline.batch_trial import _Trial
 from scheduler.pipeline.cycle import SchedulingCycle
 from scheduler.state.cache import allocatable_of
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod, requirement, term
-from tests.pipeline.batch_support import at_once, node, overcommitted, pod, result, stage, where
+from tests.pipeline.batch_support import (
+    at_once,
+    contended,
+    node,
+    overcommitted,
+    pod,
+    result,
+    stage,
+    where,
+)
 from tests.pipeline.gpu_cluster import GPU, gpu_nodes, gpu_pods, gpus
 from tests.pipeline.support import Stage, TickingClock
 
@@ -321,3 +330,20 @@ async def test_a_pod_of_higher_priority_ends_a_comparison_and_goes_first(
     assert done
     assert stage_.outlet.bound[0] == ("default/urgent", "n0")
     assert result(stage_) == "greedy"
+
+
+async def test_who_wants_no_comparison_gets_what_the_solver_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unexpected(*_: object, **__: object) -> str | None:
+        raise AssertionError("nothing is tried")
+
+    monkeypatch.setattr(SchedulingCycle, "seek", unexpected)
+    stage_ = stage(compare=False)
+    nodes, pods = contended()
+    stage_.see(*nodes, *pods)
+
+    await at_once(stage_)
+
+    assert result(stage_) == "solved"
+    assert len(where(stage_)) == 16
