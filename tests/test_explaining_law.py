@@ -1,26 +1,31 @@
-"""The law of explanations without a cluster: one file, one decision.
+"""The laws of explanations: what is said of a pod is what is done with it.
 
-Whatever `simulate` does with a pod is what `explain -f` says of it: the node it gets, or why not.
+One file, one decision: whatever `simulate` does with a pod is what `explain -f` says of it, the
+node it gets or why it gets none. And what a running scheduler says of the pod whose turn it is, is
+what its next attempt comes to.
 """
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from scheduler import inspection
 from scheduler.cli.main import cli
+from scheduler.model.objects import KINDS, from_dict
 from scheduler.simulation import explain, place
 from tests.builders import Json, make_node, make_pod, pod_term, requirement, term
 from tests.cli.support import workload
-from tests.gangs.support import make_group, member
+from tests.gangs.support import gang_stage, make_group, member
 
 ZONES = ("a", "b")
 
@@ -116,3 +121,42 @@ def test_so_do_the_commands(objects: list[Json]) -> None:
             answer = json.loads(result.stdout)
             check(answer, pod["node"], pod["message"])
             assert result.exit_code == (0 if pod["node"] else 3)
+
+
+class Given(NamedTuple):
+    """An object as a stage sees it."""
+
+    body: Json
+
+    def obj(self) -> Json:
+        return self.body
+
+    def struct(self) -> Any:
+        return from_dict(self.body, KINDS[self.body["kind"]].type)
+
+
+async def attempted(objects: Sequence[Json]) -> None:
+    stage = gang_stage()
+    stage.see(*map(Given, objects))
+    pods = {pod.key: pod for o in objects if o["kind"] == "Pod" for pod in [Given(o).struct()]}
+    while (head := stage.core.queue.peek()) is not None:
+        answer = await inspection.explain(stage.core, pods, head.key)
+        before = dict(stage.outlet.bound)
+        stage.attempt()
+        await stage.idle()
+        bound = dict(stage.outlet.bound)
+        assert before.items() <= bound.items()
+        if answer["standing"]["state"] == "active":
+            assert bound.get(head.key) == answer["node"]
+            continue
+        assert answer["standing"]["state"] in ("group", "backoff")
+        if head.key in bound:
+            assert answer["nodes"][bound[head.key]]["fit"]
+
+
+@settings(deadline=None, max_examples=60)
+@given(files())
+def test_what_is_explained_of_the_next_pod_is_what_comes_of_its_attempt(
+    objects: list[Json],
+) -> None:
+    asyncio.run(attempted(objects))
