@@ -186,6 +186,11 @@ class Equivalence:
         """How many columns there are."""
         return len(self._columns)
 
+    @property
+    def mismatches(self) -> int:
+        """How many revisions of controllers turned out to have pods that differ."""
+        return sum(classes.mismatches for classes in self.classes.values())
+
     def usage(self) -> dict[str, Usage]:
         """How much is kept."""
         columns = Usage(len(self._columns), self.bytes, self.evictions)

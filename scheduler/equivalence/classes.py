@@ -5,7 +5,10 @@ claims and the like enter a key only as what they lead to, such as the selectors
 so pods whose labels differ in ways that nobody asks about are of one class.
 
 Most pods come from a template, and looking at all plugins' keys for each of them would be a waste.
-So the encoded spec leads to the class, as long as nothing has changed that keys are derived from.
+So the controller and its revision lead to the class, without a look at all that a pod says. A pod
+is then compared with the first of its revision. If they differ (a webhook that changes some pods,
+an edited label, an index in a label), the encoded spec leads to the class, for all further pods of
+that revision. Both hold as long as nothing has changed that keys are derived from.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ import xxhash
 from scheduler.equivalence.reads import Declaration, Key, Reads
 from scheduler.equivalence.standing import Standing
 from scheduler.equivalence.verdicts import Column
+from scheduler.model.meta import OwnerReference
 from scheduler.model.packed import as_text
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Volume
@@ -80,16 +84,52 @@ class PodClass:
         )
 
 
+Revision = tuple[str, str | None, str | None]
+"""The uid of a controller, and what it calls the template that it made a pod from."""
+_REVISION_LABELS = ("pod-template-hash", "controller-revision-hash")
+"""Of ReplicaSets, and of StatefulSets and DaemonSets; a Job has one template."""
+
+
 class _Template:
     """Pods that differ in nothing but their names."""
 
-    __slots__ = ("exemplar", "keys", "pod_class", "positions")
+    __slots__ = (
+        *("controller", "exemplar", "keys", "mixed", "named", "pod_class", "positions"),
+        *("revision", "text", "volumes"),
+    )
 
-    def __init__(self, exemplar: PodInfo, keys: list[Key]) -> None:
+    def __init__(self, exemplar: PodInfo, controller: OwnerReference | None, text: int) -> None:
         self.exemplar = exemplar
-        self.keys = keys
+        self.text = text
+        """The length of its encoding."""
+        self.controller = controller
+        self.volumes = _told_apart(exemplar.pod.spec.volumes)
+        self.named = any(volume.ephemeral is not None for volume in self.volumes)
+        """Whether its claims are those of one pod."""
+        self.revision: Revision | None = None
+        """The revision that it speaks for."""
+        self.mixed = False
+        """Whether a pod of that revision was different."""
+        self.keys: list[Key] = []
         self.positions: tuple[int, ...] = ()
         self.pod_class: PodClass | None = None
+
+    def describes(self, pod: PodInfo, controller: OwnerReference) -> bool:
+        """Whether a pod has the same encoding; cheaper than making one."""
+        mine, theirs = pod.pod, self.exemplar.pod
+        spec, known = mine.spec, theirs.spec
+        if self.named:
+            return False
+        if spec.volumes != known.volumes:
+            if _told_apart(spec.volumes) != self.volumes:
+                return False
+            spec = msgspec.structs.replace(spec, volumes=known.volumes)
+        return (
+            spec == known
+            and mine.metadata.labels == theirs.metadata.labels
+            and mine.metadata.namespace == theirs.metadata.namespace
+            and controller == self.controller
+        )
 
 
 _DERIVED = 11
@@ -130,6 +170,10 @@ class Classes:
         self._by_controller = by_controller
         self._forget = forget
         self._templates: dict[bytes, _Template] = {}
+        self._revisions: dict[Revision, _Template] = {}
+        """The template that speaks for each revision; it leaves with that template."""
+        self.mismatches = 0
+        """Revisions of which a pod was different from the first."""
         self._template_text = 0
         self._classes: dict[tuple[Any, ...], PodClass] = {}
         self._class_text = 0
@@ -162,20 +206,47 @@ class Classes:
         controller = pod.pod.metadata.controller
         if (self._by_controller and controller is None) or any(sizes_reported(pod.pod)):
             return None
-        text = template_of(pod)
-        template = self._templates.get(text)
-        if template is None:
-            template = self._new_template(text, pod)
-        else:
-            pod.adopt(template.exemplar)
+        template = self._template(pod, controller)
         positions = self.stamp()
         if template.pod_class is None or template.positions != positions:
             template.keys = self._keys(template, positions)
             template.positions = positions
             uid = controller.uid if self._by_controller and controller else ""
-            template.pod_class = self._intern(pod, template.keys, uid, len(text))
+            template.pod_class = self._intern(pod, template.keys, uid, template.text)
         template.pod_class.pods += 1
         return template.pod_class
+
+    def _template(self, pod: PodInfo, controller: OwnerReference | None) -> _Template:
+        """The pods that this one is equal to, by its revision or else by what it says."""
+        if controller is None:
+            return self._by_content(pod, None)
+        labels = pod.pod.metadata.labels
+        template_hash, revision_hash = _REVISION_LABELS
+        revision = (controller.uid, labels.get(template_hash), labels.get(revision_hash))
+        speaks = self._revisions.get(revision)
+        if speaks is None:
+            template = self._by_content(pod, controller)
+            template.revision = revision
+            self._revisions[revision] = template
+            return template
+        if speaks.mixed:
+            return self._by_content(pod, controller)
+        if speaks.exemplar is pod:
+            return speaks
+        if speaks.describes(pod, controller):
+            pod.adopt(speaks.exemplar)
+            return speaks
+        speaks.mixed = True
+        self.mismatches += 1
+        return self._by_content(pod, controller)
+
+    def _by_content(self, pod: PodInfo, controller: OwnerReference | None) -> _Template:
+        text = template_of(pod)
+        template = self._templates.get(text)
+        if template is None:
+            return self._new_template(text, pod, controller)
+        pod.adopt(template.exemplar)
+        return template
 
     def stamp(self) -> tuple[int, ...]:
         """Another one as soon as the class of some pod may have become another."""
@@ -186,15 +257,19 @@ class Classes:
         if self._classes.pop(pod_class.identity, None) is not None:
             self._class_text -= pod_class.text
 
-    def _new_template(self, text: bytes, pod: PodInfo) -> _Template:
+    def _new_template(
+        self, text: bytes, pod: PodInfo, controller: OwnerReference | None
+    ) -> _Template:
         self._template_text += len(text)
         while self._templates and (
             len(self._templates) >= self.TEMPLATES or self._template_text > self.TEXT
         ):
             oldest = next(iter(self._templates))
-            del self._templates[oldest]
+            gone = self._templates.pop(oldest)
             self._template_text -= len(oldest)
-        template = self._templates[text] = _Template(pod, [])
+            if gone.revision is not None:
+                self._revisions.pop(gone.revision, None)
+        template = self._templates[text] = _Template(pod, controller, len(text))
         return template
 
     def _keys(self, template: _Template, positions: tuple[int, ...]) -> list[Key]:
@@ -237,13 +312,22 @@ class Classes:
 def template_of(pod: PodInfo) -> bytes:
     """All that plugins may read of a pod, encoded."""
     metadata, spec = pod.pod.metadata, pod.pod.spec
-    # Every pod gets a volume of its own name for its service account's token. Nobody asks for it.
-    volumes = tuple(volume for volume in spec.volumes if volume != Volume(name=volume.name))
+    volumes = _told_apart(spec.volumes)
     if len(volumes) != len(spec.volumes):
         spec = msgspec.structs.replace(spec, volumes=volumes)
     # Claims of ephemeral volumes are named after their pod, and belong to it.
     name = (pod.key, pod.uid) if any(v.ephemeral is not None for v in volumes) else None
     return _ENCODER.encode((metadata.namespace, metadata.labels, metadata.controller, spec, name))
+
+
+def _told_apart(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
+    """Without those that have nothing but a name: nobody asks for them.
+
+    Every pod gets one of its own for its service account's token.
+    """
+    if len(volumes) == 1 and volumes[0] == Volume(name=volumes[0].name):
+        return ()  # nearly all pods; a generator takes longer than the comparison
+    return tuple(volume for volume in volumes if volume != Volume(name=volume.name))
 
 
 def _picker(aspects: tuple[Aspect, ...]) -> Callable[[Sequence[int]], tuple[int, ...]]:

@@ -50,6 +50,11 @@ def readings(equivalence: Equivalence) -> Iterator[Reading]:
         "Classes that lost what was kept for them to the budget.",
         equivalence.evictions,
     )
+    yield Reading(
+        f"{name}_mixed_revisions_total",
+        "Revisions of a controller of which a pod was different from the first.",
+        equivalence.mismatches,
+    )
 
 
 def overview(equivalence: Equivalence, limit: int) -> dict[str, Any]:
@@ -65,6 +70,7 @@ def overview(equivalence: Equivalence, limit: int) -> dict[str, Any]:
         "hits": equivalence.tallies.hits,
         "misses": equivalence.tallies.misses,
         "evictions": equivalence.evictions,
+        "mixedRevisions": equivalence.mismatches,
         "changes": equivalence.log_appends(),
     }
 

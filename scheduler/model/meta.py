@@ -47,7 +47,10 @@ class ObjectMeta(Struct, frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that manages this object, if any."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
 
 
 class AnnotatedMeta(ObjectMeta, frozen=True):

@@ -80,6 +80,8 @@ TEMPLATES: Mapping[str, Template] = {
         constraint(ZONE, hard=True, labelSelector=APP_A, nodeTaintsPolicy="Honor", minDomains=2)
     ),
     "replica": lambda pod: _owned("ReplicaSet")(pod).label(app="a").cpu(1),
+    "edited replica": lambda pod: _owned("ReplicaSet")(pod).label(app="b").cpu(1),
+    "resized replica": lambda pod: _owned("ReplicaSet")(pod).label(app="a").cpu(2),
     "stateful": lambda pod: _owned("StatefulSet")(pod).label(app="b"),
     "controlled": lambda pod: _owned("ReplicationController", "v1")(pod).label(app="b"),
     "pinned": lambda pod: pod.spec(containers=[{"name": "main", "resources": _exactly("2")}]),

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from scheduler.equivalence.classes import Classes
+from scheduler.equivalence import classes
+from scheduler.equivalence.classes import Classes, template_of
+from scheduler.model.podinfo import PodInfo
 from scheduler.state import podindex
 from tests.builders import PodBuilder, pod_term, requirement, term
 from tests.equivalence import law
@@ -239,3 +243,109 @@ async def test_a_relabelled_pod_is_heard_of_after_its_counter_was_dropped(
     world.change("Pod", "x0", app=2)
     assert look(world, "company") == []
     await world.close()
+
+
+def replica(name: str, uid: str = "rs", revision: str = "v1") -> PodBuilder:
+    """A pod of a ReplicaSet, as the API server shows it: with a volume for its token."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": uid, "uid": uid}
+    pod = waiting("cpu", name).meta(ownerReferences=[{**owner, "controller": True}])
+    return pod.label(**{"pod-template-hash": revision}).spec(
+        volumes=[{"name": f"kube-api-access-{name}", "projected": {"sources": []}}]
+    )
+
+
+@pytest.fixture
+def encoded(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The pods whose content was encoded."""
+    seen: list[str] = []
+
+    def counting(pod: PodInfo) -> bytes:
+        seen.append(pod.pod.metadata.name)
+        return template_of(pod)
+
+    monkeypatch.setattr(classes, "template_of", counting)
+    return seen
+
+
+@pytest.mark.parametrize("key", ["Content", "ControllerRef"])
+def test_of_a_revision_one_pod_is_encoded(key: str, encoded: list[str]) -> None:
+    world = three_nodes(key=key)
+    kept = law.equivalence_of(world)
+    found = {kept.class_of(replica(f"p{i}").info()) for i in range(20)}
+    assert len(found) == 1
+    assert encoded == ["p0"]
+    kept.class_of(replica("q", revision="v2").info())
+    assert encoded == ["p0", "q"], "another revision may have another template"
+    assert kept.mismatches == 0
+
+
+DIFFERENT = [
+    pytest.param(replica("two").cpu("3"), id="resized, or changed by a webhook"),
+    pytest.param(replica("two").label(app="edited"), id="edited labels"),
+    pytest.param(replica("two").priority(7), id="priority"),
+    pytest.param(
+        replica("two").spec(
+            volumes=[{"name": "data", "persistentVolumeClaim": {"claimName": "data-two"}}]
+        ),
+        id="a volume of its own",
+    ),
+    pytest.param(replica("two").node_selector(disk="ssd"), id="node selector"),
+    pytest.param(replica("two").toleration("dedicated"), id="tolerations"),
+]
+
+
+@pytest.mark.parametrize("key", ["Content", "ControllerRef"])
+@pytest.mark.parametrize("other", DIFFERENT)
+def test_a_pod_that_differs_within_its_revision_is_noticed(
+    other: PodBuilder, key: str, encoded: list[str]
+) -> None:
+    world = three_nodes(key=key)
+    kept = law.equivalence_of(world)
+    first = kept.class_of(replica("one").info())
+    for pod in (other, replica("three"), other):
+        alone = law.equivalence_of(three_nodes(key=key)).class_of(pod.info())
+        found = kept.class_of(pod.info())
+        assert found is not None
+        assert alone is not None
+        assert found.identity == alone.identity
+        assert law.placed_alike(world, world.rebuilt(), pod.struct()) == []
+    assert kept.class_of(replica("four").info()) is first
+    assert kept.mismatches == 1
+    sample = world.core.metrics.registry.get_sample_value
+    assert sample("equipoise_equivalence_mixed_revisions_total") == 1
+    assert "three" in encoded, "from then on content counts"
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(("a", "b")),
+            st.sampled_from(("v1", "v2")),
+            st.sampled_from(("100m", "100m", "200m")),
+            st.sampled_from(("", "", "edited")),
+        ),
+        min_size=2,
+        max_size=12,
+    ),
+    st.sampled_from(("Content", "ControllerRef")),
+)
+def test_classes_are_those_of_the_content(pods: list[tuple[str, ...]], key: str) -> None:
+    kept = law.equivalence_of(three_nodes(key=key))
+    for i, (uid, revision, cpu, label) in enumerate(pods):
+        pod = replica(f"p{i}", uid, revision).cpu(cpu).label(app=label)
+        alone = law.equivalence_of(three_nodes(key=key)).class_of(pod.info())
+        found = kept.class_of(pod.info())
+        assert found is not None
+        assert alone is not None
+        assert found.identity == alone.identity
+
+
+def test_a_revision_is_remembered_as_long_as_its_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Classes, "TEMPLATES", 5)
+    kept = law.equivalence_of(three_nodes())
+    for i in range(20):
+        kept.class_of(replica(f"p{i}", uid=f"uid-{i}").info())
+    known = kept.classes["equipoise"]
+    assert len(known._revisions) == len(known._templates) == 5
+    assert set(map(id, known._revisions.values())) == set(map(id, known._templates.values()))

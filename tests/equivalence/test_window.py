@@ -151,6 +151,7 @@ def test_numbers_are_exported(world: World) -> None:
     assert sample("columns") == kept.column_count > 0
     assert sample("bytes") == kept.bytes > 0
     assert sample("evictions_total") == 0
+    assert sample("mixed_revisions_total") == 0
 
 
 def test_where_nothing_is_kept_there_are_no_numbers() -> None:
