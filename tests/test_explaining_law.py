@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from scheduler import inspection
 from scheduler.cli.main import cli
 from scheduler.model.objects import KINDS, from_dict
-from scheduler.simulation import explain, place
+from scheduler.simulation import PREEMPTED, explain, place
 from tests.builders import Json, make_node, make_pod, pod_term, requirement, term
 from tests.cli.support import workload
 from tests.gangs.support import gang_stage, make_group, member
@@ -160,3 +160,41 @@ def test_what_is_explained_of_the_next_pod_is_what_comes_of_its_attempt(
     objects: list[Json],
 ) -> None:
     asyncio.run(attempted(objects))
+
+
+@st.composite
+def full_clusters(draw: st.DrawFn) -> list[Json]:
+    """Nodes, pods of all priorities on them, and a pod that may have to evict some."""
+    made = [make_node(f"n{i}").cpu(draw(st.integers(1, 4))).obj() for i in range(3)]
+    for number in range(draw(st.integers(0, 8))):
+        pod = make_pod(f"r{number}").cpu(draw(st.integers(1, 2))).label(app="r")
+        priority, node = draw(st.sampled_from([0, 3, 5, 9])), draw(st.integers(0, 2))
+        made.append(pod.priority(priority).on(f"n{node}").obj())
+    wanted = make_pod("p").cpu(draw(st.integers(1, 4))).priority(5)
+    if draw(st.booleans()):
+        wanted.apart(pod_term("kubernetes.io/hostname", {"app": "r"}))
+    made = [_named(each) for each in made]
+    return [*made, wanted.obj()]
+
+
+def _named(body: Json) -> Json:
+    if body["kind"] == "Node":
+        body["metadata"].setdefault("labels", {})["kubernetes.io/hostname"] = body["metadata"][
+            "name"
+        ]
+    return body
+
+
+@settings(deadline=None, max_examples=60)
+@given(full_clusters())
+def test_whom_a_pod_is_said_to_evict_is_whom_it_evicts(objects: list[Json]) -> None:
+    answer = explain(objects, objects[-1])
+    outcomes = place(objects, evict=True)
+    evicted = sorted(key for key, _, message in outcomes if message.startswith(PREEMPTED))
+    [node] = [node for key, node, _ in outcomes if key == "default/p"]
+    preview = answer["preemption"]
+    if answer["node"] is not None or preview is None:
+        assert (node, evicted) == (answer["node"], [])
+    else:
+        assert sorted(preview["victims"]) == evicted
+        assert node == preview["node"]
