@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
+# How many processes share the tests; 0 runs them in pytest itself, as `-s` and debuggers need it.
+WORKERS ?= 2
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 COMPILE := $(BIN)/uv pip compile --universal --generate-hashes --no-header --no-emit-index-url \
              --python-version 3.11 --quiet
 
@@ -31,7 +34,7 @@ test: check controlplane unit e2e ## Run everything: checks, unit and embedded t
 
 .PHONY: unit
 unit: setup ## Run unit and embedded-server tests only (ARGS= for pytest)
-	$(BIN)/python -m pytest tests $(ARGS)
+	$(PYTEST) tests $(ARGS)
 
 .PHONY: check
 check: setup ## Lint, types, import contracts
@@ -51,7 +54,7 @@ controlplane: setup ## Build etcd, Kubernetes, kwok and helm once, into a cache 
 
 .PHONY: e2e
 e2e: controlplane ## Run the program against a real control plane (ARGS= for pytest)
-	$(BIN)/python -m pytest e2e $(ARGS)
+	$(PYTEST) e2e $(ARGS)
 
 .PHONY: adversity
 adversity: controlplane ## Attack two replicas on a real API server, and show what came of it (ARGS=--help)

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with burning(wishes.load):
         for number in range(1, wishes.rounds + 1):
             seed = wishes.seed if wishes.seed is not None else random.randrange(10**6)
-            failed += not passes(number, seed, wishes.pytest or EVERYTHING, wishes.logs)
+            failed += not passes(number, seed, wishes)
     print(f"{wishes.rounds - failed} of {wishes.rounds} rounds passed")
     return int(failed > 0)
 
@@ -40,6 +40,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=10, help="how often (default: 10)")
     parser.add_argument(
         "--load", type=int, default=cores, help=f"busy processes beside (default: {cores})"
+    )
+    parser.add_argument(
+        "--workers", type=int, default=2, help="processes that share the tests (default: 2)"
     )
     parser.add_argument("--seed", type=int, help="the order of a round that failed")
     parser.add_argument("--logs", type=Path, default=Path("flakes"), help="where logs go")
@@ -59,15 +62,17 @@ def burning(count: int) -> Iterator[None]:
             process.wait()
 
 
-def passes(number: int, seed: int, wanted: Sequence[str], logs: Path) -> bool:
+def passes(number: int, seed: int, wishes: argparse.Namespace) -> bool:
     """Run one round, say how it went, and keep its log."""
-    logs.mkdir(parents=True, exist_ok=True)
-    log = logs / f"round-{number}-seed-{seed}.log"
+    wishes.logs.mkdir(parents=True, exist_ok=True)
+    log: Path = wishes.logs / f"round-{number}-seed-{seed}.log"
     order = ("--random-order", f"--random-order-seed={seed}", "-p", "no:cacheprovider")
+    shared = ("-n", str(wishes.workers), "--dist", "worksteal")
+    wanted = wishes.pytest or EVERYTHING
     began = time.monotonic()
     with log.open("wb") as output:
         done = subprocess.run(
-            [sys.executable, "-m", "pytest", "-q", *order, *wanted],
+            [sys.executable, "-m", "pytest", "-q", *shared, *order, *wanted],
             cwd=ROOT,
             stdout=output,
             stderr=subprocess.STDOUT,

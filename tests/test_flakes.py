@@ -23,7 +23,15 @@ def test_a_test_that_depends_on_another_is_found(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "test_pair.py").write_text(PAIR)
-    common = ["--load", "1", "--logs", str(tmp_path), str(tmp_path / "test_pair.py")]
+    common = [
+        "--load",
+        "1",
+        "--workers",
+        "0",
+        "--logs",
+        str(tmp_path),
+        str(tmp_path / "test_pair.py"),
+    ]
     outcomes = {main(["--rounds", "1", "--seed", str(seed), *common]) for seed in range(1, 5)}
     said = capsys.readouterr().out
     assert outcomes == {0, 1}
