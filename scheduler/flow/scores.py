@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.flow.network import Arcs, Network
 from scheduler.flow.problem import PRICED, UNFIT, Ints, Problem, Reals
@@ -166,6 +167,7 @@ def _add_pairs(
 ) -> tuple[_Pairs, float]:
     """The arcs between classes and nodes, and the most that one of them costs, in points."""
     room = np.minimum(problem.fit[of_class, node], problem.supplies[of_class])
+    room[domains.closed(of_class, node)] = 0
     best = problem.scores.max(axis=1, initial=0)
     lack = (best[of_class] - problem.scores[of_class, node]).astype(np.float64)
     if problem.repeat_price.any():
@@ -200,7 +202,8 @@ class _Domains:
 
     def __init__(self, problem: Problem, first: int) -> None:
         quotas = problem.quotas
-        self._stride = int(problem.domain_of.max(initial=0)) + 1
+        domains = problem.domain_of.max(initial=0), quotas.domain.max(initial=0)
+        self._stride = int(max(domains)) + 1
         self._keys = np.unique(quotas.of_class * self._stride + quotas.domain)
         self._first = first
         self._domain_of = problem.domain_of
@@ -212,6 +215,13 @@ class _Domains:
             return of_class
         domain = self._domain_of[of_class, node]
         return np.where(domain > 0, self._number(of_class, domain), of_class)
+
+    def closed(self, of_class: Ints, node: Ints) -> NDArray[np.bool_]:
+        """The pairs whose domain takes no pod of the class: it has no quota there."""
+        if not self._domain_of.size:
+            return np.zeros(len(node), np.bool_)
+        domain = self._domain_of[of_class, node]
+        return (domain > 0) & ~np.isin(of_class * self._stride + domain, self._keys)
 
     def add_quotas(self, arcs: Arcs, problem: Problem, units: Units) -> None:
         """The arcs from classes to their domains."""

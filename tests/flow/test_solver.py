@@ -10,7 +10,7 @@ from hypothesis import given, settings
 
 from scheduler.flow import cpu_memory, scores
 from scheduler.flow.network import Arcs
-from scheduler.flow.problem import Problem, Solution, decode, encode
+from scheduler.flow.problem import UNFIT, Problem, Solution, Steps, decode, encode
 from scheduler.flow.rounding import read
 from scheduler.flow.scores import draw
 from scheduler.flow.solver import Unsolvable, solve
@@ -117,6 +117,21 @@ def test_pods_that_keep_away_from_each_other_do_not_share_a_node_without_need() 
     solution = solved(lonely)
 
     assert solution.pods.tolist() == [1, 1, 1]
+
+
+def test_a_domain_without_a_quota_takes_nobody() -> None:
+    quota = Steps(np.array([0]), np.array([2]), np.array([3]), np.array([0.0]))
+    held = problem(
+        [3, 1],
+        [[50, 50, 50], [UNFIT, UNFIT, 50]],
+        [[1, 1], [1, 1]],
+        [[4, 4]] * 3,
+        quotas=quota,
+        domain_of=np.array([[1, 2, 3], [0, 0, 0]]),
+    )
+    solution = solved(held)
+    assert (solution.of_class.tolist(), solution.node.tolist()) == ([0, 1], [1, 2])
+    assert solution.pods.tolist() == [3, 1]
 
 
 def test_only_the_youngest_are_left_out() -> None:
