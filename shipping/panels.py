@@ -199,6 +199,7 @@ LATENCY = Row(
                     "{{decision}}",
                 ),
             ),
+            empty_until="somebody approves or rejects a pod that waits",
         ),
         Panel(
             "Taking in events, p99",
