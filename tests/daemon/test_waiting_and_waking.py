@@ -208,6 +208,6 @@ async def test_many_equal_pods_cost_few_words_and_as_many_follow_as_fit(cluster:
         await eventually(lambda: len(cluster.bound()) == 5, "as many as fit")
         await replica.settled()
         tried = replica.sample("scheduler_schedule_attempts_total", **UNSCHEDULABLE) - attempts
-        assert tried == 1
+        assert tried <= 1, "none at all, if the next one is looked at before its back-off ends"
         assert replica.requests("PATCH", 200) <= len(names) + 2
         await replica.agrees_with_the_cluster()
