@@ -86,6 +86,10 @@ class Cycle:
         """The value that was put, if any was."""
         return self._slots.get(key)
 
+    def drop(self, key: Key) -> None:
+        """Let go of a value; fine if there is none."""
+        self._slots.pop(key, None)
+
     def drop_brief(self) -> None:
         """A node was chosen and reserved: let go of all that does not last."""
         self._slots = {
@@ -94,9 +98,7 @@ class Cycle:
 
     def bookings(self) -> Bookings | None:
         """What plugins keep until the binding is confirmed, to undo it; None if nothing."""
-        if len(self._slots) == (STALE in self._slots):
-            return None
-        return {key: value for key, value in self._slots.items() if key is not STALE}
+        return dict(self._slots) or None
 
     def restore(self, bookings: Bookings | None) -> None:
         """Have the bookings of an earlier attempt at the pod."""

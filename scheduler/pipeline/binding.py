@@ -244,7 +244,10 @@ class Bindings:
             return error(reason)
         stale: Stale = turn
         attempt.cycle.put(STALE, stale)
-        return await attempt.framework.run_bind(attempt.cycle, attempt.node)
+        try:
+            return await attempt.framework.run_bind(attempt.cycle, attempt.node)
+        finally:
+            attempt.cycle.drop(STALE)  # it holds the attempt: a cycle for the garbage collector
 
     async def _ready(self, attempt: Attempt) -> Status:
         """Wait for permission, and have the node prepared."""

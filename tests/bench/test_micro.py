@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import subprocess
 import sys
 
@@ -9,6 +11,7 @@ import pytest
 
 from tests.bench.micro import Measured, calibrate, row, verdict
 from tests.bench.scenarios import SCENARIOS, Figures, Scale
+from tests.bench.worlds import a_pod, plain_world
 
 SCALE = Scale(nodes=20, running=40, pods=30)
 
@@ -91,3 +94,23 @@ def test_verdicts(name: str, figures: Figures, said: str) -> None:
 
 def test_calibration_takes_some_time() -> None:
     assert calibrate(rows=1_000, rounds=3) > 0
+
+
+def test_a_pod_that_was_bound_leaves_no_reference_cycles() -> None:
+    """They would have the garbage collector look at all pods again and again."""
+    world = plain_world(nodes=5, running=5)
+    pods = 20
+
+    async def place(name: str) -> None:
+        world.add(*(a_pod(f"{name}-{number}") for number in range(pods)))
+        await world.drain()
+
+    asyncio.run(place("first"))  # what is made once
+    gc.collect()
+    gc.disable()
+    try:
+        asyncio.run(place("second"))
+        assert gc.collect() < pods
+    finally:
+        gc.enable()
+    assert world.outlet.bound == 2 * pods
