@@ -20,6 +20,7 @@ RUN python shipping/image/build.py packages /image shipping/locks/run.lock
 FROM build AS build-slim
 COPY pyproject.toml README.md LICENSE ./
 COPY scheduler/ scheduler/
+COPY sandbox/ sandbox/
 RUN python shipping/image/build.py program /image . \
  && python shipping/image/build.py finish /image
 
@@ -28,6 +29,7 @@ COPY shipping/locks/full.lock shipping/locks/
 RUN python shipping/image/build.py packages /image shipping/locks/full.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY scheduler/ scheduler/
+COPY sandbox/ sandbox/
 RUN python shipping/image/build.py program /image . \
  && python shipping/image/build.py finish /image
 

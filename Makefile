@@ -86,29 +86,28 @@ release: controlplane ## Build wheel, sdist, chart, manifests, SBOM and notes in
 
 .PHONY: bench
 bench: controlplane ## Measure against kube-scheduler on a real API server; resumes (BENCH=full, ARGS=--help)
-	@$(BIN)/python -m e2e.bench $(if $(filter full,$(BENCH)),--full) $(ARGS)
-	@$(if $(ARGS),,$(BIN)/python -m e2e.bench.waiting)
+	@$(BIN)/python -m bench.cluster $(if $(filter full,$(BENCH)),--full) $(ARGS)
+	@$(if $(ARGS),,$(BIN)/python -m bench.cluster.waiting)
 
 .PHONY: bench-waiting
 bench-waiting: controlplane ## Time pods that fit among thousands of distinct pods that do not (ARGS=--help)
-	@$(BIN)/python -m e2e.bench.waiting $(ARGS)
+	@$(BIN)/python -m bench.cluster.waiting $(ARGS)
 
 .PHONY: bench-micro
 bench-micro: setup ## Measure what the core alone costs on 5,000 nodes and more (ARGS=--help)
-	@$(BIN)/python -m tests.bench.micro --check $(ARGS)
+	@$(BIN)/python -m bench.core.micro --check $(ARGS)
 
 .PHONY: bench-flow
 bench-flow: setup ## Measure what placing a backlog at once costs and gains (ARGS=--help)
-	@$(BIN)/python -m tests.bench.flow --check $(ARGS)
+	@$(BIN)/python -m bench.core.flow --check $(ARGS)
 
 .PHONY: bench-lag
 bench-lag: setup ## Find what holds the event loop of the core in a large cluster (ARGS="--stacks 3")
-	@$(BIN)/python -m tests.bench.lag $(ARGS)
+	@$(BIN)/python -m bench.core.lag $(ARGS)
 
 .PHONY: docs
 docs: setup ## Write generated tables into the documentation
-	@$(BIN)/python -m tests.equivalence.document
-	@$(BIN)/python -m tests.plugin_pages
+	@$(BIN)/python -m shipping.docs
 
 .PHONY: lock
 lock: setup ## Refresh the lock files from pyproject.toml: all of development, then what images hold

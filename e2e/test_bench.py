@@ -11,20 +11,20 @@ from typing import Any
 
 import pytest
 
-from e2e.bench import report as reports
-from e2e.bench import targets
-from e2e.bench.checks import Placement
-from e2e.bench.contestants import CONTESTANTS, EQUIPOISE, KUBE_SCHEDULER, LIMIT, adaptive_sample
-from e2e.bench.ledger import Ledger, Turn
-from e2e.bench.machine import Machine
-from e2e.bench.measuring import BenchError, Measurement
-from e2e.bench.plan import Case, NoRoom, Wishes, make_plan
-from e2e.bench.progress import Lines
-from e2e.bench.report import BEGIN, END, Report
-from e2e.bench.results import Result, Round
-from e2e.bench.running import Held, Runner
-from e2e.bench.templates import INIT, MEASURED, NODE_MILLI_CPU
-from e2e.bench.workloads import ALIASES, LARGE, SMALL, WORKLOADS, Size, Workload
+from bench.cluster import report as reports
+from bench.cluster import targets
+from bench.cluster.checks import Placement
+from bench.cluster.contestants import CONTESTANTS, EQUIPOISE, KUBE_SCHEDULER, LIMIT, adaptive_sample
+from bench.cluster.ledger import Ledger, Turn
+from bench.cluster.machine import Machine
+from bench.cluster.measuring import BenchError, Measurement
+from bench.cluster.plan import Case, NoRoom, Wishes, make_plan
+from bench.cluster.progress import Lines
+from bench.cluster.report import BEGIN, END, Report
+from bench.cluster.results import Result, Round
+from bench.cluster.running import Held, Runner
+from bench.cluster.templates import INIT, MEASURED, NODE_MILLI_CPU
+from bench.cluster.workloads import ALIASES, LARGE, SMALL, WORKLOADS, Size, Workload
 
 BENCH_SECONDS = 1500.0
 
@@ -35,7 +35,7 @@ SIZE = Size(nodes=20, init=10, measured=40, rounds=2)
 async def bench(cache: Path, *arguments: str) -> tuple[dict[str, Any], str]:
     """Run the program; what it printed for programs and for people."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "e2e.bench", "-o", "json", *arguments),
+        *(sys.executable, "-m", "bench.cluster", "-o", "json", *arguments),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
         env=os.environ | {"EQUIPOISE_CACHE": str(cache)},

@@ -14,12 +14,12 @@ from e2e.harness.definitions import define
 from e2e.harness.election import NO_ELECTION
 from e2e.harness.objects import Json, is_bound, is_rejected, node_of, pod
 from e2e.harness.workspace import Workspace
+from sandbox.numa.kubelet import NumaKubelet
+from sandbox.numa.machine import uniform
+from sandbox.numa.publishing import topology
+from sandbox.numa.settings import PublisherSettings
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
-from scheduler.sandbox.numa.kubelet import NumaKubelet
-from scheduler.sandbox.numa.machine import uniform
-from scheduler.sandbox.numa.publishing import topology
-from scheduler.sandbox.numa.settings import PublisherSettings
 
 DEFINITION = Path(__file__).parents[1] / "deploy" / "crds" / "noderesourcetopologies.yaml"
 TOPOLOGIES = "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies"

@@ -24,7 +24,7 @@ from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, Section
 from scheduler.model.status import Code, Status
 from scheduler.plugins.table import IN_TREE
 from scheduler.plugins.volumes import words as volume_words
-from tests import plugin_pages as pages
+from shipping.docs import plugin_pages as pages
 
 PLUGINS = pages.plugins()
 SECTIONS = ("Arguments", "Reasons", "What brings a pod back", "What it reads, and the cost")

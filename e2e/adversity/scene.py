@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
+from bench.cluster.machine import Usage
 from e2e.adversity.proxy import Proxy, proxy
 from e2e.adversity.webhook import Webhook
-from e2e.bench.machine import Usage
 from e2e.harness.client import ApiClient, api_client
 from e2e.harness.cluster import ControlPlane
 from e2e.harness.election import wait_for_leader

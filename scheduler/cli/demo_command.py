@@ -38,9 +38,9 @@ def demo(once: bool, nodes: int, port: int, config_file: Path | None) -> None:
 
 
 def _configuration(file: Path | None, port: int) -> Any:
+    from sandbox.demo.settings import DOCUMENT, for_demo
     from scheduler.assembly import configure, load
     from scheduler.config.problems import ConfigError
-    from scheduler.demo.settings import DOCUMENT, for_demo
     from scheduler.observe.logs import setup
 
     setup("console", level=40)
@@ -56,8 +56,8 @@ def _configuration(file: Path | None, port: int) -> Any:
 async def _once(config: Any, nodes: int) -> None:
     from rich.console import Console
 
-    from scheduler.demo.session import running
-    from scheduler.demo.summary import cells_line, summary_line, summary_table
+    from sandbox.demo.session import running
+    from sandbox.demo.summary import cells_line, summary_line, summary_table
 
     async with running(config, nodes) as demo:
         await demo.create_nodes()
@@ -76,8 +76,8 @@ async def _once(config: Any, nodes: int) -> None:
 async def _live(config: Any, nodes: int) -> None:
     from rich.live import Live
 
-    from scheduler.demo.screen import screen
-    from scheduler.demo.session import running
+    from sandbox.demo.screen import screen
+    from sandbox.demo.session import running
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

@@ -6,5 +6,4 @@
 - `classes`: which class a pod is in.
 - `cache`: all classes and what is kept for them, within a budget.
 - `window`: what can be seen of that from outside.
-- `invalidation`: the table from events to plugins, for people, made from `happenings`.
 """

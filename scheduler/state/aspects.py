@@ -6,7 +6,7 @@ depends on, and judges again just the rows logged since. So an event costs an ap
 verdicts are kept, and what nobody asks for again is never judged again.
 
 The functions below are the invalidation table of the design: from an event to its aspects.
-``equivalence/invalidation`` joins them with what plugins say they read.
+``shipping/docs/invalidation`` joins them with what plugins say they read.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Measurements: run by hand or by ``make``, never by the tests."""
+"""Each benchmark of the core runs at a small scale."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.backlogs import BATCH, Case, make, run
-from tests.bench.flow import Quality, models, quality, speed, verdict
+from bench.core.backlogs import BATCH, Case, make, run
+from bench.core.flow import Quality, models, quality, speed, verdict
 
 
 @pytest.fixture(autouse=True)
 def _living(monkeypatch: pytest.MonkeyPatch) -> None:
     # Freezing is for processes that have a world to keep; this one has tests to run.
-    monkeypatch.setattr("tests.bench.worlds.freeze_after_sync", lambda: None)
+    monkeypatch.setattr("bench.core.worlds.freeze_after_sync", lambda: None)
 
 
 def test_a_hot_pool_is_shared_better_at_once() -> None:

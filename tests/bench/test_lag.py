@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from tests.bench.lag import SCENES, built, measure
+from bench.core.lag import SCENES, built, measure
 
 
 async def test_every_scene_is_played(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     # Freezing is for processes that have a world to keep; this one has tests to run.
-    monkeypatch.setattr("tests.bench.worlds.freeze_after_sync", lambda: None)
+    monkeypatch.setattr("bench.core.worlds.freeze_after_sync", lambda: None)
     cluster = built(nodes=30, pods=210)
     loop = asyncio.create_task(cluster.core.loop.run())
     try:

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from tests.bench.micro import Measured, calibrate, row, verdict
-from tests.bench.scenarios import SCENARIOS, Figures, Scale
-from tests.bench.worlds import a_pod, plain_world
+from bench.core.micro import Measured, calibrate, row, verdict
+from bench.core.scenarios import SCENARIOS, Figures, Scale
+from bench.core.worlds import a_pod, plain_world
 
 SCALE = Scale(nodes=20, running=40, pods=30)
 
@@ -23,7 +23,7 @@ PLACING = [name for name in SCENARIOS if name != PREEMPTION and not name.startsw
 @pytest.mark.parametrize("name", PLACING)
 def test_every_scenario_places_its_pods(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     # Freezing is for processes that have a world to keep; this one has tests to run.
-    monkeypatch.setattr("tests.bench.worlds.freeze_after_sync", lambda: None)
+    monkeypatch.setattr("bench.core.worlds.freeze_after_sync", lambda: None)
 
     figures = SCENARIOS[name].run(SCALE)
 
@@ -35,7 +35,7 @@ def test_every_scenario_places_its_pods(name: str, monkeypatch: pytest.MonkeyPat
 
 
 def test_pods_that_fit_nowhere_are_judged_and_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.bench.worlds.freeze_after_sync", lambda: None)
+    monkeypatch.setattr("bench.core.worlds.freeze_after_sync", lambda: None)
 
     figures = SCENARIOS["10,000 fit nowhere"].run(SCALE)
 
@@ -44,7 +44,7 @@ def test_pods_that_fit_nowhere_are_judged_and_told_so(monkeypatch: pytest.Monkey
 
 
 def test_pods_that_have_to_preempt_do_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tests.bench.worlds.freeze_after_sync", lambda: None)
+    monkeypatch.setattr("bench.core.worlds.freeze_after_sync", lambda: None)
 
     figures = SCENARIOS[PREEMPTION].run(SCALE)
 
@@ -54,7 +54,7 @@ def test_pods_that_have_to_preempt_do_so(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_one_scenario_can_be_run_alone_and_checked() -> None:
     sizes = ("--nodes=20", "--running=40", "--pods=30")
-    command = (sys.executable, "-m", "tests.bench.micro", "--only=start-up, 10 pods a node")
+    command = (sys.executable, "-m", "bench.core.micro", "--only=start-up, 10 pods a node")
 
     done = subprocess.run([*command, *sizes, "--check"], capture_output=True, text=True, check=True)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.bench.webhooks import HOOKS, compare
+from bench.core.webhooks import HOOKS, compare
 
 
 async def test_all_pods_are_placed(monkeypatch: pytest.MonkeyPatch) -> None:
     # Freezing is for processes that have a world to keep; this one has tests to run.
-    monkeypatch.setattr("tests.bench.worlds.freeze_after_sync", lambda: None)
+    monkeypatch.setattr("bench.core.worlds.freeze_after_sync", lambda: None)
 
     found = await compare(nodes=10, plain=10, asking=2, rounds=1)
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from sandbox.apiserver import ApiServer
 from scheduler.cli.fingerprint_command import fingerprint
 from scheduler.numa.fingerprint import fingerprint as fingerprint_of
-from scheduler.sandbox.apiserver import ApiServer
 from tests.apicontract.client import ApiEndpoint, connect
 from tests.builders import PodBuilder, make_pod
 from tests.cli.support import Json, write

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from scheduler.sandbox.apiserver import ApiServer
+from sandbox.apiserver import ApiServer
 from tests.daemon.support import Cluster
 
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
+from sandbox.apiserver import ApiServer
 from scheduler.app import Daemon
 from scheduler.assembly import available
 from scheduler.config.loading import Configuration, from_dicts
@@ -19,7 +20,6 @@ from scheduler.kube.watch import IDLE_SECONDS
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.listing import QueueEntry
-from scheduler.sandbox.apiserver import ApiServer
 from tests.builders import Json, NodeBuilder, PodBuilder
 from tests.patience import PATIENCE
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.sandbox.apiserver import ApiServer
-from scheduler.sandbox.errors import ApiError
+from sandbox.apiserver import ApiServer
+from sandbox.errors import ApiError
 from tests.builders import (
     Json,
     make_node,

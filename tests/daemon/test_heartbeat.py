@@ -18,9 +18,9 @@ from typing import Any
 import pytest
 import yaml
 
+from sandbox.apiserver import ApiServer
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, OWN_API_VERSION, OWN_KIND
 from scheduler.heartbeat import LoopThread
-from scheduler.sandbox.apiserver import ApiServer
 from tests.builders import make_pod, make_worker
 from tests.daemon.support import (
     BINDING,

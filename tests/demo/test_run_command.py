@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scheduler.sandbox.apiserver import ApiServer
+from sandbox.apiserver import ApiServer
 from tests.builders import make_pod, make_worker
 from tests.daemon.support import Cluster, eventually, expect_bound
 from tests.demo.support import environment, finished, free_port, outcome, ready, started

@@ -6,15 +6,23 @@ from typing import NamedTuple
 
 import pytest
 
-from scheduler.equivalence.happenings import HAPPENINGS, Touched
-from scheduler.equivalence.invalidation import PREDICATES, Invalidation, Scope, effect_on, markdown
 from scheduler.equivalence.reads import Reads
 from scheduler.plugins.table import IN_TREE
 from scheduler.state.aspects import Aspect
-from tests.equivalence.document import PAGE, invalidations, with_table
+from shipping.docs.invalidation import (
+    PAGE,
+    PREDICATES,
+    Invalidation,
+    Scope,
+    effect_on,
+    invalidations,
+    markdown,
+    with_table,
+)
+from shipping.docs.invalidation_samples import INVALIDATION_SAMPLES, Touched
 
 TABLE: dict[tuple[str, str], Invalidation] = {
-    (row.happening.kind, row.happening.what): row for row in invalidations()
+    (row.sample.kind, row.sample.what): row for row in invalidations()
 }
 
 
@@ -139,7 +147,7 @@ def test_a_change_of_nothing_that_counts_invalidates_nothing() -> None:
 def test_every_aspect_that_a_plugin_reads_is_touched_by_something() -> None:
     touched = set().union(*(row.touched.rows | row.touched.whole for row in TABLE.values()))
     assert touched == set(Aspect)
-    assert len(TABLE) == len(HAPPENINGS)
+    assert len(TABLE) == len(INVALIDATION_SAMPLES)
 
 
 def test_the_plugins_of_the_table_exist() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from sandbox.apiserver import ApiServer
 from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import Invalid
 from scheduler.kube.events import EventRecorder, ObjectReference
@@ -17,7 +18,6 @@ from scheduler.kube.watch import Reflector, Resource
 from scheduler.kube.writes import ApiWriter, Binding
 from scheduler.model.objects import KINDS, Node, Pod, PodGroup
 from scheduler.observe.metrics import Metrics
-from scheduler.sandbox.apiserver import ApiServer
 from tests.patience import PATIENCE
 
 from .support import connected, eventually

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from sandbox.apiserver import ApiServer
 from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import Ambiguous, ServerError
 from scheduler.kube.reviews import Reviews, User
 from scheduler.observe.metrics import Metrics
-from scheduler.sandbox.apiserver import ApiServer
 
 
 @pytest.fixture

@@ -13,13 +13,13 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox.numa.kubelet import NumaKubelet
+from sandbox.numa.machine import Cell, Machine
+from sandbox.numa.publishing import topology
+from sandbox.numa.settings import KubeletSettings, PublisherSettings
 from scheduler.framework.cycle import Cycle
 from scheduler.model.nodes import Node, NodeResourceTopology
 from scheduler.model.objects import from_dict
-from scheduler.sandbox.numa.kubelet import NumaKubelet
-from scheduler.sandbox.numa.machine import Cell, Machine
-from scheduler.sandbox.numa.publishing import topology
-from scheduler.sandbox.numa.settings import KubeletSettings, PublisherSettings
 from tests.builders import PodBuilder, make_pod
 from tests.numa.support import GIB, Numa, with_container
 from tests.pipeline.support import Change

@@ -8,7 +8,7 @@ from statistics import fmean
 
 import pytest
 
-from scheduler.sandbox.numa.settings import KubeletSettings
+from sandbox.numa.settings import KubeletSettings
 from tests.numa.churn.run import Mode, Report, run
 from tests.numa.churn.scenario import Scenario, arrivals, cpus_of
 from tests.numa.churn.scenarios import mixed, shifting, table

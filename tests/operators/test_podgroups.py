@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 
 import pytest
 
+from sandbox.apiserver import ApiServer
 from scheduler.gangs.books import find_books
 from scheduler.operators import podgroups
-from scheduler.sandbox.apiserver import ApiServer
 from tests.builders import make_worker
 from tests.daemon.support import (
     Cluster,

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from scheduler.sandbox.apiserver import ApiServer
+from sandbox.apiserver import ApiServer
 from tests.apicontract.client import ApiEndpoint, Client, connect
 
 

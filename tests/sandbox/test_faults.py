@@ -5,7 +5,7 @@ import asyncio
 import aiohttp
 import pytest
 
-from scheduler.sandbox.apiserver import ApiServer
+from sandbox.apiserver import ApiServer
 from tests.apicontract.client import Client, a_binding, a_lease, a_pod, leases_in, names, pods_in
 
 PODS = pods_in("default")

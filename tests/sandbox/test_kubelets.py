@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
-from scheduler.sandbox.apiserver import ApiServer
-from scheduler.sandbox.kubelets import Kubelets
+from sandbox.apiserver import ApiServer
+from sandbox.kubelets import Kubelets
 from tests.apicontract.client import Client, Watch, a_binding, a_pod, condition, pods_in
 
 PODS = pods_in("default")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.sandbox.errors import ApiError
-from scheduler.sandbox.patching import JSON, MERGE, STRATEGIC, patcher
+from sandbox.errors import ApiError
+from sandbox.patching import JSON, MERGE, STRATEGIC, patcher
 
 POD = {
     "metadata": {"name": "p", "finalizers": ["a"], "labels": {"x": "1"}},

@@ -5,7 +5,7 @@ import ssl
 import aiohttp
 import trustme
 
-from scheduler.sandbox.apiserver import ApiServer
+from sandbox.apiserver import ApiServer
 from tests.apicontract.client import (
     ApiEndpoint,
     Client,

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.sandbox.errors import ApiError
-from scheduler.sandbox.store import Store, Table
+from sandbox.errors import ApiError
+from sandbox.store import Store, Table
 
 Writes = st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=40)
 

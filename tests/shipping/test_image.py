@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from e2e.harness.processes import Process, answers_ok, free_ports, unverified
+from sandbox.apiserver import ApiServer
 from scheduler.flow.problem import decode, encode
 from scheduler.flow.worker import LENGTH_BYTES, Answer, Request, framed
-from scheduler.sandbox.apiserver import ApiServer
 from shipping.dockerfile import DOCKERFILE, base_of, instructions
 from shipping.helm import PROJECT
 from shipping.image.__main__ import build_tree, describe

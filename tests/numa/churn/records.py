@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from sandbox.numa.kubelet import NumaKubelet
+from sandbox.numa.topology_manager import Refusal
 from scheduler.model.pods import Pod
-from scheduler.sandbox.numa.kubelet import NumaKubelet
-from scheduler.sandbox.numa.topology_manager import Refusal
 from tests.numa.churn.scenario import GPU, Arrival
 
 

@@ -6,8 +6,8 @@ import random
 from dataclasses import dataclass, field
 from typing import Any
 
-from scheduler.sandbox.numa.machine import Machine, uniform
-from scheduler.sandbox.numa.settings import KubeletSettings, PublisherSettings
+from sandbox.numa.machine import Machine, uniform
+from sandbox.numa.settings import KubeletSettings, PublisherSettings
 
 GIB = 1 << 30
 GPU = "example.com/gpu"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from scheduler.sandbox.numa.settings import KubeletSettings, PublisherSettings
+from sandbox.numa.settings import KubeletSettings, PublisherSettings
 from tests.numa.churn.scenario import Scenario
 
 

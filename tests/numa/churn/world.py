@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
+from sandbox.numa.kubelet import NumaKubelet
+from sandbox.numa.publishing import topology
+from sandbox.numa.settings import Policy, PublisherSettings, Scope
+from sandbox.numa.topology_manager import Refusal
 from scheduler.model.nodes import Node, NodeResourceTopology
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
-from scheduler.sandbox.numa.kubelet import NumaKubelet
-from scheduler.sandbox.numa.publishing import topology
-from scheduler.sandbox.numa.settings import Policy, PublisherSettings, Scope
-from scheduler.sandbox.numa.topology_manager import Refusal
 from tests.numa.churn.records import Error, Story, Tally, free, summary
 from tests.numa.churn.scenario import FOREIGN, OURS, Scenario, arrivals, cpus_of
 from tests.numa.churn.timeline import Clock, Stream

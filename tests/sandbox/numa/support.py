@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from sandbox.numa.kubelet import NumaKubelet
+from sandbox.numa.machine import uniform
+from sandbox.numa.settings import KubeletSettings
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
-from scheduler.sandbox.numa.kubelet import NumaKubelet
-from scheduler.sandbox.numa.machine import uniform
-from scheduler.sandbox.numa.settings import KubeletSettings
 
 GIB = 1 << 30
 GPU = "example.com/gpu"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox.numa.kubelet import NumaKubelet
+from sandbox.numa.machine import Cell, Machine, MachineError, uniform
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
-from scheduler.sandbox.numa.kubelet import NumaKubelet
-from scheduler.sandbox.numa.machine import Cell, Machine, MachineError, uniform
 from tests.sandbox.numa.support import GIB, GPU, body, container, kubelet, pod, single
 
 MISALIGNED = "TopologyAffinityError"

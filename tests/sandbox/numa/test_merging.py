@@ -7,8 +7,8 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.sandbox.numa.hints import Hint, cells_in, masks
-from scheduler.sandbox.numa.topology_manager import merge
+from sandbox.numa.hints import Hint, cells_in, masks
+from sandbox.numa.topology_manager import merge
 
 EVERYTHING = 0b1011
 """Cells 0, 1 and 3."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from scheduler.sandbox.apiserver import ApiServer
-from scheduler.sandbox.kubelets import Kubelets
-from scheduler.sandbox.numa.tasks import NumaNodes
-from scheduler.sandbox.registry import Registry
+from sandbox.apiserver import ApiServer
+from sandbox.kubelets import Kubelets
+from sandbox.numa.tasks import NumaNodes
+from sandbox.registry import Registry
 from tests.apicontract.client import Client, Watch, a_binding, pods_in
 from tests.sandbox.numa.support import GPU, body, container, kubelet
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import yaml
 
+from sandbox.numa.definition import CRD
+from sandbox.numa.publishing import topology
+from sandbox.numa.settings import PublisherSettings
 from scheduler.numa.fingerprint import fingerprint
-from scheduler.sandbox.numa.definition import CRD
-from scheduler.sandbox.numa.publishing import topology
-from scheduler.sandbox.numa.settings import PublisherSettings
 from tests.sandbox.numa.support import GIB, GPU, container, kubelet, pod, single
 
 PROJECT = Path(__file__).parents[3]

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from sandbox.numa.cpu_manager import CpuManager
+from sandbox.numa.demands import demand_of
+from sandbox.numa.device_manager import DeviceManager
+from sandbox.numa.hints import HintProvider
+from sandbox.numa.machine import Cell, Machine
+from sandbox.numa.memory_manager import MemoryManager
+from sandbox.numa.topology_manager import TopologyManager
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
-from scheduler.sandbox.numa.cpu_manager import CpuManager
-from scheduler.sandbox.numa.demands import demand_of
-from scheduler.sandbox.numa.device_manager import DeviceManager
-from scheduler.sandbox.numa.hints import HintProvider
-from scheduler.sandbox.numa.machine import Cell, Machine
-from scheduler.sandbox.numa.memory_manager import MemoryManager
-from scheduler.sandbox.numa.topology_manager import TopologyManager
 
 RECORDED = Path(__file__).parents[2] / "data" / "kubelet" / "admissions.jsonl"
 SCENARIOS = [json.loads(line) for line in RECORDED.read_text().splitlines()]

@@ -1,0 +1,105 @@
+"""The cluster that contestants meet in: nodes, pods that stay, and pods to place in each turn."""
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from bench.cluster.contestants import GROUP
+from bench.cluster.run import Run, events_path, pods_path
+from bench.cluster.templates import (
+    CHURN,
+    INIT,
+    MEASURED,
+    NAMESPACES,
+    UNFIT,
+    bound_claim,
+    csi_node,
+    node,
+    volume,
+)
+from bench.cluster.workloads import Size, Workload
+from e2e.harness.client import ApiClient
+from e2e.harness.objects import Json
+
+PAGE = 1_000
+COLLECT_GARBAGE = "/debug/pprof/heap?gc=1&debug=1"
+
+Tell = Callable[[str], None]
+
+
+async def prepare(api: ApiClient, workload: Workload, size: Size, tell: Tell) -> "Arena":
+    """Create all that stays, and let contestants do whatever they like: nobody is refused."""
+    binding = {
+        "metadata": {"name": "contestants"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "cluster-admin",
+        },
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": GROUP}],
+    }
+    await api.create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", binding)
+    spaces = [{"metadata": {"name": name}} for name in NAMESPACES]
+    await api.create_all("/api/v1/namespaces", spaces)
+    tell(f"creating {size.nodes} nodes")
+    numbers = range(size.nodes)
+    await api.create_all("/api/v1/nodes", (node(number, workload.zones) for number in numbers))
+    init = {each["metadata"]["name"]: each for each in workload.init_pods(size)}
+    if workload.volumes:
+        tell("creating volumes and claims")
+        await api.create_all("/apis/storage.k8s.io/v1/csinodes", map(csi_node, numbers))
+        await _create_claims(api, INIT, init)
+        await _create_claims(api, MEASURED, workload.assignments(size))
+    tell(f"creating {len(init)} pods on nodes")
+    await api.create_all(pods_path(INIT), init.values())
+    return Arena(api, workload, size, init)
+
+
+async def _create_claims(api: ApiClient, namespace: str, names: Iterable[str]) -> None:
+    claims = list(names)
+    await api.create_all("/api/v1/persistentvolumes", (volume(namespace, c) for c in claims))
+    path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
+    await api.create_all(path, (bound_claim(namespace, claim) for claim in claims))
+
+
+@dataclass(frozen=True)
+class Arena:
+    """A cluster for one workload of one size, and a way to put pods before it."""
+
+    api: ApiClient
+    workload: Workload
+    size: Size
+    init: dict[str, Json]
+
+    @asynccontextmanager
+    async def pending(self, scheduler: str) -> AsyncIterator["Run"]:
+        """The pods wait for one scheduler during the block; afterwards all is as it was before.
+
+        Not after an error: that ends the bench, and the cluster with it.
+        """
+        workload, size = self.workload, self.size
+        # First those that are in the way: they have waited longer, and their priority is higher.
+        await self.api.create_all(pods_path(UNFIT), workload.unfit_pods(size, scheduler))
+        if workload.churn is not None:
+            first = workload.churn.pod(CHURN, "pod-0", scheduler)
+            await self.api.create(pods_path(CHURN), first)
+        await self.api.create_all(pods_path(MEASURED), workload.measured_pods(size, scheduler))
+        # Each collection takes the API server half a second: nobody is to pay for what others left.
+        await self.api.text(COLLECT_GARBAGE)
+        yield Run(self.api, workload, size, scheduler)
+        await self._clear()
+
+    async def _clear(self) -> None:
+        for namespace in (MEASURED, UNFIT, CHURN):
+            await self._delete_all(pods_path(namespace))
+        for namespace in NAMESPACES:
+            await self._delete_all(events_path(namespace))
+        if self.workload.churn is not None:
+            left = {each["metadata"]["name"] for each in await self.api.items(pods_path(INIT))}
+            evicted = (body for name, body in self.init.items() if name not in left)
+            await self.api.create_all(pods_path(INIT), evicted)
+
+    async def _delete_all(self, path: str) -> None:
+        """Empty a collection, a page at a time: one request for all might take too long."""
+        while await self.api.items(path, limit="1"):
+            await self.api.delete(path, gracePeriodSeconds="0", limit=str(PAGE))

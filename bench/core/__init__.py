@@ -1,0 +1,1 @@
+"""The core alone, in one process: what decisions, batches, events and writes cost."""

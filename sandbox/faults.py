@@ -1,0 +1,229 @@
+"""Everything that can go wrong with an API server, at the command of a test.
+
+```python
+server.faults.fail("POST", r"/binding$", times=3, status=429, headers={"Retry-After": "1"})
+server.faults.drop("POST", r"/binding$")              # done, but the answer is lost
+server.faults.pretend("POST", r"/binding$")           # answered as if it were done
+with server.faults.hold("POST", r"/binding$") as held:  # the answer waits for the test
+    await held.reached()
+server.faults.cut_watches()                           # connections reset
+server.faults.silence_watches()                       # open, but nothing comes any more
+server.faults.compact()                               # older resourceVersions are gone: 410
+```
+
+Methods and paths are regular expressions: the method must match fully, the path (without query)
+anywhere. The first matching rule of each kind applies and is used up by one.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+from sandbox.errors import ApiError
+
+
+@dataclass(slots=True)
+class _Rule:
+    method: re.Pattern[str]
+    path: re.Pattern[str]
+    times: int
+
+    def take(self, method: str, path: str) -> bool:
+        if not self.times or not self.method.fullmatch(method) or not self.path.search(path):
+            return False
+        self.times -= 1
+        return True
+
+
+@dataclass(slots=True)
+class _Failure(_Rule):
+    error: ApiError
+
+
+@dataclass(slots=True)
+class _Drop(_Rule):
+    processed: bool
+
+
+@dataclass(slots=True)
+class Hold(_Rule):
+    """Requests that have arrived and wait; see `Faults.hold`."""
+
+    released: asyncio.Event = field(default_factory=asyncio.Event)
+    _arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
+
+    async def reached(self) -> None:
+        """Wait until one more request has arrived at the hold."""
+        await self._arrived.acquire()
+
+    def release(self) -> None:
+        """Let all waiting requests go on, and all later ones pass."""
+        self.times = 0
+        self.released.set()
+
+    async def wait(self) -> None:
+        """Be held: called by the server."""
+        self._arrived.release()
+        await self.released.wait()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OpenWatch:
+    request: web.BaseRequest
+    end: Callable[[], None]
+
+
+_REASONS = {
+    403: "Forbidden",
+    409: "Conflict",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+_WITHOUT_END = 1 << 31
+
+
+class Faults:
+    """The faults of one server. Methods take effect at once; one event loop."""
+
+    def __init__(self, compact: Callable[[], None]) -> None:
+        self.compact = compact
+        """Make every resourceVersion before now too old."""
+        self.speaking = asyncio.Event()
+        self.speaking.set()
+        self._failures: list[_Failure] = []
+        self._drops: list[_Drop] = []
+        self._pretences: list[_Rule] = []
+        self._holds: list[Hold] = []
+        self._delays: list[tuple[_Rule, float]] = []
+        self._watches: set[_OpenWatch] = set()
+
+    # For tests
+
+    def fail(
+        self,
+        method: str,
+        path: str,
+        *,
+        times: int = 1,
+        status: int = 500,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        """Answer the next matching requests with this status, without processing them."""
+        reason = _REASONS.get(status, "Unknown")
+        error = ApiError(status, reason, f"injected fault: {reason}", headers=headers)
+        self._failures.append(_Failure(re.compile(method), re.compile(path), times, error))
+
+    def drop(self, method: str, path: str, *, times: int = 1, processed: bool = True) -> None:
+        """Reset the connection of the next matching requests, after or before processing them."""
+        self._drops.append(_Drop(re.compile(method), re.compile(path), times, processed))
+
+    def pretend(self, method: str, path: str, *, times: int = _WITHOUT_END) -> None:
+        """Answer the next matching requests with 201, without processing them."""
+        self._pretences.append(_Rule(re.compile(method), re.compile(path), times))
+
+    def delay(self, method: str, path: str, seconds: float, *, times: int = _WITHOUT_END) -> None:
+        """Let matching requests wait this long before they are processed."""
+        self._delays.append((_Rule(re.compile(method), re.compile(path), times), seconds))
+
+    @contextmanager
+    def hold(self, method: str, path: str, *, times: int = _WITHOUT_END) -> Iterator[Hold]:
+        """Hold matching requests, before they are processed, until released or the block ends."""
+        hold = Hold(re.compile(method), re.compile(path), times)
+        self._holds.append(hold)
+        try:
+            yield hold
+        finally:
+            hold.release()
+            self._holds.remove(hold)
+
+    def cut_watches(self, path: str = "") -> int:
+        """Reset the connections of all watches whose path matches; answers how many."""
+        found = self._matching(path)
+        for watch in found:
+            reset(watch.request)
+        return len(found)
+
+    def end_watches(self, path: str = "") -> int:
+        """End all matching watches as a server does at their timeout; answers how many."""
+        found = self._matching(path)
+        for watch in found:
+            watch.end()
+        return len(found)
+
+    def silence_watches(self) -> None:
+        """Send nothing on any watch, bookmarks included, and keep the connections open."""
+        self.speaking.clear()
+
+    def resume_watches(self) -> None:
+        """End the silence; what happened meanwhile is sent."""
+        self.speaking.set()
+
+    def clear(self) -> None:
+        """Forget all rules and end the silence."""
+        self._failures.clear()
+        self._drops.clear()
+        self._pretences.clear()
+        self._delays.clear()
+        for hold in self._holds:
+            hold.release()
+        self.resume_watches()
+
+    @property
+    def watches(self) -> int:
+        """How many watches are open."""
+        return len(self._watches)
+
+    # For the server
+
+    async def before(self, request: web.BaseRequest) -> None:
+        """Apply what happens before processing: delays, holds, failures."""
+        method, path = request.method, request.path
+        for rule, seconds in self._delays:
+            if rule.take(method, path):
+                await asyncio.sleep(seconds)
+                break
+        for hold in self._holds:
+            if hold.take(method, path):
+                await hold.wait()
+                break
+        for failure in self._failures:
+            if failure.take(method, path):
+                raise failure.error
+
+    def dropping(self, request: web.BaseRequest) -> _Drop | None:
+        """The drop rule that this request runs into, if any."""
+        return next((rule for rule in self._drops if rule.take(request.method, request.path)), None)
+
+    def pretending(self, request: web.BaseRequest) -> bool:
+        """Whether this request is only answered."""
+        return any(rule.take(request.method, request.path) for rule in self._pretences)
+
+    @property
+    def armed(self) -> bool:
+        """Whether any rule exists at all: the server's fast path asks only this."""
+        return bool(self._failures or self._drops or self._pretences or self._holds or self._delays)
+
+    @contextmanager
+    def watching(self, request: web.BaseRequest, end: Callable[[], None]) -> Iterator[None]:
+        """Make a watch known, so that it can be cut or ended."""
+        watch = _OpenWatch(request, end)
+        self._watches.add(watch)
+        try:
+            yield
+        finally:
+            self._watches.discard(watch)
+
+    def _matching(self, path: str) -> list[_OpenWatch]:
+        return [watch for watch in self._watches if re.search(path, watch.request.path)]
+
+
+def reset(request: web.BaseRequest) -> None:
+    """Break the request's connection without a word."""
+    if request.transport is not None:
+        request.transport.abort()

@@ -1,0 +1,1 @@
+"""``make docs``: write the tables that come from the program into the documentation."""
