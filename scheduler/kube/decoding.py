@@ -13,6 +13,7 @@ from scheduler.bounded import MEBIBYTE
 from scheduler.kube.errors import Garbled
 from scheduler.model.objects import ObjectMeta, from_dict
 from scheduler.model.packed import MANY, pack_labels
+from scheduler.observe.arenas import OutsideArenas
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 
@@ -20,6 +21,8 @@ log = get_logger(__name__)
 
 # Far above what etcd stores in one object (1.5 MB by default); beyond, the stream is broken.
 MAX_LINE_BYTES = 32 * 1024 * 1024
+# Objects of at least as many bytes are placed where all of their memory comes back.
+LONG_BYTES = 16 * 1024
 # How many undecodable versions are remembered so that each is logged once.
 MAX_REMEMBERED = 1024
 # What decoding raises for bad input; objects can be nested deeper than a decoder follows.
@@ -121,6 +124,7 @@ class ObjectDecoder(Generic[T]):
         self._kind = kind
         self._type = type_
         self._decoder = msgspec.json.Decoder(type_)
+        self._outside_arenas = OutsideArenas()
         self._identities = msgspec.json.Decoder(_Identified)
         self._errors = metrics.watch_decode_errors
         self._logged: dict[tuple[str, str], None] = {}
@@ -128,9 +132,11 @@ class ObjectDecoder(Generic[T]):
     def decode(self, raw: msgspec.Raw) -> T | Identity:
         """The object; or, counted and logged, who it is when it does not decode."""
         try:
-            decoded = self._decoder.decode(raw)
-        except UNREADABLE:
-            return self._decode_slowly(raw)
+            decoded = self._decode(raw)
+        except UNREADABLE as error:
+            identity = self.identify(raw)
+            self.skip(identity, str(error))
+            return identity
         return _measured(decoded, raw)
 
     def identify(self, raw: msgspec.Raw) -> Identity:
@@ -157,16 +163,19 @@ class ObjectDecoder(Generic[T]):
             error=error,
         )
 
-    def _decode_slowly(self, raw: msgspec.Raw) -> T | Identity:
-        # Explicit nulls, legal for what may be absent, come only from unusual writers: they are
-        # worth a second pass over few objects, not optional types all over the structs.
+    def _decode(self, raw: msgspec.Raw) -> T:
+        if len(memoryview(raw)) < LONG_BYTES:
+            return self._decode_here(raw)
+        with self._outside_arenas:
+            return self._decode_here(raw)
+
+    def _decode_here(self, raw: msgspec.Raw) -> T:
         try:
-            decoded = from_dict(msgspec.json.decode(raw), self._type)
-        except UNREADABLE as error:
-            identity = self.identify(raw)
-            self.skip(identity, str(error))
-            return identity
-        return _measured(decoded, raw)
+            return self._decoder.decode(raw)
+        except UNREADABLE:
+            # Explicit nulls, legal for what may be absent, come only from unusual writers: they are
+            # worth a second pass over few objects, not optional types all over the structs.
+            return from_dict(msgspec.json.decode(raw), self._type)
 
 
 def _measured(decoded: T, raw: msgspec.Raw) -> T:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,26 @@ def pod(number: int) -> dict[str, Any]:
     return make_pod(f"p{number}").scheduler("another").on("n").label(**labels).obj()
 
 
+def tolerant(number: int) -> dict[str, Any]:
+    """A pod with very many tolerations."""
+    tolerations = [{"key": f"k{number}-{i}", "operator": "Exists"} for i in range(15_000)]
+    return make_pod(f"p{number}").scheduler("another").on("n").spec(tolerations=tolerations).obj()
+
+
+def choosy(number: int) -> dict[str, Any]:
+    """A pod with very many values in its node affinity."""
+    values = [f"v{number}-{i}" for i in range(40_000)]
+    terms = [{"matchExpressions": [{"key": "a", "operator": "In", "values": values}]}]
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+    builder = make_pod(f"p{number}").scheduler("another").on("n")
+    return builder.spec(affinity={"nodeAffinity": required}).obj()
+
+
 @pytest.mark.slow
-async def test_a_flood_on_the_watch_takes_little_memory_and_leaves_none(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pod", [pod, tolerant, choosy])
+async def test_a_flood_on_the_watch_takes_little_memory_and_leaves_none(
+    pod: Callable[[int], dict[str, Any]], tmp_path: Path
+) -> None:
     async with FloodServer() as server, DaemonProcess.running(server, tmp_path) as daemon:
         await daemon.reaches(NODES, 1)
         start, sent = daemon.resident, 0

@@ -1,0 +1,77 @@
+"""Objects that floods are made of, kept out of the interpreter's arenas.
+
+Python places small objects in arenas of a megabyte and frees an arena when nothing in it is left.
+A single counter that was renewed amid a flood keeps an arena for good, so most of what a flood took
+would never come back. The C library has no such rule: it returns every page in which nothing is
+left (`allocator.py`). But it is slower, so only long objects are placed there, as they are decoded.
+
+CPython's object allocator takes requests of more than 512 bytes from the C library already, and
+passes every block that is in no arena on to the C library when it is freed or resized. This module
+extends that to small requests for the length of a decoding, so such blocks are freed in the
+ordinary way, by any thread. ``usable`` refuses every allocator for which this does not hold: debug
+allocators, builds without the GIL or without pymalloc, a running tracemalloc. The one effect that
+can be seen is that ``sys.getallocatedblocks`` counts too few.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import sysconfig
+
+_RAW, _OBJECTS = 0, 2
+"""Domains of PyMemAllocatorDomain: the C library's memory, and that of objects."""
+
+
+class _Functions(ctypes.Structure):
+    """PyMemAllocatorEx: a context, and four functions of C."""
+
+    _fields_ = [
+        (name, ctypes.c_void_p) for name in ("context", "malloc", "calloc", "realloc", "free")
+    ]
+
+    @classmethod
+    def of(cls, domain: int) -> _Functions:
+        found = cls()
+        ctypes.pythonapi.PyMem_GetAllocator(domain, ctypes.byref(found))
+        return found
+
+
+def usable() -> bool:
+    """Whether objects are in arenas now, by the one allocator that takes others' blocks back."""
+    plain = os.environ.get("PYTHONMALLOC") in (None, "", "default", "pymalloc")
+    return (
+        plain
+        and sys.implementation.name == "cpython"
+        and not sys.flags.dev_mode
+        and not hasattr(sys, "gettotalrefcount")  # a debug build
+        and not sysconfig.get_config_var("Py_GIL_DISABLED")
+        and bool(sysconfig.get_config_var("WITH_PYMALLOC"))
+        and not _Functions.of(_OBJECTS).context  # a profiler of memory looks on
+    )
+
+
+class OutsideArenas:
+    """What is made within ``with`` is outside arenas, where the interpreter allows that.
+
+    Not to be held across an ``await``: others' objects would be placed there too, to no harm but
+    their speed. Entering and leaving together take a microsecond.
+    """
+
+    def __init__(self) -> None:
+        self._set = ctypes.pythonapi.PyMem_SetAllocator
+        inside, raw = _Functions.of(_OBJECTS), _Functions.of(_RAW)
+        outside = inside
+        if usable():
+            outside = _Functions(
+                inside.context, raw.malloc, raw.calloc, inside.realloc, inside.free
+            )
+        self._domain = ctypes.c_int(_OBJECTS)
+        self._inside, self._outside = ctypes.byref(inside), ctypes.byref(outside)
+
+    def __enter__(self) -> None:
+        self._set(self._domain, self._outside)
+
+    def __exit__(self, *_: object) -> None:
+        self._set(self._domain, self._inside)

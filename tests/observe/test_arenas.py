@@ -1,0 +1,86 @@
+"""Objects that are made outside the interpreter's arenas are objects as any other."""
+
+from __future__ import annotations
+
+import gc
+import subprocess
+import sys
+import tracemalloc
+
+import msgspec
+import pytest
+
+from scheduler.kube.decoding import LONG_BYTES, Identity, ObjectDecoder
+from scheduler.model.pods import Pod
+from scheduler.observe.arenas import OutsideArenas, usable
+from scheduler.observe.metrics import Metrics
+
+LIVES = """
+from scheduler.observe.arenas import OutsideArenas
+outside = OutsideArenas()
+def make():
+    return [{str(i): (i * 1.5, [str(i) * (i % 99)])} for i in range(20_000)]
+for _ in range(3):
+    inside = make()
+    with outside:
+        made = make()
+    assert made == inside
+    for some in (inside, made):
+        with outside:
+            for i, each in enumerate(some):
+                each[str(i)][1].append("more" * 200)
+        for each in some[::2]:
+            each.clear()
+    del made, inside, some, each
+print("lived")
+"""
+
+
+@pytest.mark.parametrize("allocator", ["pymalloc", "malloc", "debug", "pymalloc_debug"])
+def test_objects_made_there_grow_and_are_freed_anywhere(allocator: str) -> None:
+    """A block that went to the wrong allocator would end the process."""
+    environment = {"PYTHONMALLOC": allocator, "PYTHONPATH": ":".join(sys.path)}
+    command = [sys.executable, "-c", LIVES]
+    ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "lived\n"), ended.stderr
+
+
+def blocks_in_arenas(outside: bool) -> int:
+    gc.collect()
+    before = sys.getallocatedblocks()
+    if outside:
+        with OutsideArenas():
+            made = [str(i) * 3 for i in range(10_000)]
+    else:
+        made = [str(i) * 3 for i in range(10_000)]
+    after = sys.getallocatedblocks()
+    assert len(made) == 10_000
+    return after - before
+
+
+@pytest.mark.skipif(not usable(), reason="objects are not in arenas here")
+def test_what_is_made_there_is_not_in_arenas() -> None:
+    assert blocks_in_arenas(outside=False) > 9_000
+    assert blocks_in_arenas(outside=True) < 1_000
+
+
+def test_a_profiler_of_memory_sees_all() -> None:
+    tracemalloc.start()
+    try:
+        assert not usable()
+        with OutsideArenas():
+            made = [str(i) * 3 for i in range(10_000)]
+        assert tracemalloc.get_traced_memory()[0] > 10_000 * 50
+    finally:
+        tracemalloc.stop()
+    assert len(made) == 10_000
+
+
+def test_long_objects_decode_as_short_ones_do() -> None:
+    tolerations = [{"key": f"key-{i}", "operator": "Exists"} for i in range(2_000)]
+    pod = {"metadata": {"name": "long"}, "spec": {"tolerations": tolerations, "volumes": None}}
+    raw = msgspec.json.encode(pod)
+    assert len(raw) > LONG_BYTES
+    decoded = ObjectDecoder("Pod", Pod, Metrics()).decode(msgspec.Raw(raw))
+    assert not isinstance(decoded, Identity)
+    assert [each.key for each in decoded.spec.tolerations][-1] == "key-1999"
