@@ -36,6 +36,7 @@ PROBE = Template(milli_cpu=10)
 DELETED = 300
 STREAM_PER_SECOND, DELETIONS_PER_SECOND = 200, 100
 SIZES = tuple((nodes, waiting) for nodes in (500, 5_000) for waiting in (1_000, 4_000, 10_000))
+CONTESTANTS = (KUBE_SCHEDULER, EQUIPOISE)
 JUDGED_SECONDS = 900.0
 BOUND_SECONDS = 300.0
 
@@ -181,7 +182,12 @@ def distinct(number: int, scheduler: str) -> Json:
 
 
 async def _time_all(
-    plane: ControlPlane, nodes: int, waiting: int, rounds: int, seconds: float
+    plane: ControlPlane,
+    nodes: int,
+    waiting: int,
+    rounds: int,
+    seconds: float,
+    contestants: Sequence[Contestant],
 ) -> dict[str, Times]:
     async with api_client(plane.url, plane.admin_context) as api:
         binding = {
@@ -198,16 +204,22 @@ async def _time_all(
         await api.create_all("/api/v1/namespaces", spaces)
         await api.create_all("/api/v1/nodes", (node(number, ()) for number in range(nodes)))
         trial = Trial(api, Launcher(plane), nodes, waiting, rounds, seconds)
-        return {each.name: await trial.time(each) for each in (KUBE_SCHEDULER, EQUIPOISE)}
+        return {each.name: await trial.time(each) for each in contestants}
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--nodes", multiple=True, type=int, help="How many nodes; may be repeated.")
 @click.option("--waiting", multiple=True, type=int, help="How many distinct pods; likewise.")
+@click.option(
+    "--only", type=click.Choice([each.name for each in CONTESTANTS]), help="Only this one."
+)
 @click.option("--rounds", default=2, show_default=True, type=click.IntRange(1, PER_NODE - 1))
 @click.option("--seconds", default=60.0, show_default=True, help="How long the stream lasts.")
-def main(nodes: Sequence[int], waiting: Sequence[int], rounds: int, seconds: float) -> None:
+def main(
+    nodes: Sequence[int], waiting: Sequence[int], only: str | None, rounds: int, seconds: float
+) -> None:
     """Time pods that fit among distinct pods that do not, by both schedulers in turn."""
+    contestants = [each for each in CONTESTANTS if only in (None, each.name)]
     shown = Table("nodes", "waiting", "scheduler", "probe", "stream p50", "p99", "slowest")
     for count, pods in SIZES:
         if (nodes and count not in nodes) or (waiting and pods not in waiting):
@@ -217,7 +229,7 @@ def main(nodes: Sequence[int], waiting: Sequence[int], rounds: int, seconds: flo
             tempfile.TemporaryDirectory(prefix="equipoise-bench-") as directory,
             ControlPlane(Path(directory), bare=True, apiserver_flags=APISERVER_FLAGS) as plane,
         ):
-            times = asyncio.run(_time_all(plane, count, pods, rounds, seconds))
+            times = asyncio.run(_time_all(plane, count, pods, rounds, seconds, contestants))
         for name, each in times.items():
             stream = (
                 [statistics.median(each.stream), each.percentile(0.99), max(each.stream)]

@@ -80,7 +80,7 @@ class WaitingRequests:
             if not self._users[resource]:
                 del self._users[resource], self._amounts[resource]
 
-    def hopeless(self) -> list[int]:
+    def hopeless(self) -> int:
         """Who asks for more of something than any node has free.
 
         Whoever was promised a node is left out: pods may be leaving for it.
@@ -96,8 +96,7 @@ class WaitingRequests:
         for uid in self._state.nominations.uids():
             for waiter in self._numbers.get(uid, ()):
                 hopeless[waiter] = False
-        found: list[int] = np.flatnonzero(hopeless).tolist()
-        return found
+        return _bits(hopeless)
 
     def answer(self, event: Event) -> Answer:
         """Who fits on the node of a pod that went or shrank, or on a node that came or grew."""
@@ -145,16 +144,16 @@ class WaitingRequests:
     def _split(self, fitting: Mask | None) -> Answer:
         if fitting is None:
             return Answer()
-        found = np.flatnonzero(fitting).tolist()
-        if not self._incomplete:
-            return Answer(found)
-        return Answer(
-            [waiter for waiter in found if waiter not in self._incomplete],
-            [waiter for waiter in found if waiter in self._incomplete],
-        )
+        unsure = [waiter for waiter in self._incomplete if fitting[waiter]]
+        fitting[unsure] = False
+        return Answer(_bits(fitting), unsure)
 
     def _grow(self, waiter: int) -> None:
         extra = max(len(self._live), waiter + 1 - len(self._live))
         self._live = np.pad(self._live, (0, extra))
         for resource, column in self._amounts.items():
             self._amounts[resource] = np.pad(column, (0, extra))
+
+
+def _bits(chosen: Mask) -> int:
+    return int.from_bytes(np.packbits(chosen, bitorder="little").tobytes(), "little")

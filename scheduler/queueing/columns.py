@@ -29,10 +29,35 @@ MOST_KEYS = 1024
 """For how many different keys a hint is called at once."""
 
 
+Numbers = Collection[int] | int
+"""Some of those who wait; where there may be thousands, as the bits of one great number."""
+
+
+def bits_of(numbers: Numbers) -> int:
+    """Some of those who wait, as bits; what cannot be anybody's number is left out."""
+    if isinstance(numbers, int):
+        return max(numbers, 0)
+    bits = bytearray(max(numbers, default=-1) + 1)
+    for number in numbers:
+        if number >= 0:
+            bits[number] = 1
+    return int(bits[::-1].translate(_DIGITS) or b"0", 2)
+
+
+def members(numbers: Numbers) -> Collection[int]:
+    """The same, one by one."""
+    if not isinstance(numbers, int):
+        return numbers
+    return [number for number, bit in enumerate(reversed(f"{numbers:b}")) if bit == "1"]
+
+
+_DIGITS = bytes.maketrans(b"\0\1", b"01")
+
+
 class Answer(NamedTuple):
     """What an event means to those who wait."""
 
-    cured: Collection[int] = ()
+    cured: Numbers = ()
     """Whom it may have cured."""
     unsure: Collection[int] = ()
     """Who must be asked one by one."""
@@ -47,7 +72,7 @@ class WaitingColumn(Protocol):
     def remove(self, waiter: int) -> None:
         """Somebody waits no longer."""
 
-    def hopeless(self) -> Collection[int]:
+    def hopeless(self) -> Numbers:
         """Whom the plugin would reject on every node as things are, where that is cheaply told."""
 
     def answer(self, event: Event) -> Answer:

@@ -13,7 +13,6 @@ once if they are few, else the first ones first, because those may take the room
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator
 from collections.abc import Set as AbstractSet
@@ -22,8 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Metrics
-from scheduler.queueing.columns import ColumnFactory, HintFunction, WaitingColumn
+from scheduler.queueing.columns import ColumnFactory, HintFunction, Numbers, WaitingColumn, members
 from scheduler.queueing.hints import HintRegistration, HintTable, Requeue
+from scheduler.queueing.marks import Mark, Marks
 from scheduler.queueing.tiers import Listener, QueuedPod
 
 if TYPE_CHECKING:
@@ -56,20 +56,11 @@ class Waiter:
         return bool(self.gate or self.pending)
 
 
-class _Mark(NamedTuple):
-    """What an event means to somebody."""
-
-    verdict: Requeue
-    label: str
-    exclude: str
-    """The uid of a pod that the event does not concern."""
-
-
 class Woken(NamedTuple):
     """Somebody whom an event may have cured."""
 
     waiter: Waiter
-    mark: _Mark
+    mark: Mark
 
 
 class _PutOff(NamedTuple):
@@ -97,13 +88,13 @@ class _Group:
 
     def chosen(
         self,
-        numbers: Iterable[int],
+        numbers: Numbers,
         profile: str,
         listeners: Collection[Listener],
         up_to: int | None,
     ) -> list[Waiter]:
         """Those of them whom an event concerns."""
-        waiters = [self.waiters[number] for number in numbers if number in self.waiters]
+        waiters = [self.waiters[number] for number in members(numbers) if number in self.waiters]
         if up_to is None and not self.special:
             return waiters
         return [
@@ -121,11 +112,9 @@ class Waiters:
         self._hints = hints
         self._overflows = metrics.queueing_hints_skipped
         self._waiters: dict[int, Waiter] = {}
-        self._ranks: dict[int, Any] = {}
-        """The place of each in the order of the queue, by number."""
         self._free: list[int] = []
         self._groups: dict[Listener, _Group] = {}
-        self._marks: dict[int, _Mark] = {}
+        self._marks = Marks()
         self.fresh = False
         """Whether anybody was marked since some were taken."""
         self._put_off: deque[_PutOff] = deque()
@@ -154,7 +143,7 @@ class Waiters:
         """Somebody waits for events of the plugins that rejected it."""
         number = self._free.pop() if self._free else len(self._waiters)
         waiter = self._waiters[number] = Waiter(number, who, pod, gate)
-        self._ranks[number] = rank
+        self._marks.join(number, rank)
         waiter.pending = pending
         waiter.listeners = tuple((profile, plugin) for plugin in rejectors)
         for listener in waiter.listeners:
@@ -173,8 +162,8 @@ class Waiters:
                 continue
             for column in group.columns.values():
                 self._forget(group, column, number)
-        del self._waiters[number], self._ranks[number]
-        self._marks.pop(number, None)
+        del self._waiters[number]
+        self._marks.leave(number)
         self._free.append(number)
 
     def perhaps(self, waiter: Waiter | None) -> Requeue:
@@ -220,10 +209,12 @@ class Waiters:
 
     def take(self, most: int) -> list[Woken]:
         """Those marked who come first in the order of the queue; they are marked no longer."""
-        numbers = heapq.nsmallest(most, self._marks, key=self._ranks.__getitem__)
-        marks = [(number, self._marks.pop(number)) for number in numbers]
         self.fresh = False
-        return [Woken(self._waiters[number], mark) for number, mark in marks]
+        return [
+            Woken(self._waiters[number], mark)
+            for number in self._marks.first(most)
+            if (mark := self._marks.pop(number)) is not None
+        ]
 
     def drop_hopeless(self) -> None:
         """Mark no longer whom some plugin that rejected it would reject on every node now."""
@@ -234,8 +225,8 @@ class Waiters:
                 except Exception as fault:
                     self._hints.report(group.plugin, "", fault)
                     continue
-                for number in self._marks.keys() & hopeless:
-                    del self._marks[number]
+                if hopeless:
+                    self._marks.drop(hopeless)
 
     def _group(self, listener: Listener) -> _Group:
         group = self._groups.get(listener)
@@ -266,7 +257,7 @@ class Waiters:
 
     def _answer(
         self, group: _Group, registration: HintRegistration, event: Event
-    ) -> tuple[Collection[int], Collection[int]]:
+    ) -> tuple[Numbers, Collection[int]]:
         """Who is cured, and who has to be asked."""
         if registration.hint is None:
             return group.waiters, ()
@@ -322,14 +313,12 @@ class Waiters:
         if mark is not None:
             verdict = max(verdict, mark.verdict)
             exclude = exclude if exclude == mark.exclude else ""
-        self._marks[waiter.number] = _Mark(verdict, label, exclude)
+        self._marks.put(waiter.number, Mark(verdict, label, exclude))
         self.fresh = True
 
-    def _mark_all(self, numbers: Collection[int], label: str) -> None:
+    def _mark_all(self, numbers: Numbers, label: str) -> None:
         """The same for many, none of whom is pending or gated."""
         if numbers:
             before = len(self._marks)
-            # A column of somebody else's may name numbers that nobody has.
-            known = self._waiters.keys() & numbers
-            self._marks.update(dict.fromkeys(known, _Mark(Requeue.AFTER_BACKOFF, label, "")))
+            self._marks.put_all(numbers, label)
             self.fresh = self.fresh or len(self._marks) > before

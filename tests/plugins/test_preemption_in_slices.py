@@ -9,6 +9,7 @@ import pytest
 
 from scheduler import slices
 from scheduler.plugins.preemption import dry_run
+from scheduler.plugins.preemption.screen import Screen
 from scheduler.state.cache import ClusterState, PodState
 from scheduler.state.scratch import Scratch
 from tests.builders import PodBuilder, make_pod
@@ -163,3 +164,28 @@ async def test_between_two_checkpoints_few_pods_are_tried_out(
     assert await arena.preempt(vip(4)) != ""
     assert max(stretches) <= 2 * dry_run.PODS_IN_STEP
     assert len([each for each in stretches if each]) > 1
+
+
+@pytest.mark.parametrize("nodes", [40, 80])
+@pytest.mark.parametrize(
+    ("priority", "reason"), [(0, dry_run.NO_VICTIMS.message), (100, "Insufficient cpu")]
+)
+async def test_nodes_that_evictions_do_not_help_are_counted_and_not_listed(
+    nodes: int, priority: int, reason: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arena = Arena()
+    for i in range(nodes):
+        higher = make_pod(f"h{i}").on(f"n{i}").cpu(3).priority(1000)
+        arena.see(make_box(f"n{i}"), higher, low(f"p{i}", f"n{i}", 1))
+    found: list[dry_run.Outcome] = []
+    real = dry_run.Search._screened
+
+    def screened(search: dry_run.Search, screen: Screen) -> list[dry_run.Outcome]:
+        outcomes = real(search, screen)
+        found.extend(outcomes)
+        return outcomes
+
+    monkeypatch.setattr(dry_run.Search, "_screened", screened)
+    assert await arena.preempt(vip(2).priority(priority)) == ""
+    assert [each.nodes for each in found] == [nodes]
+    assert arena.message.endswith(f"0/{nodes} nodes are available: {nodes} {reason}.")

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from scheduler.model.events import ASSIGNED_POD, Action, Event, Hint
 from scheduler.plugins import waiting_requests
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
+from scheduler.queueing.columns import members
 from scheduler.queueing.hints import HintRegistration
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
 from tests.plugins.support import Bench
@@ -80,7 +81,8 @@ def test_the_table_answers_as_the_hint(
         ):
             hint = registration.hint
             assert hint is not None
-            cured, unsure = table.answer(event)
+            answer = table.answer(event)
+            cured, unsure = members(answer.cured), answer.unsure
             expected = {number for number, pod in pods.items() if hint(pod, event) is Hint.QUEUE}
             assert set(cured) <= expected <= {*cured, *unsure}
             assert few or not unsure
@@ -89,7 +91,7 @@ def test_the_table_answers_as_the_hint(
             for number, pod in pods.items()
             if bench.framework.plugins[bench.name].accepts(pod, bench.state.rows()).any()  # type: ignore[attr-defined]  # it is quick
         }
-        assert not accepted & set(table.hopeless())
+        assert not accepted & set(members(table.hopeless()))
     finally:
         waiting_requests.MOST_RESOURCES = before
 

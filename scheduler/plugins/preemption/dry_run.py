@@ -29,6 +29,9 @@ from scheduler.state.interning import StatusTable
 from scheduler.state.scratch import Scratch
 
 NODES_SCREENED = 512
+"""How many nodes are screened first; twice as many each time, while none of them promises room."""
+MOST_SCREENED = 4096
+"""How many are screened at most before the loop may be given back."""
 PODS_IN_STEP = 64
 """So many pods are tried out before the loop may be given back, unless one node has more."""
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
@@ -41,11 +44,13 @@ def lower_pods(cycle: Cycle, node: str) -> list[PodInfo]:
 
 
 class Outcome(NamedTuple):
-    """What came of a trial on one node."""
+    """What came of a trial on one node, or of a look at nodes that all lack the same."""
 
     result: Candidate | Status
     effort: int
     """What it costs to find out, in pods tried out."""
+    nodes: int = 1
+    """How many nodes it is true of."""
 
 
 class _Nodes:
@@ -94,6 +99,7 @@ class Search:
         order = np.argsort(hashes)
         self._unseen = _Nodes(rows[order], hashes[order])
         self._promising = _Nodes(rows[:0], hashes[:0])
+        self._screened_next = NODES_SCREENED
 
     @property
     def interrupted(self) -> bool:
@@ -103,7 +109,7 @@ class Search:
     def outcomes(
         self, screen: Screen, budgets: Budgets, notes: Callable[[], dict[int, Outcome]]
     ) -> Iterator[Outcome]:
-        """What would come of evictions on each node, those first that need no dry run. Lazy.
+        """What would come of evictions on all nodes, those first that need no dry run. Lazy.
 
         Where filters look at each row alone, what was found for an equal pod is in the notes.
         The loop is given back between nodes.
@@ -149,16 +155,20 @@ class Search:
 
     def _screened(self, screen: Screen) -> list[Outcome]:
         """Look at some more nodes: what evictions cannot cure there, and which nodes they may."""
-        some = self._unseen.take(self._unseen.first(NODES_SCREENED))
+        some = self._unseen.take(self._unseen.first(self._screened_next))
+        self._screened_next = min(2 * self._screened_next, MOST_SCREENED)
         above = screen.above(self._cycle.pod.priority, some.rows)
         if not self._look_again():
             return []
         some.drop_gone(self._cycle.state.columns)
-        alone = some.take(above.lower[some.rows] == 0)
-        hopeless, statuses = without_room(self._handle, self._cycle, above, some.rows)
-        some.take(hopeless)
+        alone = len(some.take(above.lower[some.rows] == 0))
+        outcomes = [Outcome(NO_VICTIMS, 0, alone)] if alone else []
+        if len(some):
+            hopeless, lacking = without_room(self._handle, self._cycle, above, some.rows)
+            some.take(hopeless)
+            outcomes += [Outcome(status, 0, nodes) for status, nodes in lacking.items()]
         self._promising = some
-        return [Outcome(status, 0) for status in [NO_VICTIMS] * len(alone) + statuses]
+        return outcomes
 
 
 class _Site:

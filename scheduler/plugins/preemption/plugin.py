@@ -40,7 +40,8 @@ MAX_EFFORT = 2000
 """In pods tried out: who has taken this much of the loop's time makes do with what was found."""
 UNDER_WAY = unresolvable("waiting for the preemption for this pod to be finished")
 
-_Found = tuple[list[Candidate], list[Status]]
+_Found = tuple[list[Candidate], Counter[Status]]
+"""What would do, and how many nodes would not for which reasons."""
 
 
 class DefaultPreemption:
@@ -124,13 +125,13 @@ class DefaultPreemption:
         """Enough candidates, one of them without violations if there is any; all rejections."""
         wanted = self._wanted(nodes)
         candidates: list[Candidate] = []
-        rejections: list[Status] = []
+        rejections: Counter[Status] = Counter()
         effort, harmless = 0, False
         notes = partial(self._noted, cycle)
-        for result, spent in search.outcomes(self._screen, self._budgets, notes):
+        for result, spent, concerned in search.outcomes(self._screen, self._budgets, notes):
             effort += spent
             if not isinstance(result, Candidate):
-                rejections.append(result)
+                rejections[result] += concerned
                 continue
             candidates.append(result)
             harmless = harmless or not result.violations
@@ -201,10 +202,13 @@ def _holds(cycle: Cycle, candidate: Candidate) -> bool:
     return there and state.row(candidate.node) is not None
 
 
-def _message(rejections: Sequence[Status], nodes: int) -> str:
+def _message(rejections: Counter[Status], nodes: int) -> str:
     """Why no node would do, in the form of the message on the pod."""
-    counts = Counter(reason for status in rejections for reason in status.reasons)
-    if len(rejections) < nodes:
-        counts[NOT_HELPFUL] += nodes - len(rejections)
+    counts: Counter[str] = Counter()
+    for status, concerned in rejections.items():
+        for reason in status.reasons:
+            counts[reason] += concerned
+    if rejections.total() < nodes:
+        counts[NOT_HELPFUL] += nodes - rejections.total()
     reasons = sorted(f"{count} {reason}" for reason, count in counts.items())
     return f"0/{nodes} nodes are available: {', '.join(reasons)}."

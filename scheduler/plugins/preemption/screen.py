@@ -101,8 +101,8 @@ class Above:
 
 def without_room(
     handle: Handle, cycle: Cycle, above: Above, rows: Rows
-) -> tuple[Mask, list[Status]]:
-    """The rows on which the pod lacks something even without lower pods, and what each lacks.
+) -> tuple[Mask, dict[Status, int]]:
+    """The rows on which the pod lacks something even without lower pods; how many lack what.
 
     Rows that have nominated pods are left to the dry run: filters judge each of them twice.
     """
@@ -112,10 +112,11 @@ def without_room(
     codes: Codes = np.zeros(len(rows), np.int32)
     with as_if_requested(state, above.requested, above.pod_count):
         codes[single] = handle.filter(cycle, rows[single])
-    lacking = [
-        code
-        for code in np.unique(codes).tolist()
+    distinct, counts = np.unique(codes, return_counts=True)
+    lacking = {
+        code: count
+        for code, count in zip(distinct.tolist(), counts.tolist(), strict=True)
         if code and state.statuses.status(code).plugin == NODE_RESOURCES_FIT
-    ]
-    hopeless: Mask = np.isin(codes, lacking)
-    return hopeless, [state.statuses.status(code) for code in codes[hopeless].tolist()]
+    }
+    hopeless: Mask = np.isin(codes, list(lacking))
+    return hopeless, {state.statuses.status(code): count for code, count in lacking.items()}
