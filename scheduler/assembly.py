@@ -186,6 +186,7 @@ def assemble(
             prepare=partial(_prepare, frameworks, name),
             filter=partial(_filter, frameworks, name),
             judges_row_by_row=partial(_judges_row_by_row, frameworks, name),
+            judges_by_sums=partial(_judges_by_sums, frameworks, name),
             trial=partial(_trial, frameworks, name),
             waiting=partial(_waiting, frameworks),
             waiting_pods=partial(_waiting_pods, frameworks),
@@ -320,6 +321,10 @@ def _prepare(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bo
 
 def _judges_row_by_row(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bool:
     return frameworks[name].judges_row_by_row(cycle)
+
+
+def _judges_by_sums(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bool:
+    return frameworks[name].judges_by_sums(cycle)
 
 
 def _trial(

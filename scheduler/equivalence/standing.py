@@ -20,7 +20,7 @@ from scheduler.equivalence.reads import Reads
 from scheduler.equivalence.verdicts import Column, Reader
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
-from scheduler.state.columns import Codes, Mask, Rows, Scores
+from scheduler.state.columns import Codes, Mask, Rows, Scores, where
 
 UNFIT = -1
 """The total of a row that does not fit, or holds no node."""
@@ -180,27 +180,27 @@ class Standing:
         return known
 
     def _judge(self, touched: Rows, concerned: Concerned, evaluator: Evaluator) -> None:
-        live = self._state.columns.live[touched]
+        at = where(touched)
+        live = self._state.columns.live[at]
         rows = touched if live.all() else touched[live]
-        fitted = self.fits[touched]
+        fitted = np.array(self.fits[at])
         if concerned.everything or not fitted.all():
             codes = self._verdicts(self._filters, rows, evaluator)
         else:  # every filter let these rows pass, so only those that may think otherwise are asked
             codes = self._verdicts(concerned.filters, rows, evaluator)
-        self.codes[rows] = codes
-        self.fits[touched] = False
-        self.fits[rows] = codes == 0
-        now = self.fits[touched]
-        moved = bool((fitted != now).any())
-        if moved:
-            self.count += int(now.sum()) - int(fitted.sum())
+        self.codes[where(rows)] = codes
+        self.fits[at] = False
+        self.fits[where(rows)] = codes == 0
+        now = self.fits[at]
+        fitting = touched if now.all() else touched[now]
+        if (fitted != now).any():
+            self.count += len(fitting) - int(fitted.sum())
             self._feasible = None
-            self._score(touched[now], None, evaluator)
-            self.totals[touched[~now]] = UNFIT
-        elif now.all():
-            self._score(touched, concerned, evaluator)
+            self._score(fitting, None, evaluator)
+            if len(fitting) < len(touched):
+                self.totals[touched[~now]] = UNFIT
         else:
-            self._score(touched[now], concerned, evaluator)
+            self._score(fitting, concerned, evaluator)
 
     def _judge_one(self, row: int, concerned: Concerned, evaluator: Evaluator) -> None:
         """The same for one row without arrays of length one, which cost more than they hold."""
@@ -257,25 +257,27 @@ class Standing:
 
     def _score(self, rows: Rows, concerned: Concerned | None, evaluator: Evaluator) -> None:
         """Score rows that fit; without ``concerned``, other rows may have begun or ceased to."""
+        at = where(rows)
         sums: Scores = np.zeros(len(rows), np.int64)
         for i, (column, weight) in enumerate(self._absolute):
             ask = concerned is None or concerned.absolute[i]
-            raw = self._raw(column, rows, evaluator) if ask else column.values[rows]
+            raw = self._raw(column, rows, evaluator) if ask else column.values[at]
             sums += weight * raw
-        shift = sums - self.sums[rows]
-        self.sums[rows] = sums
+        shift = sums - self.sums[at]
+        self.sums[at] = sums
         renormalize = concerned is None
         for rated in self._relative if concerned is None else concerned.relative:
             raw = self._raw(rated.column, rows, evaluator)
-            renormalize = renormalize or bool((rated.raw[rows] != raw).any())
-            rated.raw[rows] = raw
+            renormalize = renormalize or bool((rated.raw[at] != raw).any())
+            rated.raw[at] = raw
         if renormalize:
             feasible = self.feasible()
-            self.totals[feasible] = self._totals(feasible, evaluator)
+            everywhere = where(feasible)
+            self.totals[everywhere] = self._totals(feasible, evaluator)
             for rated in self._relative:
-                rated.level = _is_level(rated.raw.take(feasible))
+                rated.level = _is_level(rated.raw[everywhere])
         else:
-            self.totals[rows] += shift
+            self.totals[at] += shift
 
     @staticmethod
     def _raw(column: Column, rows: Rows, evaluator: Evaluator) -> Scores:

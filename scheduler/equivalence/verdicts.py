@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from scheduler.equivalence.reads import Reads
 from scheduler.state.aspects import Aspect, ChangeLog, Mark
-from scheduler.state.columns import Mask, Rows
+from scheduler.state.columns import Mask, Rows, where
 
 Answers = NDArray[Any]
 Evaluate = Callable[[Rows], Answers]
@@ -121,19 +121,25 @@ class Column:
         return OVERHEAD + self.values.nbytes + self.known.nbytes
 
     def ask(self, rows: Rows, evaluate: Evaluate) -> Answers:
-        """An answer per row; those that do not hold are computed."""
+        """An answer per row; those that do not hold are computed.
+
+        May be a view of what is kept, true until something is asked again: not to be changed.
+        """
         self.sync(int(rows[-1]) if len(rows) else 0)
-        known = self.known[rows]
+        at = where(rows)
+        known = self.known[at]
         if known.all():
             self.tallies.hits += len(rows)
-            return self.values[rows]
-        missing = rows[~known]
-        self.values[missing] = evaluate(missing)
-        self.known[missing] = True
+            return self.values[at]
+        missing, there = rows, at
+        if not isinstance(at, slice) or known.any():
+            missing = there = rows[~known]
+        self.values[there] = evaluate(missing)
+        self.known[there] = True
         self.tallies.misses += len(missing)
         self.tallies.hits += len(rows) - len(missing)
         self.tallies.evaluated += 1
-        return self.values[rows]
+        return self.values[at]
 
     def ask_one(self, row: int, evaluate: Callable[[str, int], int]) -> int:
         """The answer for one row: what remains to be asked in a run of pods of one class."""

@@ -54,6 +54,8 @@ class Handle(msgspec.Struct, frozen=True):
     """Run the profile's filters on rows as they are now, nominated pods included."""
     judges_row_by_row: Callable[[Cycle], bool]
     """Whether those filters look at each row alone (see ``FilterPlugin``)."""
+    judges_by_sums: Callable[[Cycle], bool]
+    """Whether, besides, pods that go change nothing for them but what is requested."""
     trial: Callable[[Cycle], AbstractContextManager[Scratch]]
     """Change the state for the length of a block, and tell plugins (see ``WhatIfPlugin``)."""
     waiting: Callable[[str], WaitingPod | None]

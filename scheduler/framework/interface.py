@@ -149,7 +149,9 @@ class FilterPlugin(Protocol):
 
         A plugin whose verdict on a row depends on nothing but the node and the pods on that row may
         say so by an attribute ``row_by_row = True``. If all say so, many rows are changed and
-        judged together, otherwise one at a time.
+        judged together, otherwise one at a time. One that reads nothing of those pods but
+        ``columns.requested`` and ``columns.pod_count`` may say so by ``by_sums = True``; if those
+        columns are all that pods change for the filters, preemption books nothing to ask them.
         """
         ...
 

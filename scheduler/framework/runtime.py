@@ -42,6 +42,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from scheduler.observe.metrics import Metrics
 from scheduler.queueing.hints import ANY_KIND, HintRegistration
+from scheduler.state.aspects import OF_PODS
 from scheduler.state.columns import Codes, Rows, Scores
 
 
@@ -116,6 +117,9 @@ class Framework(RemotePoints):
             for entry in reversed(self._entries["filter"])  # the most telling ones are the last
             if isinstance(plugin := plugins[entry.name], QuickFilter)
         ]
+        judges = (entry.name for entry in self._entries["filter"])
+        self._sums_only = frozenset(name for name in judges if _reads_sums_only(plugins[name]))
+        """The filters for which pods that go change nothing but what is requested."""
         self._pre_flights = [
             (entry.name, plugin)
             for entry in self._entries["preBind"]
@@ -255,6 +259,16 @@ class Framework(RemotePoints):
         return all(
             entry.name in cycle.skipped["filter"]
             or getattr(self.plugins[entry.name], "row_by_row", False)
+            for entry in self._entries["filter"]
+        )
+
+    def judges_by_sums(self, cycle: Cycle) -> bool:
+        """Whether pods that go change nothing for these filters but what is requested of rows.
+
+        Then what a filter would say without some pods can be asked without taking them away.
+        """
+        return self.judges_row_by_row(cycle) and all(
+            entry.name in cycle.skipped["filter"] or entry.name in self._sums_only
             for entry in self._entries["filter"]
         )
 
@@ -467,6 +481,13 @@ class Framework(RemotePoints):
                     faults.append(fault)
         if faults:
             raise faults[0]
+
+
+def _reads_sums_only(plugin: Plugin) -> bool:
+    if getattr(plugin, "by_sums", False) is True:
+        return True
+    reads = declared_filter(plugin, judges=True).reads
+    return reads is not None and reads.all.isdisjoint(OF_PODS)
 
 
 def _nothing_left(plugins: Sequence[str]) -> Status:

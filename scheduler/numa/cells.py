@@ -17,14 +17,11 @@ from numpy.typing import NDArray
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.numa.topology import Policy, Scope, Topology
 from scheduler.state.cache import ClusterState
-from scheduler.state.columns import Mask, Rows, Scores
+from scheduler.state.columns import Mask, Rows, Scores, where
 from scheduler.state.interning import Interner
 
 MAX_RESOURCES = 64
 """Names that objects may add to the columns; no machine has as many kinds of devices."""
-
-Where = Rows | slice
-"""Rows, in the form in which columns give them fastest."""
 
 
 class Kind(enum.IntEnum):
@@ -75,15 +72,6 @@ def plain_view(topology: Topology) -> View:
     names = dict.fromkeys(name for cell in topology.cells for name in cell.available)
     available = {name: [cell.available.get(name, 0) for cell in topology.cells] for name in names}
     return View(topology, available, available, available, available)
-
-
-def where(rows: Rows) -> Where:
-    """Rows that follow each other as a slice: columns then give a view and copy nothing."""
-    if len(rows):
-        first, last = int(rows[0]), int(rows[-1])
-        if last - first + 1 == len(rows):
-            return slice(first, last + 1)
-    return rows
 
 
 class CellColumns:

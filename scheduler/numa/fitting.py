@@ -12,8 +12,8 @@ import numpy as np
 
 from scheduler.model.pinning import Need, Role, is_memory
 from scheduler.model.resources import CPU, MAX_AMOUNT
-from scheduler.numa.cells import CellColumns, View, where
-from scheduler.state.columns import Mask, Rows, Scores
+from scheduler.numa.cells import CellColumns, View
+from scheduler.state.columns import Mask, Rows, Scores, where
 
 
 def hosts(cells: CellColumns, rows: Rows, need: Need, free: Scores) -> Mask:

@@ -27,7 +27,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, unresolvable, unschedulable
 from scheduler.numa import fewest_cells, fitting, wording
 from scheduler.numa.board import Board, Published
-from scheduler.numa.cells import Kind, View, where
+from scheduler.numa.cells import Kind, View
 from scheduler.numa.fingerprint import ALL, WITH_EXCLUSIVE_RESOURCES
 from scheduler.numa.fitting import hosts_one
 from scheduler.numa.in_transit import InTransit
@@ -38,7 +38,7 @@ from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
-from scheduler.state.columns import Codes, Mask, Rows, Scores
+from scheduler.state.columns import Codes, Mask, Rows, Scores, where
 
 NAME = "NodeResourceTopologyMatch"
 _FEWEST = "LeastNUMANodes"

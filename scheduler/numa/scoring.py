@@ -14,9 +14,9 @@ import numpy as np
 from scheduler.framework.interface import MAX_SCORE
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, Amounts, amounts_of
-from scheduler.numa.cells import CellColumns, View, where
+from scheduler.numa.cells import CellColumns, View
 from scheduler.numa.topology import Scope
-from scheduler.state.columns import Rows, Scores
+from scheduler.state.columns import Rows, Scores, where
 
 _MILLI = 1000
 

@@ -15,7 +15,7 @@ from scheduler.config.plugin_args import ResourceSpec, ScoringStrategy
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import MAX_SCORE
 from scheduler.model.resources import CPU, MEMORY, Amounts, is_scalar
-from scheduler.state.columns import Mask, Rows, Scores
+from scheduler.state.columns import Mask, Rows, Scores, where
 
 Amount = NDArray[np.int64]
 
@@ -89,19 +89,19 @@ class AllocationScorer:
         Scalar resources that the pod does not ask for do not count.
         """
         columns = cycle.state.columns
-        shape = (len(self._resources), len(rows))
+        shape, at = (len(self._resources), len(rows)), where(rows)
         taken, capacity = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         for i, (name, scalar, basic) in enumerate(self._kinds):
             index = columns.resources.find(name)
             if index is None or (scalar and not requests.get(name)):
                 continue
-            columns.allocatable[index].take(rows, out=capacity[i], mode="clip")
+            capacity[i] = columns.allocatable[index][at]
             source = (
                 columns.nonzero[basic]
                 if nonzero and basic is not None
                 else columns.requested[index]
             )
-            source.take(rows, out=taken[i], mode="clip")
+            taken[i] = source[at]
         return taken, capacity
 
 

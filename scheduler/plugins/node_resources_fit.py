@@ -30,7 +30,7 @@ from scheduler.plugins.waiting_requests import WaitingRequests
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import allocatable_of
-from scheduler.state.columns import Codes, Mask, Rows, Scores
+from scheduler.state.columns import Codes, Mask, Rows, Scores, where
 
 TOO_MANY_PODS = "Too many pods"
 
@@ -40,6 +40,7 @@ class NodeResourcesFit:
 
     name = NODE_RESOURCES_FIT
     row_by_row = True
+    by_sums = True
     absolute = True
     filter_reads = score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}))
 
@@ -65,25 +66,27 @@ class NodeResourcesFit:
 
         A request that exceeds what the node has when empty cannot be helped by evictions.
         """
-        columns = cycle.state.columns
+        columns, at = cycle.state.columns, where(rows)
         wanted = self._wanted(cycle.pod.fit_requests)
-        lacking = [columns.pod_count.take(rows) >= columns.pod_limit.take(rows)]
-        hopeless: Mask = np.zeros(len(rows), np.bool_)
+        lacking = [columns.pod_count[at] >= columns.pod_limit[at]]
+        offered: list[tuple[int, Scores]] = []
+        unheard_of = False
         reasons: list[tuple[str, int | None]] = [(TOO_MANY_PODS, 0)]
         for resource, amount in wanted.items():
             index = columns.resources.find(resource)
             if index is None:  # no node ever had it
+                unheard_of = True
                 reasons.append((resource, None))
                 continue
-            allocatable = columns.allocatable[index].take(rows)
+            allocatable = columns.allocatable[index][at]
             reasons.append((resource, len(lacking)))
-            lacking.append(allocatable - columns.requested[index].take(rows) < amount)
-            hopeless |= amount > allocatable
-        unheard_of = any(place is None for _, place in reasons)
-        if unheard_of:
-            hopeless[:] = True
-        elif not any(short.any() for short in lacking):
+            offered.append((amount, allocatable))
+            lacking.append(allocatable - columns.requested[index][at] < amount)
+        if not unheard_of and not any(short.any() for short in lacking):
             return np.zeros(len(rows), np.int32)
+        hopeless: Mask = np.full(len(rows), unheard_of)
+        for amount, allocatable in offered:
+            hopeless |= amount > allocatable
         return self._codes(cycle, reasons, np.array(lacking), hopeless, everywhere=unheard_of)
 
     def filter_one(self, cycle: Cycle, row: int) -> int:

@@ -99,6 +99,21 @@ OF_ROWS: Aspects = frozenset(
 )
 """The aspects of which each row has its own."""
 
+OF_PODS: Aspects = frozenset(
+    {
+        Aspect.REQUESTED,
+        Aspect.PODS,
+        Aspect.PORTS,
+        Aspect.DISKS,
+        Aspect.CLAIM_USE,
+        Aspect.ATTACHED,
+        Aspect.TERMS,
+        Aspect.PROMISES,
+        Aspect.TOPOLOGY,
+    }
+)
+"""The aspects that pods may change when they come or go."""
+
 ZONE_LABELS = frozenset(
     (
         "topology.kubernetes.io/zone",

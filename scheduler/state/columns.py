@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 import numpy as np
+import numpy.ma
 from numpy.typing import NDArray
 
 from scheduler.model.meta import Condition
@@ -21,8 +22,22 @@ Scores = NDArray[np.int64]
 """A score per row."""
 Mask = NDArray[np.bool_]
 """Yes or no per row."""
+Where = Rows | slice
+"""Rows as an index of columns."""
 
 _FIRST_CAPACITY = 64
+_MANY = 256
+"""Fewer rows are copied in less time than it takes to look at them."""
+
+
+def where(rows: Rows) -> Where:
+    """Many rows that follow each other as a slice: columns then give a view and copy nothing."""
+    number = len(rows)
+    if number >= _MANY:
+        first, last = rows.item(0), rows.item(-1)
+        if last - first + 1 == number:
+            return slice(first, last + 1)
+    return rows
 
 
 class NodeColumns:

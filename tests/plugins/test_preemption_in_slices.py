@@ -8,9 +8,11 @@ from collections.abc import Callable
 import pytest
 
 from scheduler import slices
-from scheduler.plugins.preemption import dry_run
+from scheduler.plugins.preemption import dry_run, trial
 from scheduler.plugins.preemption.screen import Screen
+from scheduler.plugins.preemption.trial import Outcome, Trial
 from scheduler.state.cache import ClusterState, PodState
+from scheduler.state.columns import Codes, Rows
 from scheduler.state.scratch import Scratch
 from tests.builders import PodBuilder, make_pod
 from tests.pipeline.evicting import Arena, make_box
@@ -33,16 +35,17 @@ def low(name: str, node: str, cpu: int = 4) -> PodBuilder:
 async def preempt(arena: Arena, happens: Callable[[], None]) -> None:
     """Try the next pod; something happens once, when a dry run was made and nobody evicted yet."""
     trials = 0
-    real = dry_run.Trial.outcomes
+    real = Trial.outcomes
 
-    def counted(trial: dry_run.Trial) -> list[dry_run.Outcome]:
+    def counted(tried: Trial) -> list[Outcome | None]:
         nonlocal trials
         trials += 1
-        return real(trial)
+        return real(tried)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dry_run.Trial, "outcomes", counted)
+        patch.setattr(Trial, "outcomes", counted)
         patch.setattr(dry_run, "PODS_IN_STEP", 1)
+        patch.setattr(dry_run, "PODS_IN_SUMS", 1)
         task = asyncio.create_task(arena.core.loop.in_turn(arena.attempt))
         happened = False
         while not task.done():
@@ -148,27 +151,119 @@ async def test_between_two_checkpoints_few_pods_are_tried_out(
     arena = Arena()
     for i in range(nodes):
         arena.see(make_box(f"n{i}"), *(low(f"p{i}-{j}", f"n{i}", 1) for j in range(4)))
-    stretches = [0]
-    real = Scratch.remove
+    stretches = counted_stretches(monkeypatch)
+    assert await arena.preempt(vip(4)) != ""
+    assert max(stretches) <= 2 * dry_run.PODS_IN_SUMS
+    assert len([each for each in stretches if each]) > 1
 
-    def remove(scratch: Scratch, pod: object) -> None:
-        stretches[-1] += 1
-        real(scratch, pod)  # type: ignore[arg-type]  # as it was given
+
+def counted_stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pods are taken away between two checkpoints, in sums or from the state."""
+    stretches = [0]
+    real = slices.checkpoint
 
     def counted() -> None:
         stretches.append(0)
-        slices.checkpoint()
+        real()
 
-    monkeypatch.setattr(Scratch, "remove", remove)
-    monkeypatch.setattr(dry_run, "checkpoint", counted)
-    assert await arena.preempt(vip(4)) != ""
-    assert max(stretches) <= 2 * dry_run.PODS_IN_STEP
-    assert len([each for each in stretches if each]) > 1
+    for owner in (Scratch, trial._Sums):
+        monkeypatch.setattr(owner, "remove", _counting(owner.remove, stretches))
+    for module in (dry_run, trial):
+        monkeypatch.setattr(module, "checkpoint", counted)
+    return stretches
+
+
+def _counting(remove: Callable[..., None], stretches: list[int]) -> Callable[..., None]:
+    def counted(changes: object, pod: object) -> None:
+        stretches[-1] += 1
+        remove(changes, pod)
+
+    return counted
+
+
+async def test_nothing_is_booked_where_only_requests_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    arena = crowded()
+    removed: list[object] = []
+    monkeypatch.setattr(Scratch, "remove", lambda _, pod: removed.append(pod))
+    assert await arena.preempt(vip()) != ""
+    assert removed == []
+
+
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "none"}}}
+        ]
+    }
+}
+"""Makes a filter look at more than requests, so that pods are booked in the trial."""
+
+
+def large_node(affinity: bool, pods: int = 100) -> tuple[Arena, PodBuilder]:
+    """A node with many pods in the way, half of which have to go."""
+    arena = Arena()
+    arena.see(make_box("n", pods))
+    arena.see(*(low(f"p{i:03}", "n", 1) for i in range(pods)))
+    pod = vip(pods // 2)
+    if affinity:
+        pod = pod.spec(affinity=APART)
+    return arena, pod
+
+
+@pytest.mark.parametrize("affinity", [False, True])
+async def test_a_large_node_is_tried_in_slices(
+    affinity: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arena, pod = large_node(affinity)
+    turns_taken = [0]
+    real_filter = trial.Trial._codes
+    real_go_on = trial.Trial._go_on
+
+    def codes(self: Trial, rows: Rows) -> Codes:
+        turns_taken[-1] += 1
+        return real_filter(self, rows)
+
+    def go_on(self: Trial) -> bool:
+        turns_taken.append(0)
+        return real_go_on(self)
+
+    monkeypatch.setattr(trial.Trial, "_codes", codes)
+    monkeypatch.setattr(trial.Trial, "_go_on", go_on)
+    assert await arena.preempt(pod) == "n"
+    assert max(turns_taken) <= trial.TURNS_IN_STEP + 1
+    assert len(turns_taken) == -(-100 // trial.TURNS_IN_STEP)
+    assert len(arena.outlet.evicted) == 50
+
+
+@pytest.mark.parametrize("affinity", [False, True])
+async def test_a_pod_that_leaves_a_large_node_meanwhile_is_not_evicted(affinity: bool) -> None:
+    """The node is tried once more, as it is then."""
+    arena, pod = large_node(affinity)
+    arena.see(pod)
+    task = asyncio.create_task(arena.core.loop.in_turn(arena.attempt))
+    happened = False
+    with pytest.MonkeyPatch.context() as patch:
+        real = trial.Trial._go_on
+
+        def go_on(self: Trial) -> bool:
+            nonlocal happened
+            if not happened:
+                happened = True
+                arena.lose(*(low(f"p{i:03}", "n", 1) for i in range(90, 95)))
+            return real(self)
+
+        patch.setattr(trial.Trial, "_go_on", go_on)
+        await task
+    assert happened
+    await turns()
+    assert len(arena.outlet.evicted) == 45
+    assert not {f"default/p{i:03}" for i in range(90, 95)} & set(map(str, arena.outlet.evicted))
+    assert arena.core.state.changes.on_trial is False
 
 
 @pytest.mark.parametrize("nodes", [40, 80])
 @pytest.mark.parametrize(
-    ("priority", "reason"), [(0, dry_run.NO_VICTIMS.message), (100, "Insufficient cpu")]
+    ("priority", "reason"), [(0, trial.NO_VICTIMS.message), (100, "Insufficient cpu")]
 )
 async def test_nodes_that_evictions_do_not_help_are_counted_and_not_listed(
     nodes: int, priority: int, reason: str, monkeypatch: pytest.MonkeyPatch
@@ -177,10 +272,10 @@ async def test_nodes_that_evictions_do_not_help_are_counted_and_not_listed(
     for i in range(nodes):
         higher = make_pod(f"h{i}").on(f"n{i}").cpu(3).priority(1000)
         arena.see(make_box(f"n{i}"), higher, low(f"p{i}", f"n{i}", 1))
-    found: list[dry_run.Outcome] = []
+    found: list[Outcome] = []
     real = dry_run.Search._screened
 
-    def screened(search: dry_run.Search, screen: Screen) -> list[dry_run.Outcome]:
+    def screened(search: dry_run.Search, screen: Screen) -> list[Outcome]:
         outcomes = real(search, screen)
         found.extend(outcomes)
         return outcomes

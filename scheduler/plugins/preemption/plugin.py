@@ -24,9 +24,10 @@ from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedu
 from scheduler.plugins.names import DEFAULT_PREEMPTION
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import Candidate, choose, importance
-from scheduler.plugins.preemption.dry_run import Outcome, Search, lower_pods
+from scheduler.plugins.preemption.dry_run import Search
 from scheduler.plugins.preemption.evictions import Evictions
 from scheduler.plugins.preemption.screen import Screen
+from scheduler.plugins.preemption.trial import Outcome, lower_pods
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.columns import Rows

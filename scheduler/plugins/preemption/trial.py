@@ -1,0 +1,266 @@
+"""Whether a pod would fit on some nodes without pods of lower priority, and without which of them.
+
+All of those are taken away; if the pod fits then, they come back one after the other, the most
+important first, and those that leave no room for it are the victims. Where filters look at nothing
+but what is requested of a row, that is done in sums, and nothing is booked. Otherwise the state
+itself is changed, which nobody else may see: so after some turns it is put as it was, the loop is
+given back, and the pods that are still out are taken away again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from scheduler.framework.cycle import Cycle
+from scheduler.framework.interface import Handle
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import Status, unresolvable
+from scheduler.plugins.preemption.budgets import Budgets
+from scheduler.plugins.preemption.candidates import Candidate, importance
+from scheduler.slices import checkpoint
+from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Codes, Rows
+from scheduler.state.interning import StatusTable
+from scheduler.state.scratch import as_if_requested
+
+TURNS_IN_STEP = 16
+"""So many pods of a node come back before the loop may be given back."""
+NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+
+
+def lower_pods(cycle: Cycle, node: str) -> list[PodInfo]:
+    """The pods on a node that have to give way to the pod, the most important first."""
+    pods = (pod for pod in cycle.state.pods_on(node) if pod.priority < cycle.pod.priority)
+    return sorted(pods, key=importance)
+
+
+class Outcome(NamedTuple):
+    """What came of a trial on one node, or of a look at nodes that all lack the same."""
+
+    result: Candidate | Status
+    effort: int
+    """What it costs to find out, in pods tried out."""
+    nodes: int = 1
+    """How many nodes it is true of."""
+
+
+class _Changes(Protocol):
+    """Pods taken away from nodes for a while."""
+
+    def remove(self, pod: PodInfo) -> None:
+        """Have a pod gone from its node."""
+        ...
+
+    def restore(self, pod: PodInfo) -> None:
+        """Have a pod back that was removed."""
+        ...
+
+
+class _Sums:
+    """What would be requested of rows without some pods."""
+
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self.requested = state.columns.requested.copy()
+        self.pod_count = state.columns.pod_count.copy()
+
+    def remove(self, pod: PodInfo) -> None:
+        self._count(pod, -1)
+
+    def restore(self, pod: PodInfo) -> None:
+        self._count(pod, 1)
+
+    def _count(self, pod: PodInfo, sign: int) -> None:
+        row, find = self._state.row(pod.node_name), self._state.columns.resources.find
+        if row is None:
+            return
+        self.pod_count[row] += sign
+        for resource, amount in pod.requests.items():
+            index = find(resource)
+            if index is not None:
+                self.requested[index, row] += sign * amount
+
+
+class _Site:
+    """A node on which a trial is made."""
+
+    __slots__ = ("changed", "code", "lost", "lower", "node", "order", "protected", "row", "victims")
+
+    def __init__(self, cycle: Cycle, row: int) -> None:
+        self.row = row
+        self.node = cycle.state.name(row)
+        self.lower = lower_pods(cycle, self.node)
+        self.code = 0
+        """The verdict on the node without all those."""
+        self.order = self.lower
+        """In which they come back."""
+        self.protected = 0
+        """How many at the head of ``order`` no disruption budget allows to go."""
+        self.victims: dict[int, PodInfo] = {}
+        """Those that did not come back, by their turn."""
+        self.changed = False
+        """Whether something has changed since the trial began."""
+        self.lost = False
+        """Whether it is not what it was, so that nothing can be said of it."""
+
+    def out(self, turn: int) -> Iterator[PodInfo]:
+        """Who is away before a turn."""
+        yield from self.victims.values()
+        yield from self.order[turn:]
+
+    def refresh(self, cycle: Cycle) -> None:
+        """Look up again who is there; the site is lost if somebody has left."""
+        state = cycle.state
+        self.changed = True
+        pods = [state.pod(pod.uid) for pod in self.order]
+        there = [pod for pod in pods if pod is not None and pod.node_name == self.node]
+        if state.row(self.node) != self.row or len(there) < len(pods):
+            self.lost = True
+            return
+        self.order = there
+        self.victims = {turn: there[turn] for turn in self.victims}
+
+    def outcome(self, statuses: StatusTable) -> Outcome:
+        return Outcome(self._result(statuses), 1 + len(self.lower))
+
+    def _result(self, statuses: StatusTable) -> Candidate | Status:
+        if not self.lower:
+            return NO_VICTIMS
+        if self.code:
+            return statuses.status(self.code)
+        if not self.victims:
+            # Some filter says yes now and said no before, to the same question.
+            return unresolvable(f'expected at least one victim pod on node "{self.node}"')
+        violations = sum(turn < self.protected for turn in self.victims)
+        return Candidate(self.node, sorted(self.victims.values(), key=importance), violations)
+
+
+class Trial:
+    """Some nodes, tried in step."""
+
+    def __init__(
+        self,
+        handle: Handle,
+        cycle: Cycle,
+        budgets: Budgets,
+        rows: Sequence[int],
+        look_again: Callable[[], bool],
+    ) -> None:
+        """``look_again`` says, after the loop was given back, whether the trial is of use yet."""
+        self._handle = handle
+        self._cycle = cycle
+        self._budgets = budgets
+        self._look_again = look_again
+        self._sites = [_Site(cycle, row) for row in rows]
+        self._by_sums = by_sums(handle, cycle, rows)
+        self._sums: _Sums | None = None
+        self._version = cycle.state.changes.version
+
+    def outcomes(self) -> list[Outcome | None]:
+        """For each node the victims that would do, or why none would; the state is as before.
+
+        None for nodes that are lost: others changed them while they were being tried.
+        """
+        turn = 0
+        while any(turn < len(site.order) for site in self._open()):
+            if turn and not self._go_on():
+                break
+            with self._changes() as changes:
+                for site in self._open():
+                    for pod in site.out(turn):
+                        changes.remove(pod)
+                if not turn:
+                    self._begin()
+                turn = self._reprieve(changes, turn)
+        statuses = self._cycle.state.statuses
+        return [None if site.lost else site.outcome(statuses) for site in self._sites]
+
+    def _open(self) -> list[_Site]:
+        """The nodes on which evictions may help, as far as is known."""
+        return [s for s in self._sites if s.lower and not s.code and not s.lost]
+
+    def _begin(self) -> None:
+        """Judge the nodes without all lower pods, and see in which order these come back."""
+        for site, code in self._judge(self._open()):
+            site.code = code
+        for site in self._open():
+            protected, others = self._budgets.split(site.lower)
+            site.order = [*protected, *others]
+            site.protected = len(protected)
+
+    def _reprieve(self, changes: _Changes, turn: int) -> int:
+        """Bring back whoever leaves enough room, for some turns; returns the next turn."""
+        sites = self._open()
+        most = max((len(site.order) for site in sites), default=0)
+        end = min(turn + TURNS_IN_STEP, most)
+        for this in range(turn, end):
+            due = [site for site in sites if this < len(site.order)]
+            for site in due:
+                changes.restore(site.order[this])
+            for site, code in self._judge(due):
+                if code:
+                    changes.remove(site.order[this])
+                    site.victims[this] = site.order[this]
+        if end == most:
+            for site, code in self._judge([site for site in sites if site.changed]):
+                site.code = code
+        return end
+
+    def _go_on(self) -> bool:
+        """Give the loop back and look up again what others may have changed."""
+        checkpoint()
+        if not self._look_again():
+            self._lose(self._sites)
+            return False
+        sites = self._open()
+        if self._cycle.state.changes.version != self._version:
+            self._version = self._cycle.state.changes.version
+            for site in sites:
+                site.refresh(self._cycle)
+        if by_sums(self._handle, self._cycle, [site.row for site in sites]) != self._by_sums:
+            self._lose(sites)
+        return True
+
+    @staticmethod
+    def _lose(sites: Sequence[_Site]) -> None:
+        for site in sites:
+            site.lost = True
+
+    @contextmanager
+    def _changes(self) -> Iterator[_Changes]:
+        if not self._by_sums:
+            with self._handle.trial(self._cycle) as changes:
+                yield changes
+            return
+        self._sums = _Sums(self._cycle.state)
+        yield self._sums
+
+    def _judge(self, sites: Sequence[_Site]) -> Iterator[tuple[_Site, int]]:
+        if not sites:
+            return iter(())
+        rows = np.array([site.row for site in sites], np.intp)
+        return zip(sites, self._codes(rows).tolist(), strict=True)
+
+    def _codes(self, rows: Rows) -> Codes:
+        if self._sums is None:
+            return self._handle.filter(self._cycle, rows)
+        with as_if_requested(self._cycle.state, self._sums.requested, self._sums.pod_count):
+            return self._handle.filter(self._cycle, rows)
+
+
+def by_sums(handle: Handle, cycle: Cycle, rows: Sequence[int]) -> bool:
+    """Whether trials on these rows need no bookings.
+
+    Filters judge rows with nominated pods twice, and for that they book.
+    """
+    return handle.judges_by_sums(cycle) and promised_rows(cycle).isdisjoint(rows)
+
+
+def promised_rows(cycle: Cycle) -> set[int]:
+    """The rows that have nominated pods."""
+    state = cycle.state
+    return {row for node in state.nominations.nodes() if (row := state.row(node)) is not None}
