@@ -94,7 +94,7 @@ class _Template:
     """Pods that differ in nothing but their names."""
 
     __slots__ = (
-        *("controller", "exemplar", "keys", "mixed", "named", "pod_class", "positions"),
+        *("controller", "exemplar", "keys", "kin", "mixed", "named", "pod_class", "positions"),
         *("revision", "text", "volumes"),
     )
 
@@ -110,6 +110,8 @@ class _Template:
         """The revision that it speaks for."""
         self.mixed = False
         """Whether a pod of that revision was different."""
+        self.kin: bytes | None = None
+        """What it is found by, if it speaks for pods that differ in the names of their claims."""
         self.keys: list[Key] = []
         self.positions: tuple[int, ...] = ()
         self.pod_class: PodClass | None = None
@@ -172,6 +174,8 @@ class Classes:
         self._templates: dict[bytes, _Template] = {}
         self._revisions: dict[Revision, _Template] = {}
         """The template that speaks for each revision; it leaves with that template."""
+        self._kin: dict[bytes, _Template] = {}
+        """The template that speaks for pods with claims of their own; likewise."""
         self.mismatches = 0
         """Revisions of which a pod was different from the first."""
         self._template_text = 0
@@ -244,9 +248,29 @@ class Classes:
         text = template_of(pod)
         template = self._templates.get(text)
         if template is None:
-            return self._new_template(text, pod, controller)
+            template = self._new_template(text, pod, controller)
+            if pod.volumes.claims:
+                self._derive_with_kin(template)
+            return template
         pod.adopt(template.exemplar)
         return template
+
+    def _derive_with_kin(self, template: _Template) -> None:
+        """Have pods of which each has a claim of its own share all that is not about claims.
+
+        Their keys are still asked for one by one, as the claims may be anything.
+        """
+        pod = template.exemplar
+        if pod.excess:
+            return
+        text = kin_of(pod)
+        speaks = self._kin.get(text)
+        if speaks is not None:
+            pod.adopt_but_claims(speaks.exemplar)
+            return
+        template.kin = text
+        self._kin[text] = template
+        self._template_text += len(text)
 
     def stamp(self) -> tuple[int, ...]:
         """Another one as soon as the class of some pod may have become another."""
@@ -269,6 +293,9 @@ class Classes:
             self._template_text -= len(oldest)
             if gone.revision is not None:
                 self._revisions.pop(gone.revision, None)
+            if gone.kin is not None:
+                self._template_text -= len(gone.kin)
+                del self._kin[gone.kin]
         template = self._templates[text] = _Template(pod, controller, len(text))
         return template
 
@@ -318,6 +345,23 @@ def template_of(pod: PodInfo) -> bytes:
     # Claims of ephemeral volumes are named after their pod, and belong to it.
     name = (pod.key, pod.uid) if any(v.ephemeral is not None for v in volumes) else None
     return _ENCODER.encode((metadata.namespace, metadata.labels, metadata.controller, spec, name))
+
+
+def kin_of(pod: PodInfo) -> bytes:
+    """The same but for the names of claims, encoded."""
+    metadata, spec = pod.pod.metadata, pod.pod.spec
+    spec = msgspec.structs.replace(
+        spec, volumes=tuple(map(_without_name, _told_apart(spec.volumes)))
+    )
+    return _ENCODER.encode((metadata.namespace, metadata.labels, metadata.controller, spec))
+
+
+def _without_name(volume: Volume) -> Volume:
+    claim = volume.persistent_volume_claim
+    if claim is None:
+        return volume
+    unnamed = msgspec.structs.replace(claim, claim_name="")
+    return msgspec.structs.replace(volume, persistent_volume_claim=unnamed)
 
 
 def _told_apart(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:

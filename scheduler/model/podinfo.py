@@ -122,6 +122,15 @@ class PodInfo:
             twin._shared = {name: getattr(twin, name) for name in _DERIVED}
         self.__dict__.update(twin._shared)
 
+    def adopt_but_claims(self, kin: PodInfo) -> None:
+        """Share what another pod has derived that differs in its name and those of its claims.
+
+        Neither may be beyond the limits: how long names are counts towards these.
+        """
+        volumes = self.volumes
+        self.adopt(kin)
+        self.__dict__["volumes"] = volumes
+
     def takes_like(self, other: PodInfo) -> bool:
         """Whether both take and ask the same of the same node; their labels may differ."""
         return (

@@ -114,6 +114,9 @@ class _Row(NamedTuple):
     """What was counted on a row, and from which objects."""
 
     volumes: frozenset[Attachable] = frozenset()
+    """Those of its pods."""
+    counted: frozenset[Attachable] = frozenset()
+    """With those that are still attached after their pods have gone."""
     drivers: frozenset[str] = frozenset()
     plugins: frozenset[str] = frozenset()
     read: frozenset[tuple[str, str]] = frozenset()
@@ -195,6 +198,24 @@ class Attachments:
             self._tried.add(row)
         self._changes.touch(row, (Aspect.ATTACHED,))
 
+    def came(self, row: int, pod: PodInfo) -> None:
+        """A pod came to a row. What it attaches is added, without a look at the others there."""
+        known = self._rows.get(row)
+        if known is None or row in self._stale or self._changes.on_trial:
+            self.touch(row)
+            return
+        read: set[tuple[str, str]] = set()
+        volumes = attached_by(pod, self._noting(read))
+        self._book(row, volumes, volumes - known.counted, read)
+        self._rows[row] = _Row(
+            known.volumes | volumes,
+            known.counted | volumes,
+            known.drivers.union(volume.driver for volume in volumes),
+            known.plugins,
+            known.read | read,
+        )
+        self._changes.touch(row, (Aspect.ATTACHED,))
+
     def grow(self, capacity: int) -> None:
         """There are more rows now."""
         extra = (0, capacity - self._capacity)
@@ -229,8 +250,10 @@ class Attachments:
     # Counting
 
     def _refresh(self) -> None:
-        while self._stale:
-            self._count_again(self._stale.pop())
+        if self._stale:
+            while self._stale:
+                self._count_again(self._stale.pop())
+            self._stale.clear()  # to take one out of a set that was large is a search
         if not self._changes.on_trial:
             self._tried.clear()
 
@@ -259,19 +282,11 @@ class Attachments:
         if not node:
             return
         read: set[tuple[str, str]] = set()
-
-        def get(kind: type[T], key: str, /) -> T | None:
-            read.add((kind.__name__, key))
-            return self._objects.get(kind, key)
-
+        get = self._noting(read)
         volumes = {volume for pod in self._pods_on(row) for volume in attached_by(pod, get)}
-        drivers = set()
         # A volume may still be attached after its pod has gone.
-        for volume in volumes | self._attached_to(node, get):
-            self._array(self._counts, volume.driver, 0)[row] += 1
-            drivers.add(volume.driver)
-        for volume in volumes:
-            self._users.setdefault(volume, set()).add(row)
+        counted = volumes | self._attached_to(node, get)
+        drivers = {volume.driver for volume in counted}
         csi_node = get(CSINode, node)
         for driver, limit in limits_of(csi_node).items():
             self._array(self._limits, driver, NO_LIMIT)[row] = limit
@@ -279,11 +294,38 @@ class Attachments:
         plugins = migrated_on(csi_node)
         for plugin in plugins:
             self._migrated.setdefault(plugin, np.zeros(self._capacity, np.bool_))[row] = True
+        self._book(row, volumes, counted, read)
+        self._rows[row] = _Row(
+            frozenset(volumes),
+            frozenset(counted),
+            frozenset(drivers),
+            frozenset(plugins),
+            frozenset(read),
+        )
+
+    def _noting(self, read: set[tuple[str, str]]) -> Lookup:
+        """Looks objects up, and notes which."""
+
+        def get(kind: type[T], key: str, /) -> T | None:
+            read.add((kind.__name__, key))
+            return self._objects.get(kind, key)
+
+        return get
+
+    def _book(
+        self,
+        row: int,
+        volumes: Iterable[Attachable],
+        counted: Iterable[Attachable],
+        read: Iterable[tuple[str, str]],
+    ) -> None:
+        """Add volumes of pods to a row, those that are to be counted, and what that depends on."""
+        for volume in counted:
+            self._array(self._counts, volume.driver, 0)[row] += 1
+        for volume in volumes:
+            self._users.setdefault(volume, set()).add(row)
         for thing in read:
             self._readers.setdefault(thing, set()).add(row)
-        self._rows[row] = _Row(
-            frozenset(volumes), frozenset(drivers), frozenset(plugins), frozenset(read)
-        )
 
     def _attached_to(self, node: str, get: Lookup) -> set[Attachable]:
         found = set()

@@ -403,7 +403,10 @@ class ClusterState:
             (self.ports.add if sign > 0 else self.ports.remove)(row, info.host_ports)
         if info.volumes is not NO_VOLUMES:
             (self.volumes.add if sign > 0 else self.volumes.remove)(row, info.volumes)
-            self.attachments.touch(row)
+            if sign > 0:
+                self.attachments.came(row, info)
+            else:
+                self.attachments.touch(row)
 
     # For people and for the checker
 

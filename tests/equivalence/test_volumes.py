@@ -8,6 +8,7 @@ from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
 from scheduler.equivalence.classes import PodClass
 from scheduler.framework.cycle import Cycle
+from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.by_class import ByClass
 from scheduler.plugins.volume_binding import VolumeBinding
@@ -70,7 +71,11 @@ class Cluster:
 
     def class_of(self, name: str) -> PodClass | None:
         """The class of the pod that uses a claim."""
-        return self._by_class.class_of(Cycle(a_pod(name).claim(name).info(), self.state))
+        return self.class_of_pod(a_pod(name).claim(name).info())
+
+    def class_of_pod(self, pod: PodInfo) -> PodClass | None:
+        """The class of a pod."""
+        return self._by_class.class_of(Cycle(pod, self.state))
 
     def judged(self) -> dict[str, int]:
         """Judge all pods; how many rows VolumeBinding was asked about, by pod."""
@@ -168,3 +173,16 @@ def test_pods_with_a_volume_of_their_own_are_alike_until_somebody_uses_it(
     assert cluster.class_of("slow") is not cluster.class_of("fast")
     cluster.state.forget(user.uid)
     assert cluster.class_of("slow") is cluster.class_of("fast")
+
+
+def test_pods_with_claims_of_their_own_derive_everything_else_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cluster = Cluster(monkeypatch)
+    slow, fast = (a_pod(name).claim(name).cpu("1").info() for name in ("slow", "fast"))
+    large = a_pod("large").claim("bound").cpu("2").info()
+    for pod in (slow, fast, large):
+        cluster.class_of_pod(pod)
+    assert fast.fit_requests is slow.fit_requests
+    assert [use.name for use in fast.volumes.claims] == ["fast"]
+    assert large.fit_requests != slow.fit_requests

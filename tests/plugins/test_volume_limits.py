@@ -9,8 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.framework.complaints import PluginFault
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unresolvable, unschedulable
 from scheduler.plugins.node_volume_limits import NodeVolumeLimits
+from scheduler.state import attachments
+from scheduler.state.attachments import Attachable, Lookup, attached_by
 from scheduler.state.scratch import scratch
 from tests.builders import Json, make_node
 from tests.plugins.storage import (
@@ -243,3 +246,23 @@ def test_a_disk_that_cannot_be_served_is_a_fault_on_nodes_with_drivers() -> None
 def test_a_disk_that_cannot_be_served_is_nobodys_concern_without_drivers() -> None:
     bench = Bench(NodeVolumeLimits, [make_node("n0")])
     assert bench.verdicts(odd_disk()) == {"n0": SUCCESS}
+
+
+def test_a_pod_that_comes_costs_its_own_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pods with volumes its node has already."""
+    bench = Bench(NodeVolumeLimits, [make_node("n0")])
+    put(bench.state, a_csi_node("n0", {OTHER: 40}))
+    looked: list[str] = []
+
+    def counted(pod: PodInfo, get: Lookup) -> set[Attachable]:
+        looked.append(pod.pod.metadata.name)
+        return attached_by(pod, get)
+
+    monkeypatch.setattr(attachments, "attached_by", counted)
+    for number in range(20):
+        name = f"c{number}"
+        put(bench.state, a_volume(f"v{number}", spec=csi(f"h{number}")))
+        put(bench.state, a_claim(name, "other", f"v{number}"))
+        bench.state.assume(a_pod(name).claim(name).info(), "n0")
+        assert bench.state.attachments.counts(OTHER)[0] == number + 1
+    assert looked == [f"c{number}" for number in range(20)]
