@@ -53,8 +53,8 @@ from scheduler.observe.runtime import (
 )
 from scheduler.observe.watchdog import Watchdog
 from scheduler.operators.podgroups import PodGroupOperator, write_status
-from scheduler.pipeline.confirmation import OVERDUE, Rereading
-from scheduler.pipeline.permits import Decision, NotWaiting, Undecidable, Verb
+from scheduler.pipeline.confirmation import OVERDUE, BindingConfirmer
+from scheduler.pipeline.permits import NotWaiting, PermitDecision, Undecidable, Verb
 from scheduler.reporting import ClusterOutlet
 from scheduler.serve.endpoints import Replica, Sources, Verdict
 from scheduler.serve.guards import Conflict, NotFound, Unavailable
@@ -107,7 +107,7 @@ class Daemon:
         )
         self._outlet = ClusterOutlet(self._writer, self._recorders())
         self.core: Core = assemble(config, self._outlet, metrics, registry=registry)
-        self._rereading = Rereading(
+        self._confirmer = BindingConfirmer(
             self.core.state,
             self.core.queue,
             self.core.ingest,
@@ -227,10 +227,10 @@ class Daemon:
             self._leading.set()
             log.info("Scheduling", identity=self._identity, profiles=list(self.core.frameworks))
             tasks.create_task(self._outlet.run(), name="reports")
-            tasks.create_task(self._rereading.run(), name="unconfirmed bindings")
+            tasks.create_task(self._confirmer.run(), name="unconfirmed bindings")
             if operator := self._operator():
                 tasks.create_task(operator.run(), name="pod groups' status")
-            tasks.create_task(self.core.loop.run(), name="scheduling loop")
+            tasks.create_task(self.core.scheduler.run(), name="scheduling loop")
 
     async def _until_lost(self) -> None:
         await self._heartbeat.until_lost()
@@ -256,7 +256,7 @@ class Daemon:
             return True
         bindings = self.core.bindings
         log.info("Stopping", bindings=len(bindings))
-        self.core.loop.stop()
+        self.core.scheduler.stop()
         began = self._home.time()
         try:
             async with asyncio.timeout(STOP_SECONDS):
@@ -390,7 +390,7 @@ class Daemon:
         return f"not yet listed: {', '.join(missing)}" if missing else None
 
     def _unconfirmed(self) -> str | None:
-        oldest = self._rereading.oldest
+        oldest = self._confirmer.oldest
         if oldest <= OVERDUE * self._config.equipoise.binding.confirm_seconds:
             return None
         return f"a pod has been assumed for {oldest:.0f} s after its binding"
@@ -419,7 +419,7 @@ class Daemon:
             leader = f"the leader is {replica.leader}" if replica.leader else "nobody leads yet"
             raise Unavailable(f"{self._identity} is a standby: {leader}")
         verb: Verb = "approve" if verdict.verb == "approve" else "reject"
-        decision = Decision(
+        decision = PermitDecision(
             verb, verdict.pod, verdict.user, verdict.plugin, verdict.reason, verdict.uid
         )
         try:

@@ -44,17 +44,15 @@ from scheduler.model.status import Status, error
 from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
-from scheduler.pipeline import gangs, own_verdicts
+from scheduler.pipeline import evaluation, pod_groups, suspension
 from scheduler.pipeline.background import Background
-from scheduler.pipeline.batch import Backlog
+from scheduler.pipeline.batch.stage import BatchConfig
 from scheduler.pipeline.binding import Bindings
-from scheduler.pipeline.expectations import Unconfirmed
-from scheduler.pipeline.failure import Failures
+from scheduler.pipeline.confirmation import Unconfirmed
+from scheduler.pipeline.failure import FailureHandler
 from scheduler.pipeline.ingest import Ingest
-from scheduler.pipeline.loop import SchedulingLoop
 from scheduler.pipeline.permits import Permits
-from scheduler.pipeline.placement import filter_rows
-from scheduler.pipeline.suspension import Suspension
+from scheduler.pipeline.scheduler import Scheduler
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.queueing.together import GroupQueue
@@ -64,6 +62,8 @@ from scheduler.state.scratch import Scratch
 
 log = get_logger(__name__)
 
+OWN_HINTS = {**evaluation.HINTS, **pod_groups.HINTS, **suspension.HINTS}
+"""The events that may cure rejections that no plugin signs."""
 _GATED = "the pod stays out of the queue until an event that the plugin listens to"
 
 
@@ -80,8 +80,8 @@ class Core:
     ingest: Ingest
     bindings: Bindings
     unconfirmed: Unconfirmed
-    loop: SchedulingLoop
-    suspension: Suspension
+    scheduler: Scheduler
+    suspension: suspension.Suspension
     permits: Permits
     background: Background
     remotes: Remotes
@@ -96,7 +96,7 @@ class Core:
 
     def cancel(self) -> None:
         """Drop attempts, calls, bindings and background work at once."""
-        self.loop.stop()
+        self.scheduler.stop()
         self.bindings.cancel()
         self.background.cancel()
 
@@ -211,8 +211,8 @@ def assemble(
     if equivalence is not None:
         metrics.readings.follow(partial(window.readings, equivalence))
     _follow_caches(metrics, state, queue, memories, remotes, decisions, equivalence)
-    backlog = _backlog(config, clock)
-    failures = Failures(queue, outlet, metrics, decisions, clock)
+    batch = _batch(config, clock)
+    failures = FailureHandler(queue, outlet, metrics, decisions, clock)
     unconfirmed = Unconfirmed(config.equipoise.binding.confirm_seconds, clock)
     bindings = Bindings(
         queue, outlet, failures, metrics, decisions, unconfirmed, waits, clock=clock
@@ -222,23 +222,23 @@ def assemble(
     )
     metrics.waiting_pods.follow("outside", lambda: len(waits.held))
     limit = config.equipoise.max_suspended_pods
-    suspension = Suspension(queue, bindings, metrics, limit)
-    loop = SchedulingLoop(
+    suspended = suspension.Suspension(queue, metrics, limit)
+    scheduler = Scheduler(
         frameworks,
         state,
         queue,
         bindings,
         failures,
         metrics,
-        suspension,
+        suspended,
         equivalence=equivalence,
-        batches=backlog,
+        batch=batch,
         tie_break_seed=config.equipoise.tie_break_seed,
         clock=clock,
     )
     limits = config.equipoise.limits
     ingest = Ingest(
-        state, queue, frameworks, metrics, suspension, memories, unconfirmed, waits, limits
+        state, queue, frameworks, metrics, suspended, memories, unconfirmed, waits, limits
     )
     return Core(
         config=config,
@@ -250,13 +250,13 @@ def assemble(
         ingest=ingest,
         bindings=bindings,
         unconfirmed=unconfirmed,
-        loop=loop,
-        suspension=suspension,
+        scheduler=scheduler,
+        suspension=suspended,
         permits=Permits(frameworks, bindings, waits, metrics),
         background=background,
         remotes=remotes,
         equivalence=equivalence,
-        solver=backlog.solver if backlog else None,
+        solver=batch.solver if batch else None,
     )
 
 
@@ -280,11 +280,11 @@ def _follow_caches(
         metrics.caches.follow("equivalence", equivalence.usage)
 
 
-def _backlog(config: Configuration, clock: Callable[[], float]) -> Backlog | None:
+def _batch(config: Configuration, clock: Callable[[], float]) -> BatchConfig | None:
     settings = config.equipoise.batch
     if not settings.enabled:
         return None
-    return Backlog(settings, SolverProcess(settings.solver_timeout, clock=clock))
+    return BatchConfig(settings, SolverProcess(settings.solver_timeout, clock=clock))
 
 
 def _equivalence(
@@ -311,7 +311,7 @@ def _equivalence(
 
 
 def _filter(frameworks: Mapping[str, Framework], name: str, cycle: Cycle, rows: Rows) -> Codes:
-    return filter_rows(frameworks[name], cycle, rows)
+    return evaluation.filter_with_nominated_pods(frameworks[name], cycle, rows)
 
 
 def _prepare(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bool:
@@ -449,10 +449,7 @@ def _queue(
         sort_key=sort_key,
         pre_enqueue=pre_enqueue,
         still_rejected=still_rejected,
-        hints={
-            name: {**framework.hints(), **own_verdicts.HINTS, **gangs.HINTS}
-            for name, framework in frameworks.items()
-        },
+        hints={name: {**framework.hints(), **OWN_HINTS} for name, framework in frameworks.items()},
         metrics=metrics,
         clock=clock,
         initial_backoff=config.scheduler.pod_initial_backoff_seconds,

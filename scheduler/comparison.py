@@ -15,8 +15,8 @@ from scheduler.assembly import Core
 from scheduler.flow.problem import Solution
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY
-from scheduler.pipeline.batch import Report
-from scheduler.pipeline.batch_problem import Posed
+from scheduler.pipeline.batch.problem import BatchProblem
+from scheduler.pipeline.batch.stage import BandReport
 from scheduler.simulation import Config, Object, Placed, played
 
 
@@ -39,7 +39,7 @@ class Play(msgspec.Struct, frozen=True, rename="camel"):
     placed_at_once: int
     """By a solved batch."""
     placed_one_by_one: int
-    """By the normal cycle; the rest of those placed."""
+    """One by one; the rest of those placed."""
     pending: int
     nodes_used: int
     """Nodes that pods of the backlog went to."""
@@ -55,13 +55,13 @@ class Play(msgspec.Struct, frozen=True, rename="camel"):
     nodes: tuple[NodeShare, ...]
     pods: dict[str, str | None]
     """The node of each pod, in queue order."""
-    batches: tuple[Report, ...] = ()
+    batches: tuple[BandReport, ...] = ()
 
 
 class Round(NamedTuple):
     """A problem that was solved, for who wants to draw it."""
 
-    posed: Posed
+    posed: BatchProblem
     solution: Solution
     examples: tuple[str, ...]
     """A pod of each class, by namespace and name."""
@@ -98,7 +98,7 @@ def compare(objects: Iterable[Object], config: Config = None) -> Comparison:
     return Comparison(one_by_one, at_once, placed, rounds)
 
 
-def _round(posed: Posed, solution: Solution) -> Round:
+def _round(posed: BatchProblem, solution: Solution) -> Round:
     # Members leave their groups as they are placed, so names are taken now.
     examples = tuple(group[0].queued.key for group in posed.groups)
     return Round(posed, solution, examples)
@@ -124,7 +124,7 @@ def _judged(core: Core, waiting: list[PodInfo], placed: list[Placed]) -> tuple[P
     nodes = tuple(_shares(core, found))
     means = [(node.cpu + node.memory) / 2 for node in nodes]
     got, best = _preferred(core, waiting, found)
-    batches = core.loop.batches
+    batches = core.scheduler.batches
     reports = tuple(batches.reports) if batches is not None else ()
     at_once = sum(report.placed for report in reports)
     play = Play(

@@ -14,7 +14,7 @@ from scheduler.gangs.status import describe_group
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.pipeline import explanation
-from scheduler.pipeline.explanation import Standing
+from scheduler.pipeline.explanation import PodProgress
 from scheduler.pipeline.permits import SUSPENDED, WAITING, suspended_entries
 from scheduler.pipeline.suspension import answered
 from scheduler.queueing.tiers import Tier
@@ -103,7 +103,7 @@ async def explain(
         raise UnknownPod(key)
     waiting = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
     info = PodInfo(waiting, core.config.equipoise.limits)
-    standing = _standing(core, pod, info, leading)
+    progress = _progress(core, pod, info, leading)
     framework = core.frameworks.get(pod.spec.scheduler_name)
     framework = framework or next(iter(core.frameworks.values()))
 
@@ -112,7 +112,7 @@ async def explain(
             core.state.attachments.catch_up()
         placed = core.state.pod(info.uid)
         if placed is None:
-            room = not standing.held
+            room = not progress.held
             return explanation.judge_all(framework, core.state, info, core.seed, told, room=room)
         with scratch(core.state) as changes:
             changes.remove(placed)
@@ -121,11 +121,11 @@ async def explain(
     findings = await answered(judged)
     answer = await in_slices(explanation.described, findings)
     group = describe_group(core.state, pod)
-    said = explanation.concluded(answer, standing, framework.own_books, group)
+    said = explanation.concluded(answer, progress, framework.own_books, group)
     return {**said, "batch": explanation.batched(core.config.equipoise.batch)}
 
 
-def _standing(core: Core, pod: Pod, info: PodInfo, leading: bool) -> Standing:
+def _progress(core: Core, pod: Pod, info: PodInfo, leading: bool) -> PodProgress:
     """How far a pod is, by what the API server has said of it and by what is under way here."""
     on_its_way = explanation.beyond_scheduling(pod)
     if on_its_way is not None:
@@ -136,31 +136,31 @@ def _standing(core: Core, pod: Pod, info: PodInfo, leading: bool) -> Standing:
     if (placed := core.state.pod(info.uid)) is not None:
         return _holding(core, info.uid, placed.node_name)
     if core.suspension.awaits(info.uid):
-        return Standing("in-flight", "an answer from outside is awaited")
+        return PodProgress("in-flight", "an answer from outside is awaited")
     if core.queue.expects(info.uid):
-        return Standing("in-flight")
+        return PodProgress("in-flight")
     group = framework.groups.group_of(info) if framework.groups is not None else None
     entry = core.queue.entry(info.key, info.uid)
     if entry is None:
         gate = explanation.gated(framework, info)
-        return gate or Standing("new", "it has not reached the queue yet")
+        return gate or PodProgress("new", "it has not reached the queue yet")
     # A replica that does not lead asks nobody outside, so their gates are shut here.
     outside = framework.bookkeepers.intersection(entry.plugins)
     if leading or (entry.tier == Tier.GATED.value and not outside):
         return explanation.waiting(entry, group)
     if group is not None:
-        return Standing("group", f"pod group {group} is placed as a whole, by the leader")
-    return Standing("standby")
+        return PodProgress("group", f"pod group {group} is placed as a whole, by the leader")
+    return PodProgress("standby")
 
 
-def _holding(core: Core, uid: str, node: str) -> Standing:
+def _holding(core: Core, uid: str, node: str) -> PodProgress:
     """How far a pod is that holds a node and is not known to be bound."""
     if uid in core.unconfirmed:
-        return Standing("binding", "the watch has not told of its binding yet", node=node)
+        return PodProgress("binding", "the watch has not told of its binding yet", node=node)
     if uid not in core.bindings.uids():
-        return Standing("in-flight", "its pod group is being placed")
+        return PodProgress("in-flight", "its pod group is being placed")
     holders = core.permits.holders(uid)
     if not holders:
-        return Standing("binding", node=node)
+        return PodProgress("binding", node=node)
     plugins = tuple(plugin for each in holders for plugin in each.pending_plugins)
-    return Standing("permit", "", plugins, node)
+    return PodProgress("permit", "", plugins, node)

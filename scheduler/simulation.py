@@ -58,8 +58,8 @@ from scheduler.numa.plugin import NAME as NODE_RESOURCE_TOPOLOGY
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline import explanation
 from scheduler.pipeline.attempt import Attempt
-from scheduler.pipeline.batch_problem import Posed
-from scheduler.pipeline.explanation import Standing
+from scheduler.pipeline.batch.problem import BatchProblem
+from scheduler.pipeline.explanation import PodProgress
 from scheduler.pipeline.suspension import answered
 from scheduler.queueing.tiers import Tier
 from scheduler.state.scratch import scratch
@@ -262,7 +262,7 @@ def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> di
 
     The pod takes the place of the object of its name, or comes last. Besides what `judge` returns:
     ``node``, the node that it gets; ``wouldGoTo``, where it would go if nothing held it;
-    ``standing``, how far it is; ``preemption``, whom it would evict if it fits nowhere;
+    ``progress``, how far it is; ``preemption``, whom it would evict if it fits nowhere;
     ``batch``, whether the cost model of a backlog chose the node, if that is configured; and
     ``group``, if it is in one: how that stands before it is tried. Webhooks and extenders are
     really asked. A pod that is not tried is judged as if nothing held it: one that is gated when
@@ -292,35 +292,37 @@ class _Explained:
         core = self._core
         waiting = _load(core, self._objects)
         group = describe_group(core.state, self._pod)
-        standing = explanation.beyond_scheduling(self._pod)
-        if standing is None and self._pod.spec.scheduler_name not in core.frameworks:
-            standing = explanation.elsewhere(self._pod, core.frameworks)
+        progress = explanation.beyond_scheduling(self._pod)
+        if progress is None and self._pod.spec.scheduler_name not in core.frameworks:
+            progress = explanation.elsewhere(self._pod, core.frameworks)
         try:
-            if standing is not None:
-                answer = self._concluded(await self._judged_now(), standing, group)
+            if progress is not None:
+                answer = self._concluded(await self._judged_now(), progress, group)
                 return {**answer, "batch": self._batched()}
-            core.loop.witness = self._witness
+            core.scheduler.on_attempt = self._on_attempt
             outcomes = await _placed(core, self._recorder, waiting, self._clock)
             placed = {each.pod: each for each in outcomes}
-            standing, outcome = self._standing(), placed[self._info.key]
+            progress, outcome = self._progress(), placed[self._info.key]
             found = self._findings and explanation.described(self._findings)
-            answer = self._concluded(found or await self._judged_now(), standing, group)
+            answer = self._concluded(found or await self._judged_now(), progress, group)
             held = outcome.node is None
             return {
                 **answer,
                 "node": outcome.node,
                 "wouldGoTo": answer["node"] or answer["wouldGoTo"] if held else None,
-                "message": answer["message"] if standing.held else outcome.message,
+                "message": answer["message"] if progress.held else outcome.message,
                 "batch": self._batched(),
             }
         finally:
             await core.stop()
 
-    def _concluded(self, answer: dict[str, Any], standing: Standing, group: Any) -> dict[str, Any]:
+    def _concluded(
+        self, answer: dict[str, Any], progress: PodProgress, group: Any
+    ) -> dict[str, Any]:
         books = _framework(self._core, self._pod).own_books
-        return explanation.concluded(answer, standing, books, group)
+        return explanation.concluded(answer, progress, books, group)
 
-    def _witness(self, attempt: Attempt) -> None:
+    def _on_attempt(self, attempt: Attempt) -> None:
         """See an attempt at the explained pod: what is found now is what the attempt finds."""
         if attempt.queued.info.uid != self._info.uid:
             return
@@ -337,16 +339,16 @@ class _Explained:
         settings = self._core.config.equipoise.batch
         return explanation.batched(settings, placement.model if placement else "")
 
-    def _standing(self) -> Standing:
+    def _progress(self) -> PodProgress:
         """How far the pod is after its attempt."""
         core, info = self._core, self._info
         entry = core.queue.entry(info.key, info.uid)
         if info.key in self._recorder.bound or entry is None:
-            return Standing("active")
+            return PodProgress("active")
         groups = _framework(core, self._pod).groups
         group = None if groups is None else groups.group_of(info)
-        standing = explanation.waiting(entry, group)
-        return standing if standing.held else Standing("active")
+        progress = explanation.waiting(entry, group)
+        return progress if progress.held else PodProgress("active")
 
     async def _judged_now(self) -> dict[str, Any]:
         """The verdicts as things are, without the pod itself."""
@@ -407,7 +409,7 @@ def played(
     look: Look[T],
     *,
     batch: bool,
-    watch: Callable[[Posed, Solution], None] | None = None,
+    watch: Callable[[BatchProblem, Solution], None] | None = None,
 ) -> T:
     """Schedule as ``place`` does, at once or one by one, and let somebody look at the result."""
     return asyncio.run(_played(objects, config, look, batch, watch))
@@ -418,7 +420,7 @@ async def _played(
     config: Config,
     look: Look[T],
     batch: bool,
-    watch: Callable[[Posed, Solution], None] | None,
+    watch: Callable[[BatchProblem, Solution], None] | None,
 ) -> T:
     recorder = _Recorder()
     objects = list(objects)
@@ -433,9 +435,9 @@ async def _played(
     own = structs.replace(loaded.equipoise, batch=settings)
     clock = _Clock()
     core = _core(replace(loaded, equipoise=own), objects, recorder, clock)
-    if core.loop.batches is not None:
-        core.loop.batches.watch = watch
-        core.loop.batches.reports = deque()  # all of them, however many
+    if core.scheduler.batches is not None:
+        core.scheduler.batches.watch = watch
+        core.scheduler.batches.reports = deque()  # all of them, however many
     waiting = _load(core, objects)
     try:
         return look(core, waiting, await _placed(core, recorder, waiting, clock))
@@ -465,7 +467,7 @@ async def _settled(core: Core, recorder: _Recorder, clock: _Clock) -> None:
     pause, before = 2.0 * core.config.scheduler.pod_max_backoff_seconds, -1
     while recorder.progress > before:
         before = recorder.progress
-        while core.loop.schedule_next() is not None:
+        while core.scheduler.schedule_one() is not None:
             await _bound(core, recorder)
         clock.now += pause
         core.queue.flush()
@@ -483,13 +485,13 @@ async def _place_daemons(core: Core, recorder: _Recorder, waiting: Iterable[PodI
     ]
     for profile in core.frameworks:
         for queued in core.queue.pop_together(daemons, profile):
-            core.loop.attempt(queued)
+            core.scheduler.schedule_popped(queued)
             await _bound(core, recorder)
 
 
 async def _bound(core: Core, recorder: _Recorder) -> None:
     """Let attempts and bindings end, and the watch tell of them."""
-    await core.suspension.idle()
+    await core.scheduler.finish_suspended()
     await core.bindings.idle()
     await core.background.idle()
     told = [
@@ -508,15 +510,15 @@ def _of_daemon_set(pod: Pod) -> bool:
 async def _placed(
     core: Core, recorder: _Recorder, waiting: list[PodInfo], clock: _Clock
 ) -> list[Placed]:
-    core.loop.begin()
+    core.scheduler.begin()
     await core.background.idle()
     await _place_daemons(core, recorder, waiting)
     at_once: dict[str, None] = {}
-    if core.loop.batches is not None and core.loop.batches.due:
+    if core.scheduler.batches is not None and core.scheduler.batches.due:
         ready = Tier.ACTIVE.value
         at_once = dict.fromkeys(e.pod for e in core.queue.snapshot() if e.tier == ready)
         while (head := core.queue.peek()) is not None and not head.attempts:
-            if not await core.loop.run_batch():
+            if not await core.scheduler.run_batch():
                 break
             await _bound(core, recorder)
     await _settled(core, recorder, clock)

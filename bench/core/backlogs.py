@@ -19,7 +19,7 @@ from bench.core.worlds import ZONE, World
 from scheduler.model.nodes import Node
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
-from scheduler.pipeline.batch import Report
+from scheduler.pipeline.batch.stage import BandReport
 from tests.builders import Json, make_node, make_pod
 
 SHAPES = ((16, 64, 50), (32, 128, 30), (64, 128, 20))
@@ -82,7 +82,7 @@ class Outcome(NamedTuple):
     overcommitted: int
     seconds: float
     """CPU seconds of this process."""
-    reports: tuple[Report, ...] = ()
+    reports: tuple[BandReport, ...] = ()
 
 
 def make(case: Case) -> Backlog:
@@ -154,8 +154,8 @@ def _pod(name: str, kind: Kind, scale: float) -> Pod:
 def run(backlog: Backlog, *config: Json) -> Outcome:
     """Place a backlog, at once if the configuration says so, and judge the result."""
     world = World(*config)
-    if world.core.loop.batches is not None:
-        world.core.loop.batches._clock = time.process_time
+    if world.core.scheduler.batches is not None:
+        world.core.scheduler.batches._clock = time.process_time
     world.see("Node", backlog.nodes)
     world.see("Pod", backlog.running)
     world.see("Pod", backlog.pods)
@@ -167,7 +167,7 @@ def run(backlog: Backlog, *config: Json) -> Outcome:
 async def drain(world: World) -> None:
     """Place what waits, at once if that is configured, then the rest."""
     try:
-        await world.core.loop.run_batch()
+        await world.core.scheduler.run_batch()
         await world.drain()
     finally:
         if world.core.solver is not None:
@@ -193,7 +193,7 @@ def judge(world: World, backlog: Backlog, seconds: float) -> Outcome:
     shares = columns.requested[:2, rows] / columns.allocatable[:2, rows]
     over = (columns.requested[:2, rows] > columns.allocatable[:2, rows]).any(axis=0)
     over |= columns.pod_count[rows] > columns.pod_limit[rows]
-    batches = world.core.loop.batches
+    batches = world.core.scheduler.batches
     return Outcome(
         placed,
         cpu / asked,

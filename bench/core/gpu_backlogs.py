@@ -47,6 +47,6 @@ def place(seed: int, case: str, *, batch: bool) -> Placed:
     columns, rows = world.core.state.columns, world.core.state.rows()
     index = columns.resources.find(GPU)
     used, there = columns.requested[index, rows].sum(), columns.allocatable[index, rows].sum()
-    batches = world.core.loop.batches
+    batches = world.core.scheduler.batches
     solved = batches is not None and batches.reports[0].result == "solved"
     return Placed(used / there, int(columns.pod_count[rows].sum()), solved)

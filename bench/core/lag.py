@@ -89,7 +89,9 @@ class Cluster(World):
         async with asyncio.timeout(seconds):
             while self.core.queue.counts()["active"]:
                 await asyncio.sleep(0.01)
-                await self.core.loop.in_turn(lambda: None)  # after the attempt that is under way
+                await self.core.scheduler.in_turn(
+                    lambda: None
+                )  # after the attempt that is under way
 
 
 def running(name: str, node: str, cpu: str, priority: int = 0) -> Json:
@@ -226,13 +228,13 @@ async def main() -> None:
     parser.add_argument("--only", choices=SCENES, help="only this scene")
     asked = parser.parse_args()
     cluster = built(asked.nodes, asked.pods)
-    loop = asyncio.create_task(cluster.core.loop.run())
+    loop = asyncio.create_task(cluster.core.scheduler.run())
     print(f"{'scene':<24} {'turns':>7} {'p99 ms':>8} {'max ms':>8} {'seconds':>8}")
     scenes = [asked.only] if asked.only else list(SCENES)
     worst = max([await measure(cluster, scene, asked.classes, asked.stacks) for scene in scenes])
     verdict = "met" if worst < TARGET_MS else "MISSED"
     print(f"p99 {worst:.1f} ms, target {TARGET_MS:g} ms: {verdict}")
-    cluster.core.loop.stop()
+    cluster.core.scheduler.stop()
     loop.cancel()
     await asyncio.gather(loop, return_exceptions=True)
     await cluster.core.stop()

@@ -256,11 +256,11 @@ def flood(scale: Scale) -> Figures:
     return figures
 
 
-def promised(scale: Scale) -> Figures:
-    """A run of small pods while thirty nodes are promised to pods of higher priority."""
+def nominated(scale: Scale) -> Figures:
+    """A run of small pods while thirty nodes are those of nominated pods of higher priority."""
     world = full_world(scale.nodes)
     for number in range(min(PROMISES, scale.nodes // 2)):
-        pod = make_pod(f"promised-{number}").cpu("3").priority(10)
+        pod = make_pod(f"nominated-{number}").cpu("3").priority(10)
         world.core.state.nominations.set(pod.info(), f"node-{number:05}")
     return _place(world, (a_pod(f"new-{number}") for number in range(scale.pods // 3)))
 
@@ -326,7 +326,7 @@ SCENARIOS: dict[str, Scenario] = {
         partial(with_guests, InColumns), *_at_most("times the cost", 1.2)
     ),
     "plain pods, 10 plugins by node": Scenario(partial(with_guests, ForOneNode)),
-    "30 nodes promised": Scenario(promised),
+    "30 nodes promised": Scenario(nominated),
     "30 pods that have to preempt": Scenario(preemption),
     "start-up, 10 pods a node": Scenario(start_up),
 }

@@ -97,7 +97,7 @@ async def one_round(world: World, number: int, plain: int, asking: int, hook: st
     wall, cpu = time.perf_counter(), time.thread_time()
     while len(outlet.times) < plain + asking:
         await world.drain()
-        await world.core.suspension.idle()
+        await world.core.scheduler.finish_suspended()
     spent = time.thread_time() - cpu
     last = [at for name, at in outlet.times.items() if name.startswith("plain")]
     slowest = [at.wall - wall for name, at in outlet.times.items() if name.startswith("asking")]

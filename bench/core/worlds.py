@@ -100,7 +100,7 @@ class World:
         core, deciding, began = self.core, 0.0, time.thread_time()
         while core.queue.active:
             started = time.thread_time()
-            await core.loop.run_slice()
+            await core.scheduler.run_slice()
             deciding += time.thread_time() - started
             await asyncio.sleep(0)
             await core.bindings.room()

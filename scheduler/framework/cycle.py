@@ -41,12 +41,12 @@ STALE: Slot[Stale] = Slot("whether the decision still holds", lasting=True)
 class Cycle:
     """One attempt: the pod, the state it is judged against, and the plugins' slots."""
 
-    __slots__ = ("_slots", "announced", "kind", "pod", "refusal", "skipped", "state")
+    __slots__ = ("_slots", "announced", "equivalence_class", "pod", "refusal", "skipped", "state")
 
     def __init__(self, pod: PodInfo, state: ClusterState) -> None:
         self.pod = pod
         self.state = state
-        self.kind: Hashable | None = None
+        self.equivalence_class: Hashable | None = None
         """The same for pods that all filters answer alike; None if that cannot be told."""
         self.skipped: dict[str, set[str]] = {"filter": set(), "score": set()}
         """Plugins that said Skip: by the point that is left out for them."""

@@ -37,8 +37,8 @@ class GroupPlugin(Protocol):
     When a member is popped, all others that wait are popped along and tried in one pass, during
     which no other pod is attempted: each is placed, reserved and permitted like any pod. If too few
     find nodes, everything is undone before another attempt can see it, and they wait as one
-    (``pipeline/gangs.py``). Members of a group never evict others before the group is whole: no
-    post-filter plugin is asked.
+    (``pipeline/pod_groups.py``). Members of a group never evict others before the group is whole:
+    no post-filter plugin is asked.
 
     All methods are called from the cycle, and must be light: O(members) at most.
     """

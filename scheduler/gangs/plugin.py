@@ -1,8 +1,8 @@
 """Coscheduling: members of a PodGroup are bound together, or not at all.
 
 A gang is gated until enough of its members exist, and then tried in one pass, in which every member
-is placed and reserved like any other pod (``pipeline/gangs.py``). This plugin knows the groups and
-has the last word: at permit, no member goes on before ``minMember`` hold nodes.
+is placed and reserved like any other pod (``pipeline/pod_groups.py``). This plugin knows the groups
+and has the last word: at permit, no member goes on before ``minMember`` hold nodes.
 """
 
 from __future__ import annotations

@@ -44,7 +44,7 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
 class Decisions:
     """A ring of the last `capacity` decisions; the oldest goes first.
 
-    `record` is O(1). Messages are as long as their writers allow (`Failures`: 4 KiB).
+    `record` is O(1). Messages are as long as their writers allow (`FailureHandler`: 4 KiB).
     Belongs to the event loop's thread.
     """
 

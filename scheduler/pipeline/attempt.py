@@ -1,4 +1,4 @@
-"""One attempt at one pod, from pop to the end of binding."""
+"""One attempt at one pod, from pop to the end of binding, and how its reservation is reverted."""
 
 from __future__ import annotations
 
@@ -6,45 +6,53 @@ import msgspec
 
 from scheduler.equivalence.classes import PodClass, template_of
 from scheduler.framework.answers import Told
+from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runtime import Framework
+from scheduler.model.events import ASSIGNED_POD, Action, Event
 from scheduler.model.packed import digest
-from scheduler.pipeline.muster import Muster
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import Code, Status
+from scheduler.observe.logs import get_logger
+from scheduler.pipeline.gang_barrier import GangBarrier
 from scheduler.pipeline.placement import Placement
+from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.queueing.tiers import QueuedPod
+
+log = get_logger(__name__)
 
 _LONG_TEMPLATE = 1024
 """Templates longer than that are known by their digest: queues keep one for each cohort."""
 
 
 class Attempt(msgspec.Struct):
-    """What the stages hand to each other."""
+    """What the steps of the scheduler hand to each other."""
 
     queued: QueuedPod
     framework: Framework
     cycle: Cycle
     started: float
     pod_class: PodClass | None = None
-    """The class of the pod, if it is in one."""
+    """The equivalence class of the pod, if it is in one."""
     placement: Placement | None = None
     """Set once a node is chosen."""
     told: Told = msgspec.field(default_factory=Told)
-    """What was answered from outside so far."""
-    muster: Muster | None = None
-    """Set for members of a gang about which somebody outside has the last word."""
+    """The answers of plugins out of process so far."""
+    barrier: GangBarrier | None = None
+    """Set for members of a gang that plugins out of process have to permit."""
     node_version: int = 0
-    """The version of the chosen node that was judged (`ClusterState.node_version`)."""
+    """The version of the chosen node that was filtered (`ClusterState.node_version`)."""
     companions: tuple[str, ...] = ()
-    """Pods (``namespace/name``) that wait in the queue for what this one is answered."""
+    """Pods (``namespace/name``) that wait in the queue for the answer that this one waits for."""
     told_along: dict[str, Told] = msgspec.field(default_factory=dict)
-    """By uid, what they were answered so far: kept until this one is tried again, or gone."""
+    """By uid, the answers about them so far: kept until this pod is tried again, or is gone."""
 
     @property
     def cohort(self) -> bytes | None:
-        """What pods share that are rejected alike, now and later; None if that cannot be told.
+        """What pods share that are rejected alike, now and later; None if that is not known.
 
-        The class will not do: two pods of one class may part when the cluster changes, for example
-        when somebody comes who keeps away from the labels of one of them.
+        The class does not suffice: two pods of one class may part when the cluster changes, for
+        example when a pod arrives that keeps away from the labels of one of them.
         """
         if self.pod_class is None or not self.pod_class.known:
             return None
@@ -54,12 +62,12 @@ class Attempt(msgspec.Struct):
         return template if len(template) <= _LONG_TEMPLATE else digest(template)
 
     def restart(self) -> None:
-        """Begin anew with the pod as it is now; what was answered from outside is kept."""
+        """Begin anew with the pod as it is now; answers of plugins out of process are kept."""
         self.cycle = Cycle(self.queued.info, self.cycle.state)
         self.pod_class = None
 
-    def drop_brief(self) -> None:
-        """A node is reserved: let go of all that binding, which may take long, does not need."""
+    def drop_transient_slots(self) -> None:
+        """Drop what binding, which may take long, does not need. A node is reserved."""
         self.cycle.drop_brief()
         if self.framework.asks_outside:
             self.told = Told()
@@ -70,3 +78,55 @@ class Attempt(msgspec.Struct):
         """The chosen node."""
         assert self.placement is not None, "no node is chosen yet"
         return self.placement.node
+
+
+class NodeReservation(msgspec.Struct, eq=False):
+    """A pod that is assumed on a node: what came of reserving and permitting, and the way back."""
+
+    attempt: Attempt
+    status: Status
+    """Success, Wait, or why the node must be given up."""
+
+    @property
+    def holds(self) -> bool:
+        """Whether the pod may be bound, now or after it has waited for permission."""
+        return self.status.ok or self.status.code is Code.WAIT
+
+    def revert(self) -> None:
+        """Unreserve and forget as if nothing had happened. No event is sent.
+
+        That is right only while no other pod was judged by the state in between.
+        """
+        _unreserve(self.attempt, None)
+        self.attempt.placement = None
+
+
+def unreserve_and_forget(attempt: Attempt, queue: SchedulingQueue, why: Status) -> None:
+    """Give the node of an attempt up, and wake the pods that may fit there now."""
+    if _unreserve(attempt, why):
+        wake_for_room(attempt.cycle.pod, attempt.node, queue)
+
+
+def wake_for_room(pod: PodInfo, node: str, queue: SchedulingQueue) -> None:
+    """Wake pods that may take what an assumed pod has given up."""
+    gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node), own=True)
+    queue.on_event(gone, exclude=pod.uid)
+
+
+def _unreserve(attempt: Attempt, why: Status | None) -> bool:
+    if waiting := attempt.framework.waiting.pop(attempt.cycle.pod.uid, None):
+        waiting.dismiss()
+    return unreserve(attempt.framework, attempt.cycle, attempt.node, why)
+
+
+def unreserve(framework: Framework, cycle: Cycle, node: str, why: Status | None = None) -> bool:
+    """Run Unreserve, the last plugin first, then forget the pod; whether it was still assumed.
+
+    A pod that the watch has confirmed stays. Plugins find ``why`` in the cycle.
+    """
+    cycle.refusal = why
+    try:
+        framework.run_unreserve(cycle, node)
+    except PluginFault as fault:
+        log.error("Plugin failed to undo a reservation", exc=fault, pod=cycle.pod.key, node=node)
+    return cycle.state.forget(cycle.pod.uid)

@@ -1,4 +1,4 @@
-"""Work that plugins start and nobody waits for, such as the eviction of victims."""
+"""Work that plugins start and no attempt waits for, such as the eviction of victims."""
 
 from __future__ import annotations
 

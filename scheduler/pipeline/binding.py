@@ -1,11 +1,17 @@
-"""The slow half: one task per pod waits for permission, prepares, binds and reports.
+"""The binding cycle: one task per pod waits for permission, runs PreBind and Bind, and reports.
 
-Up to ``limit`` pods are bound at once, and the cycle waits for room before it takes the next pod.
-Those that still wait for permission or for their volumes may do so for minutes, so they do not
-stand in the way of others, as long as there are no more than ``total`` tasks. Nor do those of a
-namespace whose requests hang: further pods of such a namespace wait in the queue.
+Up to ``limit`` pods are bound at once, and the scheduler waits for room before it pops the next
+pod. Pods that still wait for permission or for their volumes may do so for minutes, so they do not
+count, as long as there are no more than ``total`` tasks. Nor do those of a namespace whose requests
+hang: further pods of such a namespace wait in the queue.
 
-When its turn to be written comes, each decision is checked again (``freshness``).
+Between the decision and its request a pod may wait: for permission, for volumes, for a slot, for
+another try. Meanwhile nodes go, change and get pods of others. So each decision is checked again
+before its request (`FreshnessCheck`). Our own later decisions do not matter: they were made with
+this pod in its place. The state numbers what does matter (`ClusterState.node_version`). If the
+number is unchanged there is nothing to do, else the filters run again for that one node, with the
+pod itself taken off it. Plugins that reserve already count the pod in books of their own, and
+plugins out of process cannot be asked in passing: their verdicts are not checked again.
 """
 
 from __future__ import annotations
@@ -15,22 +21,24 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
+import numpy as np
+
 from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import STALE
+from scheduler.framework.cycle import STALE, Cycle
 from scheduler.framework.outlet import Outlet, Stale
 from scheduler.framework.waiting import MAX_WAIT, WaitingPod, Waits
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics, attempts_label
-from scheduler.pipeline.attempt import Attempt
-from scheduler.pipeline.expectations import Unconfirmed
-from scheduler.pipeline.failure import Failures
-from scheduler.pipeline.freshness import Turn
+from scheduler.pipeline.attempt import Attempt, unreserve_and_forget
+from scheduler.pipeline.confirmation import Unconfirmed
+from scheduler.pipeline.evaluation import CycleError, evaluate
+from scheduler.pipeline.failure import FailureHandler
 from scheduler.pipeline.open_bindings import OpenBindings
-from scheduler.pipeline.reserve import give_back
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.queueing.tiers import QueuedPod
+from scheduler.state.scratch import scratch
 
 log = get_logger(__name__)
 
@@ -41,6 +49,11 @@ STARTED_AT_ONCE = 16
 CROWDED = "bindings of namespace {} hang: others of its pods have to end first"
 
 
+POD_GONE = "pod"
+NODE_GONE = "node"
+NO_ROOM = "fit"
+
+
 class Bindings:
     """All binding tasks of a scheduler."""
 
@@ -48,7 +61,7 @@ class Bindings:
         self,
         queue: SchedulingQueue,
         outlet: Outlet,
-        failures: Failures,
+        failures: FailureHandler,
         metrics: Metrics,
         decisions: Decisions,
         unconfirmed: Unconfirmed,
@@ -123,7 +136,7 @@ class Bindings:
         It backs off, and goes on early when another of its namespace has ended.
         """
         namespace = queued.info.pod.metadata.namespace
-        if not self.open.crowded(namespace):
+        if not self.open.is_full(namespace):
             return False
         self._metrics.bindings_postponed.inc()
         self._postponed.setdefault(namespace, {})[queued.key] = None
@@ -141,7 +154,7 @@ class Bindings:
             await self._until(lambda: not self.writing)
 
     def cancel(self) -> None:
-        """Cancel what is under way; those pods' fate is for the next leader's watch to tell."""
+        """Cancel what is under way; the watch tells the next leader what became of the pods."""
         for task in list(self._tasks):
             task.cancel()
 
@@ -187,19 +200,19 @@ class Bindings:
         self._running.dec()
         self._changed()
         if self._postponed:
-            self._go_on(namespace)
+            self._activate_postponed(namespace)
 
-    def _go_on(self, namespace: str) -> None:
-        """One for one: have the next pod of a namespace tried that was put back."""
+    def _activate_postponed(self, namespace: str) -> None:
+        """Activate the next pod of a namespace that was postponed, one for one that ended."""
         waiting = self._postponed.get(namespace)
         if not waiting:
             return
-        while waiting and not self.open.crowded(namespace):
+        while waiting and not self.open.is_full(namespace):
             key = next(iter(waiting))
             del waiting[key]
             if self._queue.activate((key,)):
                 break
-        # The last one has ended: those that are left come back by their back-off.
+        # The last one has ended: those that are left are tried after their back-off.
         if not waiting or not self.open.shares.of(namespace):
             del self._postponed[namespace]
 
@@ -218,9 +231,9 @@ class Bindings:
                 turn.set_result(None)
 
     async def _run(self, attempt: Attempt) -> None:
-        turn = Turn(attempt, self._queue, self.open)
+        check = FreshnessCheck(attempt, self._queue, self.open)
         try:
-            status = await self._bind(attempt, turn)
+            status = await self._bind(attempt, check)
         except PluginFault as fault:
             status = error(str(fault))
         except Exception as fault:
@@ -229,20 +242,20 @@ class Bindings:
         if status.ok:
             self._finish(attempt)
         else:
-            give_back(attempt, self._queue, status)
-            if turn.reason:
-                self._outdated[turn.cause,].inc()
-                self._failures.outdated(attempt, turn.reason)
+            unreserve_and_forget(attempt, self._queue, status)
+            if check.reason:
+                self._outdated[check.cause,].inc()
+                self._failures.outdated(attempt, check.reason)
             else:
-                self._failures.refused(attempt, status)
+                self._failures.rejected(attempt, status)
 
-    async def _bind(self, attempt: Attempt, turn: Turn) -> Status:
+    async def _bind(self, attempt: Attempt, check: FreshnessCheck) -> Status:
         status = await self._ready(attempt)
         if not status.ok:
             return status
-        if reason := turn.check():
+        if reason := check.check():
             return error(reason)
-        stale: Stale = turn
+        stale: Stale = check
         attempt.cycle.put(STALE, stale)
         try:
             return await attempt.framework.run_bind(attempt.cycle, attempt.node)
@@ -255,7 +268,7 @@ class Bindings:
         self.open.prepare(namespace)
         self._changed()
         try:
-            self._tell_of_wait(attempt)
+            self._announce_wait(attempt)
             status = await self._permitted(attempt)
             if not status.ok:
                 return status
@@ -263,8 +276,8 @@ class Bindings:
         finally:
             self.open.prepared(namespace)
 
-    def _tell_of_wait(self, attempt: Attempt) -> None:
-        """Say where the pod will go, if it takes a while to get there; others are bound at once."""
+    def _announce_wait(self, attempt: Attempt) -> None:
+        """Write the chosen node to the pod's status, if it is not bound at once."""
         framework, cycle = attempt.framework, attempt.cycle
         waiting = framework.waiting.get(cycle.pod.uid)
         if waiting is not None and not waiting.decided:
@@ -273,36 +286,36 @@ class Bindings:
             self._waits.nominate(cycle, attempt.node)
 
     async def _permitted(self, attempt: Attempt) -> Status:
-        """Have plugins outside reserve and permit, then wait for those inside that hold the pod."""
+        """Run Reserve and Permit out of process, then wait for the Permit plugins in process."""
         framework, cycle = attempt.framework, attempt.cycle
-        alone = attempt.muster is None and not framework.books_outside
-        refusal = SUCCESS if alone else await self._let_in(attempt)
+        alone = attempt.barrier is None and not framework.books_outside
+        refusal = SUCCESS if alone else await self._permitted_out_of_process(attempt)
         if not refusal.ok and (waiting := framework.waiting.get(cycle.pod.uid)) is not None:
             waiting.reject(refusal.plugin, refusal.message, refusal.code)
         status = await framework.wait_on_permit(cycle)
         return status if refusal.ok else refusal
 
-    async def _let_in(self, attempt: Attempt) -> Status:
-        """What plugins outside say of the pod, and of enough others if it is in a gang."""
-        muster = attempt.muster
+    async def _permitted_out_of_process(self, attempt: Attempt) -> Status:
+        """The verdict out of process on the pod, and on enough others if it is in a gang."""
+        barrier = attempt.barrier
         refusal = error("")
-        if muster is not None:
-            muster.when_too_few(partial(self._waits.reject, attempt.cycle.pod.uid))
+        if barrier is not None:
+            barrier.when_too_few(partial(self._waits.reject, attempt.cycle.pod.uid))
         try:
             refusal = await attempt.framework.run_late_points(attempt.cycle, attempt.node)
         finally:
-            if muster is not None and not refusal.ok:
-                muster.refused()
-        if muster is None or not refusal.ok:
+            if barrier is not None and not refusal.ok:
+                barrier.reject()
+        if barrier is None or not refusal.ok:
             return refusal
-        if (verdict := muster.let_in()) is not None:
+        if (verdict := barrier.permit()) is not None:
             return verdict
         if (held := attempt.framework.waiting.get(attempt.cycle.pod.uid)) is not None:
-            return await muster.clear(held)  # its gang has it wait already
-        barrier = {muster.plugin: MAX_WAIT}  # its members' own waits end sooner
-        waiting = WaitingPod(attempt.cycle.pod, attempt.node, barrier)
+            return await barrier.wait(held)  # its gang has it wait already
+        timeouts = {barrier.plugin: MAX_WAIT}  # its members' own waits end sooner
+        waiting = WaitingPod(attempt.cycle.pod, attempt.node, timeouts)
         with self._waits.holding(attempt.cycle, waiting):
-            return await muster.clear(waiting)
+            return await barrier.wait(waiting)
 
     def _finish(self, attempt: Attempt) -> None:
         pod, queued, node = attempt.cycle.pod, attempt.queued, attempt.node
@@ -340,3 +353,84 @@ class Bindings:
             duration=now - attempt.started,
             model=placement.model,
         )
+
+
+class FreshnessCheck:
+    """Whether one decision still holds. Called before each request; see `Outlet.bind`."""
+
+    __slots__ = ("_attempt", "_node", "_open", "_queue", "_uid", "cause", "reason")
+
+    def __init__(self, attempt: Attempt, queue: SchedulingQueue, open_: OpenBindings) -> None:
+        self._attempt = attempt
+        self._uid = attempt.cycle.pod.uid
+        assert attempt.placement is not None, "a decision has a node"
+        self._node = attempt.placement.node
+        self._queue = queue
+        self._open = open_
+        self.reason = ""
+        """Why the decision does not hold; empty as long as it does."""
+        self.cause = ""
+
+    def __call__(self) -> str:
+        """A request is about to go out: why the decision no longer holds; empty if it does."""
+        self._open.sent(self._uid, self._attempt.cycle.pod.pod.metadata.namespace)
+        return self.check()
+
+    def check(self) -> str:
+        """Why the decision no longer holds; empty if it does."""
+        attempt, uid = self._attempt, self._uid
+        # An assumed pod is where it was assumed to be.
+        holds = attempt.cycle.state.undisturbed(uid, self._node, attempt.node_version)
+        return "" if holds and self._queue.wants(uid) else self._explain()
+
+    def _explain(self) -> str:
+        pod, node = self._attempt.cycle.pod, self._node
+        state = self._attempt.cycle.state
+        booked = state.pod(pod.uid)
+        if booked is None:
+            return self._refuse(POD_GONE, "the pod is gone")
+        if booked.node_name != node:
+            return self._refuse(POD_GONE, f"the pod is on node {booked.node_name}")
+        if not state.assumed(pod.uid):
+            return ""  # bound already: the API server says so too
+        if not self._queue.wants(pod.uid):
+            return self._refuse(POD_GONE, "the pod is being deleted")
+        return self._look_again(state.node_version(node))
+
+    def _look_again(self, version: int) -> str:
+        node = self._attempt.node
+        if not version:
+            return self._refuse(NODE_GONE, f"node {node} is gone")
+        try:
+            reason = _verdict(self._attempt)
+        except (PluginFault, CycleError) as fault:
+            reason = str(fault)
+        if reason:
+            return self._refuse(NO_ROOM, f"node {node} no longer fits: {reason}")
+        self._attempt.node_version = version
+        return ""
+
+    def _refuse(self, cause: str, reason: str) -> str:
+        self.cause, self.reason = cause, reason
+        return reason
+
+
+def _verdict(attempt: Attempt) -> str:
+    """Why the pod does not fit on its node any more, as if it were not there yet; empty if it does.
+
+    One row for each filter, and the preparation of each for the pod. Nothing here awaits.
+    """
+    state, framework = attempt.cycle.state, attempt.framework
+    cycle = Cycle(attempt.cycle.pod, state)
+    cycle.skipped["filter"] |= framework.bookkeepers
+    with scratch(state) as changes:
+        changes.remove(attempt.cycle.pod)
+        evaluation = evaluate(framework, cycle)
+        if (rejection := evaluation.rejection) is not None:
+            return rejection.pre_filter.message if rejection.pre_filter is not None else ""
+        if evaluation.node_names is not None and attempt.node not in evaluation.node_names:
+            return evaluation.excluded.message
+        row = state.row(attempt.node)
+        assert row is not None, "a node with a version has a row"
+        (code,) = framework.run_filters(cycle, np.array([row], np.intp))
+        return state.statuses.status(int(code)).message if code else ""

@@ -6,58 +6,127 @@
                                        │
                                        └─ not within `confirmSeconds`: read the pod
                                             on a node ─► as if the watch had shown it
-                                            no node ───► give the node back, queue the pod again
-                                            gone ──────► give the node back
+                                            no node ───► unreserve and forget, requeue the pod
+                                            gone ──────► unreserve and forget
                                             no answer ─► read it again after `confirmSeconds`
 
-So no pod is assumed for longer than that without being looked at, whatever a watch loses and an API
-server says. Bindings whose outcome is not known at all are read by their own tasks (`Outlet.bind`).
+So no pod is assumed for longer than that without being read, whatever events a watch loses. Pods
+whose binding has an unknown outcome are read by their own tasks (`Outlet.bind`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Never, Protocol
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Never, Protocol
 
 import msgspec
 
 from scheduler.fairness import Shares
-from scheduler.framework.cycle import Cycle
+from scheduler.framework.cycle import Bookings, Cycle
 from scheduler.framework.outlet import Outlet, WriteError
+from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.repeats import Repeats
-from scheduler.pipeline.expectations import Expected, Unconfirmed
-from scheduler.pipeline.ingest import Ingest
+from scheduler.pipeline.attempt import Attempt, unreserve, wake_for_room
 from scheduler.pipeline.open_bindings import OpenBindings
-from scheduler.pipeline.reserve import release, tell_gone
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
+
+if TYPE_CHECKING:
+    from scheduler.pipeline.ingest import Ingest
 
 log = get_logger(__name__)
 
 LOOK_SECONDS = 0.25
-"""How often somebody looks for bindings that are due."""
+"""The interval at which bindings that are due are looked for."""
 READS_AT_ONCE = 8
 """Of one namespace; a third more with others."""
 OVERDUE = 4
 """How many times `confirmSeconds` a pod may wait before the replica is not ready."""
 
 
+class Expected(msgspec.Struct, gc=False):
+    """A binding that was answered: only what is needed to revert it, as there may be many."""
+
+    uid: str
+    namespace: str
+    framework: Framework
+    bookings: Bookings | None
+    since: float
+    due: float
+    """When to read the pod (again)."""
+    reading: bool = False
+
+
+class Unconfirmed:
+    """Bindings that were answered and not confirmed, the oldest first. All but `due` is O(1)."""
+
+    def __init__(self, within: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._within = within
+        self._clock = clock
+        self._expected: dict[str, Expected] = {}
+
+    def __len__(self) -> int:
+        return len(self._expected)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._expected
+
+    def expect(self, attempt: Attempt) -> None:
+        """A binding was answered, and the watch has not shown it yet."""
+        now, pod = self._clock(), attempt.cycle.pod
+        self._expected[pod.uid] = Expected(
+            pod.uid,
+            pod.pod.metadata.namespace,
+            attempt.framework,
+            attempt.cycle.bookings(),
+            now,
+            now + self._within,
+        )
+
+    def settled(self, uid: str) -> None:
+        """Drop a pod whose outcome is known; fine if it is not here."""
+        self._expected.pop(uid, None)
+
+    def get(self, uid: str) -> Expected | None:
+        """What is expected of a pod."""
+        return self._expected.get(uid)
+
+    def due(self) -> Iterator[Expected]:
+        """Those that are to be read now."""
+        now = self._clock()
+        for each in self._expected.values():
+            if each.since + self._within > now:
+                return
+            if each.due <= now and not each.reading:
+                yield each
+
+    def postpone(self, each: Expected) -> None:
+        """Read a pod again after `confirmSeconds`: it could not be read."""
+        each.due = self._clock() + self._within
+
+    def oldest(self) -> float:
+        """For how long the oldest has waited, in seconds."""
+        first = next(iter(self._expected.values()), None)
+        return 0.0 if first is None else self._clock() - first.since
+
+
 class PodReader(Protocol):
-    """Who can read one pod from the API server."""
+    """Reads one pod from the API server."""
 
     async def read_pod(self, pod: PodInfo) -> Pod | None:
         """The pod as it is now; None if it is gone, or another has its name. Raises WriteError."""
         ...
 
 
-class Rereading:
-    """Reads pods whose binding the watch has not confirmed in time, and settles them."""
+class BindingConfirmer:
+    """Reads pods whose binding the watch has not confirmed in time, and applies the result."""
 
     def __init__(
         self,
@@ -84,7 +153,7 @@ class Rereading:
         """For how long the oldest binding that was answered has not been confirmed, in seconds."""
 
     async def run(self) -> Never:
-        """Look after them until cancelled."""
+        """Read them when they are due, until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 for each in self.take_due():
@@ -93,7 +162,7 @@ class Rereading:
                 await asyncio.sleep(LOOK_SECONDS)
 
     def take_due(self) -> list[Expected]:
-        """Those whose turn it is to be read; `read` must follow."""
+        """The bindings to read now; `read` must follow."""
         taken = []
         for each in self._unconfirmed.due():
             if self._shares.full:
@@ -105,7 +174,7 @@ class Rereading:
         return taken
 
     async def read(self, each: Expected) -> None:
-        """Read one pod and settle it; a pod that cannot be read is read again later."""
+        """Read one pod and apply the result; a pod that cannot be read is read again later."""
         try:
             assumed = self._state.pod(each.uid)
             found = None if assumed is None else await self._reader.read_pod(assumed)
@@ -125,27 +194,27 @@ class Rereading:
             self._settle(each, assumed, found)
 
     def _settle(self, each: Expected, assumed: PodInfo, found: Pod | None) -> None:
-        """An assumed pod that nobody binds any more is what the API server says it is."""
+        """Make the state of an assumed pod that is not being bound what the API server says."""
         node = assumed.node_name
         if found is None:
             self._count(assumed, node, "gone")
-            self._give_back(each, assumed, "the pod is gone")
+            self._unreserve(each, assumed, "the pod is gone")
         elif found.spec.node_name:
             self._count(assumed, node, "bound")
-            self._ingest.handler("Pod")([_Change(assumed.pod, found)])
+            self._ingest.handler("Pod")([_ReadChange(assumed.pod, found)])
         else:
             self._count(assumed, node, "unbound")
-            self._give_back(each, assumed, "its binding had no effect")
+            self._unreserve(each, assumed, "its binding had no effect")
             note = f"Binding to {node} was accepted, but the pod has no node: scheduling it again"
             self._outlet.record_event(assumed, "Warning", "FailedScheduling", "Binding", note)
             self._queue.add(PodInfo(found))
 
-    def _give_back(self, each: Expected, assumed: PodInfo, why: str) -> None:
+    def _unreserve(self, each: Expected, assumed: PodInfo, why: str) -> None:
         pod, node = PodInfo(assumed.pod), assumed.node_name
         cycle = Cycle(pod, self._state)
         cycle.restore(each.bookings)
-        if release(each.framework, cycle, node, error(why)):
-            tell_gone(pod, node, self._queue)
+        if unreserve(each.framework, cycle, node, error(why)):
+            wake_for_room(pod, node, self._queue)
 
     def _count(self, pod: PodInfo, node: str, outcome: str) -> None:
         self._metrics.assumed_pods_settled.labels(outcome).inc()
@@ -161,8 +230,8 @@ class Rereading:
         gauge.labels("sent").set(self._open.oldest())
 
 
-class _Change(msgspec.Struct, frozen=True):
-    """As the watch would tell it."""
+class _ReadChange(msgspec.Struct, frozen=True):
+    """A change like that of a watch."""
 
     old: Any
     new: Any

@@ -17,19 +17,12 @@ from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import Status, error
-from scheduler.pipeline.choosing import choose, veto_codes
-from scheduler.pipeline.placement import (
-    CycleError,
-    after_filters,
-    fit_error,
-    judge,
-    may_make_room,
-    promised_row,
-)
+from scheduler.pipeline.evaluation import CycleError, Evaluation, evaluate
+from scheduler.pipeline.placement import allows_post_filter, choose, fit_error
 from scheduler.queueing.listing import QueueEntry
 from scheduler.slices import checkpoint, unbroken
 from scheduler.state.cache import ClusterState
-from scheduler.state.columns import Rows, Scores
+from scheduler.state.columns import Scores
 
 State = Literal[
     "new",
@@ -56,14 +49,14 @@ _GROUPS_EVICT_NOBODY = RoomPreview(
 _HELD: Collection[State] = ("gated", "group", "terminating", "ended", "other-scheduler")
 
 
-class Standing(msgspec.Struct, frozen=True, rename="camel"):
-    """How far a pod is on its way to a node, and what holds it."""
+class PodProgress(msgspec.Struct, frozen=True, rename="camel"):
+    """How far a pod is on its way to a node, and which plugins hold it."""
 
     state: State
     message: str = ""
     """Why, for people."""
     plugins: tuple[str, ...] = ()
-    """Who holds or rejected it."""
+    """The plugins that hold or rejected it."""
     node: str | None = None
     """The node that it is on, or that it holds."""
     retry_seconds: float | None = None
@@ -80,7 +73,7 @@ class Findings(msgspec.Struct, frozen=True):
 
     pod: str
     node: str | None
-    """The one that would be chosen."""
+    """The node that would be chosen."""
     nodes: Sequence[str]
     verdicts: Sequence[Status]
     """For each of the nodes."""
@@ -90,9 +83,9 @@ class Findings(msgspec.Struct, frozen=True):
     parts: Mapping[str, Scores]
     message: str
     nominated: str = ""
-    """The node that is promised to the pod."""
+    """The node that the pod is nominated to."""
     room: RoomPreview | None = None
-    """What would be done to make room, if the pod fits nowhere; None if nobody was asked."""
+    """What PostFilter would do, if the pod fits nowhere; None if it was not asked."""
 
 
 def explain(
@@ -106,7 +99,7 @@ def explain(
 
     Scores are given even for a single feasible node. ``node`` is the one that would be chosen; a
     node that was vetoed before it counts as one that does not fit. A fault that would end the
-    attempt is what is said of every node. With ``told`` plugins outside have their say, and
+    attempt is the verdict on every node. With ``told`` plugins out of process take part, and
     AnswerNeeded is raised for what they have not been asked yet; without, that is a fault too.
     """
     return described(judge_all(framework, state, pod, seed, told))
@@ -121,7 +114,7 @@ def judge_all(
     *,
     room: bool = False,
 ) -> Findings:
-    """The first half of it: judge all nodes and score those that fit.
+    """Evaluate a pod: the first half of `explain`.
 
     With ``room``, post-filter plugins say what they would do for a pod that fits nowhere.
     """
@@ -140,7 +133,7 @@ def judge_all(
 
 def concluded(
     answer: dict[str, Any],
-    standing: Standing,
+    progress: PodProgress,
     bookkeepers: Collection[str],
     group: Any = None,
 ) -> dict[str, Any]:
@@ -148,19 +141,19 @@ def concluded(
 
     A pod that is not tried, or not by itself, has no node: ``wouldGoTo`` is where it would go if
     nothing held it. ``countsItself`` is the plugin that rejects the pod's own node and keeps books
-    (of NUMA cells, or outside) from which a trial cannot take the pod: it may be in its own way.
+    (of NUMA cells, or out of process) from which a trial cannot remove the pod itself.
     """
-    own = answer["nodes"].get(standing.node)
+    own = answer["nodes"].get(progress.node)
     found = answer["node"]
     said = {
         **answer,
-        "node": None if standing.held else found,
-        "wouldGoTo": found if standing.held else None,
-        "standing": {**msgspec.to_builtins(standing), "plugins": list(standing.plugins)},
-        "boundTo": standing.node if standing.state == "bound" else None,
+        "node": None if progress.held else found,
+        "wouldGoTo": found if progress.held else None,
+        "standing": {**msgspec.to_builtins(progress), "plugins": list(progress.plugins)},
+        "boundTo": progress.node if progress.state == "bound" else None,
         "countsItself": own["plugin"] if own and own["plugin"] in bookkeepers else None,
     }
-    if standing.state == "group":
+    if progress.state == "group":
         said["preemption"] = _preview(_GROUPS_EVICT_NOBODY)
     return {**said, "group": group} if group else said
 
@@ -179,43 +172,43 @@ def batched(settings: Batch, model: str = "") -> dict[str, Any] | None:
     }
 
 
-def beyond_scheduling(pod: Pod) -> Standing | None:
+def beyond_scheduling(pod: Pod) -> PodProgress | None:
     """How far a pod is that needs no node any more; None if it may need one."""
     node = pod.spec.node_name
     if pod.finished:
-        return Standing("ended", f"it has ended: {pod.status.phase}", node=node or None)
+        return PodProgress("ended", f"it has ended: {pod.status.phase}", node=node or None)
     if node:
-        return Standing("bound", "it is being deleted" if pod.deleting else "", node=node)
-    return Standing("terminating", "it is being deleted") if pod.deleting else None
+        return PodProgress("bound", "it is being deleted" if pod.deleting else "", node=node)
+    return PodProgress("terminating", "it is being deleted") if pod.deleting else None
 
 
-def elsewhere(pod: Pod, profiles: Iterable[str]) -> Standing:
+def elsewhere(pod: Pod, profiles: Iterable[str]) -> PodProgress:
     """A pod that none of our profiles schedules."""
     ours = ", ".join(sorted(profiles))
     asked = pod.spec.scheduler_name
-    return Standing("other-scheduler", f"it asks for scheduler {asked!r}, not for {ours}")
+    return PodProgress("other-scheduler", f"it asks for scheduler {asked!r}, not for {ours}")
 
 
-def waiting(entry: QueueEntry, group: str | None) -> Standing:
+def waiting(entry: QueueEntry, group: str | None) -> PodProgress:
     """How far a pod is that waits in the queue; ``group`` if it is placed with others only."""
     state, message = cast("State", entry.tier), entry.message
     if group is not None and state != "gated":
         state = "group"
         message = message or f"pod group {group} has not been tried yet"
-    return Standing(state, message, entry.plugins, None, entry.retry_seconds)
+    return PodProgress(state, message, entry.plugins, None, entry.retry_seconds)
 
 
-def gated(framework: Framework, pod: PodInfo) -> Standing | None:
+def gated(framework: Framework, pod: PodInfo) -> PodProgress | None:
     """What keeps a pod from being tried at all, if anything does."""
     try:
         status = framework.run_pre_enqueue(pod)
     except PluginFault as fault:
-        return Standing("gated", str(fault), (fault.plugin,))
-    return None if status.ok else Standing("gated", status.message, (status.plugin,))
+        return PodProgress("gated", str(fault), (fault.plugin,))
+    return None if status.ok else PodProgress("gated", status.message, (status.plugin,))
 
 
 def described(findings: Findings) -> dict[str, Any]:
-    """The second half of it: say so in plain values. Gives the loop back."""
+    """Findings as plain values: the second half of `explain`. Has checkpoints."""
     verdicts = dict(zip(findings.nodes, findings.verdicts, strict=True))
     # Nodes fail in few different ways, so each way is spelt out once.
     distinct = {id(status): status for status in findings.verdicts}
@@ -255,50 +248,47 @@ def _preview(room: RoomPreview | None) -> dict[str, Any] | None:
 def _judge_all(framework: Framework, cycle: Cycle, seed: int, room: bool) -> Findings:
     with unbroken():  # after a checkpoint rows may be those of other nodes
         findings, diagnosis = _judged(framework, cycle, seed)
-    if not room or findings.node is not None or not may_make_room(diagnosis):
+    if not room or findings.node is not None or not allows_post_filter(diagnosis):
         return findings
     preview = framework.preview_room(cycle, diagnosis)
     return msgspec.structs.replace(findings, room=preview)
 
 
 def _judged(framework: Framework, cycle: Cycle, seed: int) -> tuple[Findings, Diagnosis]:
-    state, diagnosis = cycle.state, judge(framework, cycle)
-    feasible = diagnosis.rows[diagnosis.codes == 0]
-    ended = None if diagnosis.pre_filter else after_filters(framework, cycle, feasible)
-    if ended is not None:
-        diagnosis, feasible = ended, ended.rows
-    node, totals, parts = None, np.zeros(0, np.int64), {}
+    state, evaluation = cycle.state, evaluate(framework, cycle)
+    feasible = evaluation.feasible()
+    node, totals = None, np.zeros(0, np.int64)
     if len(feasible):
-        scored = framework.run_scores(cycle, feasible)
-        totals, parts = scored.totals, dict(scored.plugins)
-        node = _choice(framework, cycle, diagnosis, feasible, totals, seed)
+        totals = evaluation.totals()
+        node = _choice(evaluation, seed)
+    diagnosis = evaluation.diagnosis()
     names, verdicts = _verdicts(state, diagnosis)
     message = "" if node else fit_error(cycle, diagnosis)
     compared = [state.name(row) for row in feasible.tolist()]
     nominated = state.nominations.node_of(cycle.pod.uid)
     findings = Findings(
-        cycle.pod.key, node, names, verdicts, compared, totals, parts, message, nominated
+        cycle.pod.key,
+        node,
+        names,
+        verdicts,
+        compared,
+        totals,
+        evaluation.parts,
+        message,
+        nominated,
     )
     return findings, diagnosis
 
 
-def _choice(
-    framework: Framework,
-    cycle: Cycle,
-    diagnosis: Diagnosis,
-    feasible: Rows,
-    totals: Scores,
-    seed: int,
-) -> str | None:
-    """The node that would be chosen; vetoes go into the diagnosis."""
-    state = cycle.state
-    promised = promised_row(cycle)
-    if promised is not None and promised in feasible:
-        node = state.name(promised)
-        if framework.run_post_score(cycle, node).ok:
+def _choice(evaluation: Evaluation, seed: int) -> str | None:
+    """The node that would be chosen; vetoes on others become verdicts of the evaluation."""
+    state, feasible = evaluation.cycle.state, evaluation.feasible()
+    nominated = evaluation.nominated_row
+    if nominated is not None and nominated in feasible:
+        node = state.name(nominated)
+        if evaluation.framework.run_post_score(evaluation.cycle, node).ok:
             return node
-    best, vetoes = choose(framework, cycle, feasible, totals, seed)
-    diagnosis.codes[diagnosis.codes == 0] = veto_codes(cycle, feasible, vetoes)
+    best = choose(evaluation, seed)
     return None if best is None else state.name(int(feasible[best]))
 
 

@@ -1,4 +1,4 @@
-"""When a pod is not placed: back to the queue, and a word to its owner."""
+"""When a pod is not placed: requeue it, and report why in an event and in its status."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.observe.repeats import Repeats, SharedFaults
 from scheduler.pipeline.attempt import Attempt
-from scheduler.pipeline.nomination import withdraw
+from scheduler.pipeline.nomination import remove_nomination
 from scheduler.pipeline.placement import fit_error
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import checkpoint
@@ -26,11 +26,11 @@ MAX_MESSAGE = 4096
 """Reasons quote what authors of pods write, and are kept and sent: beyond this they are cut."""
 
 
-class Failures:
+class FailureHandler:
     """Ends attempts that did not lead to a binding.
 
-    A pod's owner is told once a minute at most that nothing has changed, and so is the log of a
-    fault that many pods run into.
+    An unchanged reason is reported at most once a minute for each pod, and a fault that many pods
+    have in common is logged at most once a minute.
     """
 
     def __init__(
@@ -51,8 +51,8 @@ class Failures:
         self._durations = Children(metrics.scheduling_attempt_duration)
         metrics.caches.follow("failures", lambda: {"told_failures": self._told.usage()})
 
-    def unplaceable(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
-        """No node fits: wait for an event that the rejecting plugins listen to."""
+    def unschedulable(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
+        """No node fits: requeue until an event that the rejecting plugins registered for."""
         message = brief(diagnosis.message or fit_error(attempt.cycle, diagnosis))
         diagnosis.message = message
         plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins
@@ -60,11 +60,11 @@ class Failures:
         self._queue.requeue_rejected(
             attempt.queued, plugins, pending, message, cohort, by_filters=True
         )
-        self._promise(attempt, diagnosis.nominated_node)
+        self._nominate(attempt, diagnosis.nominated_node)
         self._report(attempt, UNSCHEDULABLE, message, (*plugins, *pending), len(diagnosis.rows))
 
-    def refused(self, attempt: Attempt, status: Status) -> None:
-        """A plugin refused after a node was chosen; what was taken is given back already."""
+    def rejected(self, attempt: Attempt, status: Status) -> None:
+        """A step after Filter rejected the pod, or failed. Its node is given up already."""
         if not status.rejected:
             self.failed(attempt, status.message)
             return
@@ -72,50 +72,52 @@ class Failures:
         pending = {status.plugin} if status.code is Code.PENDING else set()
         rejecting = {status.plugin} - pending
         self._queue.requeue_rejected(attempt.queued, rejecting, pending, message)
-        self._promise(attempt, "")
+        self._nominate(attempt, "")
         self._report(attempt, UNSCHEDULABLE, message, (status.plugin,))
 
     def outdated(self, attempt: Attempt, reason: str) -> None:
-        """The decision no longer held when it was to be written: another one, at once."""
+        """The decision was stale when it was to be written: requeue for another attempt at once."""
         log.debug("Decision no longer held", pod=attempt.cycle.pod.key, reason=reason)
         self._queue.requeue_outdated(attempt.queued, reason)
         if attempt.cycle.announced:
-            self._promise(attempt, "")
+            self._nominate(attempt, "")
 
-    def together(self, attempts: Iterable[Attempt], message: str, plugins: Collection[str]) -> None:
-        """Pods were rejected as one, and are back in the queue: tell each of their owners."""
+    def group_unschedulable(
+        self, attempts: Iterable[Attempt], message: str, plugins: Collection[str]
+    ) -> None:
+        """A pod group was rejected as a whole and is requeued already: report for each pod."""
         message = brief(message)
         for attempt in attempts:
             checkpoint()
-            self._promise(attempt, "")
+            self._nominate(attempt, "")
             self._report(attempt, UNSCHEDULABLE, message, plugins)
 
     def failed(self, attempt: Attempt, message: str) -> None:
-        """A fault, not a verdict: try again after a back-off."""
+        """A fault, not a verdict: requeue with back-off."""
         message = brief(message)
         pod = attempt.cycle.pod
         others = self._faults.news(message, pod.key, pod.uid)
         tell = log.debug if others is None else log.error
         tell("Scheduling a pod failed", pod=pod.key, error=message, others=others)
         self._queue.requeue_error(attempt.queued, message)
-        self._promise(attempt, "")
+        self._nominate(attempt, "")
         self._report(attempt, SCHEDULER_ERROR, message, ())
 
-    def _promise(self, attempt: Attempt, node: str | None) -> None:
-        """Promise a node to the pod, or ("") take back what was promised; None changes nothing.
+    def _nominate(self, attempt: Attempt, node: str | None) -> None:
+        """Nominate the pod to a node, or ("") to none; None changes nothing.
 
-        It counts from now on; what the pod's status says follows.
+        The nomination counts from now on; the pod's status follows.
         """
         if node is None or (node and attempt.queued.tier is None):  # it was deleted meanwhile
             return
-        # The version that came back to the queue: the one that was tried may have an older status.
+        # The version in the queue: the one that was tried may have an older status.
         state, pod = attempt.cycle.state, attempt.queued.info
         if node:
             state.nominations.set(pod, node)
             self._outlet.nominate(pod, node)
             return
-        promised = withdraw(state, self._queue, pod, pod.uid)
-        if promised or attempt.cycle.announced or pod.pod.status.nominated_node_name:
+        removed = remove_nomination(state, self._queue, pod, pod.uid)
+        if removed or attempt.cycle.announced or pod.pod.status.nominated_node_name:
             self._outlet.nominate(pod, "")
 
     def _report(
@@ -149,14 +151,14 @@ class Failures:
 
 
 def brief(message: str) -> str:
-    """A message that is not longer than people read."""
+    """The message, cut to `MAX_MESSAGE`."""
     return message if len(message) <= MAX_MESSAGE else f"{message[: MAX_MESSAGE - 2]} …"
 
 
 def _cohort(attempt: Attempt, diagnosis: Diagnosis) -> Hashable | None:
-    """What the verdict depends on; None if it may not be that of equal pods.
+    """What the verdict depends on; None if equal pods may get another one.
 
-    A node that is promised to one pod is kept from its equals.
+    A node that one pod is nominated to is not free for its equals.
     """
     node = diagnosis.nominated_node
     if node is None:

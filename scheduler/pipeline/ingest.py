@@ -1,8 +1,8 @@
 """From watch events to state and queue: one function per kind.
 
-Every change is applied on its own; one that fails is logged, and the next goes on. Nothing that
-anybody writes into an object may stop the loop. Between two changes the event loop may run others
-(`slices`): a long list holds up nobody.
+Every change is applied on its own; one that fails is logged, and the next one is applied. No
+content of an object may stop the loop. Between two changes the event loop may run other tasks
+(`slices`), so a long list does not hold them up.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
-from scheduler.pipeline.expectations import Unconfirmed
-from scheduler.pipeline.nomination import follow, withdraw
+from scheduler.pipeline.confirmation import Unconfirmed
+from scheduler.pipeline.nomination import remove_nomination, update_nomination
 from scheduler.pipeline.suspension import Suspension
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import checkpoint
@@ -146,7 +146,7 @@ class Ingest:
         return was.renewed(pod) if was is not None else PodInfo(pod, self._limits)
 
     def _tell_of_excess(self, was: PodInfo | None, now: PodInfo) -> None:
-        """Once for each pod that is beyond the limits, whoever schedules it."""
+        """Log and count a pod beyond the limits, once, also one of another scheduler."""
         if was is not None and was.excess:
             return
         placed = _placed(now)
@@ -177,24 +177,24 @@ class Ingest:
     def _waiting(self, was: PodInfo | None, now: PodInfo) -> Event:
         event = Event(UNSCHEDULED_POD, Action.ADD if was is None else Action.UPDATE, was, now)
         if self._state.assumed(now.uid):
-            # We have chosen its node already; should the binding fail, this version comes back.
+            # It is assumed on a node. If the binding fails, this version is requeued.
             self._queue.update_in_flight(now)
             return event
         if was is None:
             self._queue.add(now)
         else:
             if was.uid != now.uid:
-                withdraw(self._state, self._queue, was)
+                remove_nomination(self._state, self._queue, was)
                 self._suspension.drop(was)
             self._queue.update(was, now)
-        follow(self._state, self._queue, was, now)
+        update_nomination(self._state, self._queue, was, now)
         return event
 
     def _gone(self, was: PodInfo) -> Event:
         """A pod of ours was deleted before it got a node."""
         self._queue.delete(was)
         self._suspension.drop(was)
-        withdraw(self._state, self._queue, was)
+        remove_nomination(self._state, self._queue, was)
         framework = self._frameworks[was.pod.spec.scheduler_name]
         if held := self._waits.held.get(was.uid):
             held.reject("", EVICTED)
@@ -240,7 +240,7 @@ class Ingest:
         return self._tell(Event(kind, action, old, new))
 
     def _tell(self, event: Event) -> Event:
-        """Wake whom the event may have cured; the state knows of it already."""
+        """Wake the pods that the event may have cured; the state has applied it already."""
         self._queue.on_event(event)
         return event
 

@@ -1,7 +1,8 @@
-"""Promises of nodes to waiting pods: kept in step with pods' status, and missed when they end.
+"""Nominations of waiting pods: kept in step with the pods' status; their end wakes other pods.
 
-A pod for which others are being evicted is promised their node until it gets there. Pods of its
-priority or lower are judged as if it were there already, so the end of a promise may cure them.
+A pod for which preemption evicts others is nominated to their node until it is bound. Pods of its
+priority or lower are filtered as if it were there already, so the end of a nomination may cure
+them.
 """
 
 from __future__ import annotations
@@ -12,22 +13,26 @@ from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
 
 
-def follow(state: ClusterState, queue: SchedulingQueue, was: PodInfo | None, now: PodInfo) -> None:
-    """Take over what a waiting pod's status says.
+def update_nomination(
+    state: ClusterState, queue: SchedulingQueue, was: PodInfo | None, now: PodInfo
+) -> None:
+    """Follow the status of a waiting pod, if its nominated node changed there.
 
-    Only when it changed: what we promised (or took back) ourselves takes a while to get there.
+    Otherwise our own nomination counts: it takes a while until the status shows it.
     """
     said = was.pod.status.nominated_node_name if was is not None and was.uid == now.uid else ""
     says = now.pod.status.nominated_node_name
     current = state.nominations.node_of(now.uid)
     node = says if says != said else current
     if current and current != node:
-        withdraw(state, queue, now)
+        remove_nomination(state, queue, now)
     state.nominations.set(now, node)
 
 
-def withdraw(state: ClusterState, queue: SchedulingQueue, pod: PodInfo, exclude: str = "") -> bool:
-    """Forget a promise and wake whom it may have kept away; tells whether there was one."""
+def remove_nomination(
+    state: ClusterState, queue: SchedulingQueue, pod: PodInfo, exclude: str = ""
+) -> bool:
+    """Remove a nomination and wake the pods that it may have kept away; whether there was one."""
     node = state.nominations.remove(pod.uid)
     if node:
         gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node), own=True)

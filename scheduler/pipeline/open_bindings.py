@@ -20,7 +20,7 @@ SLOW_SECONDS = 1.0
 SLOW_LIMIT = 128
 
 
-class _Tenant(msgspec.Struct):
+class _NamespaceBindings(msgspec.Struct):
     """The bindings of one namespace."""
 
     binding: int = 0
@@ -39,7 +39,7 @@ class OpenBindings:
         """Those that wait neither for permission nor for volumes."""
         self._excused = 0
         """Those of them in slow namespaces."""
-        self._tenants: dict[str, _Tenant] = {}
+        self._by_namespace: dict[str, _NamespaceBindings] = {}
         self._sent: dict[str, tuple[float, str]] = {}
         """Since when a request is under way, and the namespace: by uid, the oldest first."""
         self._late: dict[str, tuple[float, str]] = {}
@@ -47,29 +47,29 @@ class OpenBindings:
 
     def begin(self, namespace: str) -> None:
         """One more."""
-        tenant = self._tenants.get(namespace)
-        if tenant is None:
-            tenant = self._tenants[namespace] = _Tenant()
+        bindings = self._by_namespace.get(namespace)
+        if bindings is None:
+            bindings = self._by_namespace[namespace] = _NamespaceBindings()
         self.shares.take(namespace)
-        tenant.binding += 1
+        bindings.binding += 1
         self.binding += 1
-        if tenant.late:
+        if bindings.late:
             self._excused += 1
 
     def prepare(self, namespace: str) -> None:
         """One of them waits for permission, or for volumes."""
-        tenant = self._tenants[namespace]
-        tenant.binding -= 1
+        bindings = self._by_namespace[namespace]
+        bindings.binding -= 1
         self.binding -= 1
-        if tenant.late:
+        if bindings.late:
             self._excused -= 1
 
     def prepared(self, namespace: str) -> None:
         """One of them waits no longer."""
-        tenant = self._tenants[namespace]
-        tenant.binding += 1
+        bindings = self._by_namespace[namespace]
+        bindings.binding += 1
         self.binding += 1
-        if tenant.late:
+        if bindings.late:
             self._excused += 1
 
     def sent(self, uid: str, namespace: str) -> None:
@@ -79,32 +79,32 @@ class OpenBindings:
 
     def end(self, uid: str, namespace: str) -> None:
         """One has ended."""
-        tenant = self._tenants[namespace]
+        bindings = self._by_namespace[namespace]
         if self._sent.pop(uid, None) is None and self._late.pop(uid, None) is not None:
-            tenant.late -= 1
-            if not tenant.late:
-                self._excused -= tenant.binding
-        tenant.binding -= 1
+            bindings.late -= 1
+            if not bindings.late:
+                self._excused -= bindings.binding
+        bindings.binding -= 1
         self.binding -= 1
-        if tenant.late:
+        if bindings.late:
             self._excused -= 1
         if not self.shares.give_back(namespace):
-            del self._tenants[namespace]
+            del self._by_namespace[namespace]
 
     def counted(self) -> int:
         """How many count towards what may be under way."""
         self._find_late()
         return self.binding - self._excused
 
-    def crowded(self, namespace: str) -> bool:
-        """Whether a namespace has as many as it may have now."""
-        tenant = self._tenants.get(namespace)
-        if tenant is None:
+    def is_full(self, namespace: str) -> bool:
+        """Whether a namespace has as many bindings as it may have now."""
+        bindings = self._by_namespace.get(namespace)
+        if bindings is None:
             return False
-        if tenant.binding < SLOW_LIMIT and 4 * self.shares.held < self.shares.size:
-            return False  # the ordinary case: there is plenty for anybody
+        if bindings.binding < SLOW_LIMIT and 4 * self.shares.held < self.shares.size:
+            return False  # the ordinary case: there is plenty
         self._find_late()
-        if tenant.late and tenant.binding >= SLOW_LIMIT:
+        if bindings.late and bindings.binding >= SLOW_LIMIT:
             return True
         return not self.shares.may_take(namespace)
 
@@ -122,7 +122,7 @@ class OpenBindings:
                 return
             self._late[uid] = self._sent.pop(uid)
             namespace = self._late[uid][1]
-            tenant = self._tenants[namespace]
-            tenant.late += 1
-            if tenant.late == 1:
-                self._excused += tenant.binding
+            bindings = self._by_namespace[namespace]
+            bindings.late += 1
+            if bindings.late == 1:
+                self._excused += bindings.binding

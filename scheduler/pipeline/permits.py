@@ -1,8 +1,8 @@
-"""Pods that hold a node and wait for permission: who they are, and decisions from outside.
+"""Pods that hold a node and wait at Permit, and decisions about them by people.
 
-A plugin that has a pod wait decides by itself, in time. Somebody who may can decide for it, from
-outside: approve stands for the plugin's own yes, reject for its no. Only the plugin that keeps a
-gang together cannot be approved for, since members would then be bound without their gang.
+A Permit plugin that returned Wait decides by itself, in time. An authorised user can decide in its
+place: approve stands for Allow, reject for Reject. Only the plugin that keeps a gang together
+cannot be approved for, since members would then be bound without their gang.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ Verb = Literal["approve", "reject"]
 
 
 class NotWaiting(LookupError):
-    """Nobody holds such a pod."""
+    """No plugin holds such a pod."""
 
 
 class Undecidable(Exception):
     """The pod waits, but not for what was decided."""
 
 
-class Decision(msgspec.Struct, frozen=True):
-    """What somebody decides about a waiting pod."""
+class PermitDecision(msgspec.Struct, frozen=True):
+    """What a user decides about a waiting pod."""
 
     verb: Verb
     pod: str
@@ -53,7 +53,7 @@ class Decision(msgspec.Struct, frozen=True):
     """For which plugin; empty: for all that hold the pod."""
     reason: str = ""
     uid: str = ""
-    """Of the pod that is meant; empty: whoever has the name."""
+    """Of the pod that is meant; empty: any pod of that name."""
 
 
 class Permits:
@@ -80,8 +80,8 @@ class Permits:
                 described.append(_entry(attempt, held))
         return described
 
-    def decide(self, decision: Decision) -> dict[str, Any]:
-        """Do as somebody says who may; raises NotWaiting, Undecidable."""
+    def decide(self, decision: PermitDecision) -> dict[str, Any]:
+        """Carry out the decision of an authorised user; raises NotWaiting, Undecidable."""
         attempt, held = self._find(decision)
         chosen = _chosen(decision, attempt, held)
         plugins = [plugin for _, plugin in chosen]
@@ -111,7 +111,7 @@ class Permits:
             "stillWaitingFor": still,
         }
 
-    def _find(self, decision: Decision) -> tuple[Attempt, Sequence[WaitingPod]]:
+    def _find(self, decision: PermitDecision) -> tuple[Attempt, Sequence[WaitingPod]]:
         for attempt in self._bindings.attempts():
             pod = attempt.cycle.pod
             if pod.key != decision.pod or decision.uid not in ("", pod.uid):
@@ -121,7 +121,7 @@ class Permits:
         raise NotWaiting(f"{decision.pod} does not wait for permission")
 
     def holders(self, uid: str) -> list[WaitingPod]:
-        """By whom a pod is held, and not decided about yet; O(profiles)."""
+        """The undecided waits of a pod; O(profiles)."""
         held = self._waits.held.get(uid)
         found = [framework.waiting.get(uid) for framework in self._frameworks.values()]
         return [each for each in (*found, held) if each is not None and not each.decided]
@@ -169,7 +169,7 @@ def _entry(attempt: Attempt, held: Sequence[WaitingPod]) -> QueueEntry:
 
 
 def _chosen(
-    decision: Decision, attempt: Attempt, held: Sequence[WaitingPod]
+    decision: PermitDecision, attempt: Attempt, held: Sequence[WaitingPod]
 ) -> list[tuple[WaitingPod, str]]:
     """The plugins that the decision is for; raises Undecidable."""
     pending = [(waiting, plugin) for waiting in held for plugin in waiting.pending_plugins]
@@ -186,7 +186,7 @@ def _chosen(
     return chosen
 
 
-def _carry_out(decision: Decision, chosen: Sequence[tuple[WaitingPod, str]]) -> None:
+def _carry_out(decision: PermitDecision, chosen: Sequence[tuple[WaitingPod, str]]) -> None:
     for waiting, plugin in chosen:
         if decision.verb == "approve":
             waiting.allow(plugin)

@@ -1,226 +1,167 @@
-"""Where to put a pod: filter all nodes, score all that fit, pick the best."""
+"""From an evaluation to a node: the highest total that no plugin vetoes, or why there is none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import xxhash
+from numpy.typing import NDArray
 
 from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.runtime import Framework, PreFilterOutcome
-from scheduler.framework.what_if import trial
-from scheduler.model.status import Code, Status
-from scheduler.pipeline.choosing import choose, veto_codes
-from scheduler.pipeline.own_verdicts import (
+from scheduler.model.status import Status
+from scheduler.pipeline.evaluation import (
     NODES,
     OWN_VERDICTS,
-    no_nodes,
-    too_large,
-    unreadable,
+    Evaluation,
+    filter_with_nominated_pods,
 )
-from scheduler.state.columns import Codes, Rows
+from scheduler.state.columns import Rows, Scores
 
-_NO_ROWS: Rows = np.zeros(0, np.intp)
-_NO_CODES: Codes = np.zeros(0, np.int32)
+_ODD = np.uint64(0x9E3779B97F4A7C15)
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """A node for a pod, and how it came out on top."""
+    """A node for a pod, and how it was chosen."""
 
     node: str
     score: int | None
-    """None if the node was promised and taken without comparison."""
+    """None if the node was taken without comparison: nominated, or proposed by a cost model."""
     feasible: int
     evaluated: int
     model: str = ""
     """The cost model that chose the node for a whole backlog; empty: the pod was placed alone."""
 
 
-class CycleError(Exception):
-    """The attempt cannot go on: a plugin reported a fault instead of a verdict."""
+class Proposals(NamedTuple):
+    """Nodes that a cost model proposes; each is taken without comparison if the pod fits there."""
 
-    def __init__(self, plugin: str, message: str) -> None:
-        super().__init__(message)
-        self.plugin = plugin
-
-
-def place(framework: Framework, cycle: Cycle, seed: int) -> Placement | Diagnosis:
-    """The best node, or why there is none. All nodes are looked at, whatever their number."""
-    prepared = prepare(framework, cycle)
-    if isinstance(prepared, Diagnosis):
-        return rejected(prepared, cycle)
-    return finish(framework, cycle, prepared, seed)
+    nodes: Mapping[str, str]
+    """By the uid of the pod."""
+    model: str
 
 
-def finish(
-    framework: Framework, cycle: Cycle, prepared: PreFilterOutcome, seed: int
-) -> Placement | Diagnosis:
-    """Judge nodes, score those that fit and pick one.
+NO_PROPOSALS = Proposals({}, "")
 
-    A node that was promised to the pod is taken without comparison, if the pod fits there now.
+
+def select_node(evaluation: Evaluation, seed: int) -> Placement | Diagnosis:
+    """The best node, or why there is none. All nodes are evaluated, whatever their number.
+
+    The node that the pod is nominated to is taken without comparison, if the pod fits there now.
     """
-    taken = _take_promised(framework, cycle)
-    if taken is not None:
-        return taken
-    diagnosis = _judge_nodes(framework, cycle, prepared)
-    feasible = diagnosis.rows[diagnosis.codes == 0]
-    if (ended := after_filters(framework, cycle, feasible)) is not None:
-        return ended
-    if not len(feasible):
-        return rejected(diagnosis, cycle)
-    totals = framework.run_scores(cycle, feasible).totals
-    best, vetoes = choose(framework, cycle, feasible, totals, seed)
-    if best is None:
-        diagnosis.codes[diagnosis.codes == 0] = veto_codes(cycle, feasible, vetoes)
-        return rejected(diagnosis, cycle)
-    return Placement(
-        node=cycle.state.name(int(feasible[best])),
-        score=int(totals[best]),
-        feasible=len(feasible),
-        evaluated=len(diagnosis.rows),
-    )
+    if evaluation.nominated_row is not None:
+        nominated = _nominated_node(evaluation, evaluation.nominated_row)
+        if nominated is not None:
+            return nominated
+    rows = evaluation.feasible()
+    if not len(rows):
+        return evaluation.diagnosis()
+    cycle = evaluation.cycle
+    kept = None if evaluation.framework.vetoes else evaluation.best_kept()
+    if kept is not None:
+        ties, score = kept
+        row = int(ties[_among_equals(cycle, ties, seed)])
+    else:
+        position = choose(evaluation, seed)
+        if position is None:
+            return evaluation.diagnosis()
+        row, score = int(rows[position]), int(evaluation.totals()[position])
+    return Placement(cycle.state.name(row), score, len(rows), cycle.state.node_count)
 
 
-def _take_promised(framework: Framework, cycle: Cycle) -> Placement | Diagnosis | None:
-    """The promised node if it will do now; None if all have to be looked at."""
-    promised = promised_row(cycle)
-    if promised is None:
+def _nominated_node(evaluation: Evaluation, row: int) -> Placement | Diagnosis | None:
+    """The nominated node if the pod fits there now; None if all nodes have to be evaluated."""
+    framework, cycle = evaluation.framework, evaluation.cycle
+    if not _passes(evaluation, row):
         return None
-    alone = np.array([promised], np.intp)
-    if filter_rows(framework, cycle, alone).any():
-        return None
-    if (ended := after_filters(framework, cycle, alone)) is not None:
-        return ended
-    node = cycle.state.name(promised)
+    if not evaluation.passes_after_filter(_one(row)):
+        return evaluation.diagnosis()
+    node = cycle.state.name(row)
     if not framework.run_post_score(cycle, node).ok:
         return None
     return Placement(node=node, score=None, feasible=1, evaluated=1)
 
 
-def after_filters(framework: Framework, cycle: Cycle, feasible: Rows) -> Diagnosis | None:
-    """The verdict of a plugin that would not have the pod on any of these rows, if one said so."""
-    status = framework.run_after_filters(cycle, feasible)
-    if status.ok:
+def proposed_node(evaluation: Evaluation, node: str, model: str) -> Placement | None:
+    """The node that a cost model proposes, if all filters pass there now."""
+    row = evaluation.cycle.state.row(node)
+    if row is None or evaluation.rejection is not None or evaluation.node_names is not None:
         return None
-    return rejected(msgspec.structs.replace(_rejected_whole(status), settled=True), cycle)
-
-
-def as_proposed(framework: Framework, cycle: Cycle, node: str, model: str = "") -> Placement | None:
-    """A node that a cost model proposes for the pod, if all filters let it pass now."""
-    row = cycle.state.row(node)
-    prepared = prepare(framework, cycle)
-    if row is None or isinstance(prepared, Diagnosis) or prepared.node_names is not None:
-        return None
-    if filter_rows(framework, cycle, np.array([row], np.intp)).any():
+    if not _passes(evaluation, row):
         return None
     return Placement(node=node, score=None, feasible=1, evaluated=1, model=model)
 
 
-def judge(framework: Framework, cycle: Cycle) -> Diagnosis:
-    """A verdict for every node. Rows with code 0 fit."""
-    prepared = prepare(framework, cycle)
-    if isinstance(prepared, Diagnosis):
-        return prepared
-    return _judge_nodes(framework, cycle, prepared)
+def _passes(evaluation: Evaluation, row: int) -> bool:
+    codes = filter_with_nominated_pods(evaluation.framework, evaluation.cycle, _one(row))
+    return not codes.any()
 
 
-def promised_row(cycle: Cycle) -> int | None:
-    """The row of the node that was promised to the pod, if there is one."""
-    return cycle.state.row(cycle.state.nominations.node_of(cycle.pod.uid))
+def _one(row: int) -> Rows:
+    return np.array([row], np.intp)
 
 
-def prepare(framework: Framework, cycle: Cycle) -> PreFilterOutcome | Diagnosis:
-    """What is known before nodes are looked at, or why none needs to be."""
-    if cycle.pod.excess:
-        return _rejected_whole(too_large(cycle.pod.excess))
-    if cycle.pod.faults:
-        return _rejected_whole(unreadable(cycle.pod.faults))
-    if not cycle.state.node_count:
-        return _rejected_whole(no_nodes())
-    outcome = framework.run_pre_filter(cycle)
-    if outcome.rejection is not None:
-        if not outcome.rejection.rejected:
-            raise CycleError(outcome.rejection.plugin, outcome.rejection.message)
-        return _rejected_whole(outcome.rejection, outcome.narrowing)
-    return outcome
+def choose(evaluation: Evaluation, seed: int) -> int | None:
+    """The position of the best feasible row that no plugin vetoes; None if all are vetoed.
 
-
-def _judge_nodes(framework: Framework, cycle: Cycle, outcome: PreFilterOutcome) -> Diagnosis:
-    state = cycle.state
-    rows = state.rows()
-    if outcome.node_names is None:
-        return Diagnosis(rows, filter_rows(framework, cycle, rows))
-    named = [row for name in outcome.node_names if (row := state.row(name)) is not None]
-    codes: Codes = np.full(len(rows), state.statuses.code(outcome.excluded), np.int32)
-    chosen = np.isin(rows, named)
-    codes[chosen] = filter_rows(framework, cycle, rows[chosen])
-    return Diagnosis(rows, codes, unschedulable_plugins=set(outcome.narrowing))
-
-
-def filter_rows(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
-    """A verdict per row, which holds whether or not pods come that were promised a place there.
-
-    Only promises to pods of this priority or higher count. They may yet come, and may yet not, so
-    both cases must pass.
+    The evaluation gets the vetoes.
     """
-    codes = framework.run_filters(cycle, rows)
-    if not cycle.state.nominations:
-        return codes
-    promised = np.flatnonzero(np.isin(rows, promised_to_others(cycle)))
-    if len(promised):
-        verdicts = crowded(framework, cycle, rows[promised])
-        codes[promised] = np.where(verdicts, verdicts, codes[promised])
-    return codes
+    framework, cycle = evaluation.framework, evaluation.cycle
+    rows, totals = evaluation.feasible(), evaluation.totals()
+    if not framework.vetoes:
+        return _best_of(cycle, rows, totals, seed)
+    vetoes: dict[int, Status] = {}
+    chosen = None
+    for position in _in_turn(cycle, rows, totals, seed):
+        row = int(rows[position])
+        status = framework.run_post_score(cycle, cycle.state.name(row))
+        if status.ok:
+            chosen = position
+            break
+        vetoes[row] = status
+    evaluation.veto(vetoes)
+    return chosen
 
 
-def crowded(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
-    """A verdict per row on which others were promised a place: as if they had come."""
-    codes: Codes = np.zeros(len(rows), np.int32)
-    everything = np.arange(len(rows))
-    together = len(rows) > 0 and framework.judges_row_by_row(cycle)
-    for group in [everything] if together else everything[:, np.newaxis]:
-        with trial(framework, cycle) as changes:
-            for row in rows[group].tolist():
-                node = cycle.state.name(row)
-                for pod in cycle.state.nominations.ahead_of(cycle.pod, node):
-                    changes.add(pod, node)
-            codes[group] = framework.run_filters(cycle, rows[group])
-    return codes
+def _best_of(cycle: Cycle, rows: Rows, totals: Scores, seed: int) -> int:
+    """The position of the highest total; equals are ranked by a hash of node, pod and seed.
+
+    So the choice depends on nothing but names: not on history, row numbers or replica, and
+    different pods break the same tie differently.
+    """
+    (best,) = (totals == totals.max()).nonzero()
+    return int(best[_among_equals(cycle, rows.take(best), seed)])
 
 
-def promised_to_others(cycle: Cycle) -> Rows:
-    """The rows on which pods were promised a place that this pod must respect."""
-    state = cycle.state
-    rows = [
-        row
-        for node in state.nominations.nodes()
-        if (row := state.row(node)) is not None and state.nominations.ahead_of(cycle.pod, node)
-    ]
-    return np.array(sorted(rows), np.intp)
+def _among_equals(cycle: Cycle, rows: Rows, seed: int) -> int:
+    """The position of one of these rows, chosen by a hash of node, pod and seed."""
+    if len(rows) == 1:
+        return 0
+    return int(_mixed(cycle, rows, seed).argmin())
 
 
-def _rejected_whole(status: Status, narrowing: Iterable[str] = ()) -> Diagnosis:
-    return Diagnosis(_NO_ROWS, _NO_CODES, pre_filter=status, unschedulable_plugins=set(narrowing))
+def _in_turn(cycle: Cycle, rows: Rows, totals: Scores, seed: int) -> Iterator[int]:
+    """Positions, the best first; all are sorted only if the first is vetoed."""
+    best = _best_of(cycle, rows, totals, seed)
+    yield best
+    for position in np.lexsort((_mixed(cycle, rows, seed), -totals)).tolist():
+        if position != best:
+            yield position
 
 
-def rejected(diagnosis: Diagnosis, cycle: Cycle) -> Diagnosis:
-    """The diagnosis with the plugins noted that must be cured before another attempt."""
-    statuses = (
-        [diagnosis.pre_filter]
-        if diagnosis.pre_filter is not None
-        else [cycle.state.statuses.status(int(code)) for code in np.unique(diagnosis.codes)]
-    )
-    for status in statuses:
-        if status.code is Code.PENDING:
-            diagnosis.pending_plugins.add(status.plugin)
-        else:
-            diagnosis.unschedulable_plugins.add(status.plugin)
-    return diagnosis
+def _mixed(cycle: Cycle, rows: Rows, seed: int) -> NDArray[np.uint64]:
+    pod_hash = xxhash.xxh64_intdigest(cycle.pod.key.encode(), seed)
+    # Both are good hashes already. One multiplication lets every bit of both move the upper bits,
+    # which decide the order.
+    names = cycle.state.columns.name_hash.take(rows)
+    mixed: NDArray[np.uint64] = (names ^ np.uint64(pod_hash)) * _ODD
+    return mixed
 
 
-def may_make_room(diagnosis: Diagnosis) -> bool:
-    """Whether post-filter plugins are asked: not if the pod itself or an empty cluster is wrong."""
+def allows_post_filter(diagnosis: Diagnosis) -> bool:
+    """Whether PostFilter runs: not if the pod itself is wrong, or there are no nodes."""
     own = diagnosis.pre_filter is not None and diagnosis.pre_filter.plugin in OWN_VERDICTS
     return not diagnosis.settled and not own
 

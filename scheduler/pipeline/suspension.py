@@ -1,23 +1,23 @@
-"""Pods whose attempt waits for an answer from outside. The loop goes on without them.
+"""Pods whose attempt waits for an answer from out of process. Other pods are scheduled meanwhile.
 
 ::
 
     attempt ─► AnswerNeeded ─► suspend ─► the question, asked in a task (equal ones are joined)
        ▲                                     │
-       └── slice of the loop ◄── ready ◄─────┘ told
+       └── resume_suspended ◄── ready ◄──────┘ told
 
 A suspended pod is in flight, like one that is being bound: events since its pop are replayed if it
-is rejected in the end. Their number is bounded, and what they were told in bytes; who comes when a
-bound is reached goes back to the queue and is tried again when another is done. Whoever is
-suspended keeps its place, and all that it and its gang were told, until its attempt has come to an
-end or it is gone: however many ask, those who have begun get through.
+is rejected in the end. The number of suspended pods is bounded, and so are the bytes of their
+answers; when a bound is reached, a further pod is requeued and tried again when another is done. A
+suspended pod keeps its place, and all answers about it and its gang, until its attempt ends or it
+is gone: however many ask, those that have begun get through.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from scheduler.bounded import MEBIBYTE, Usage
@@ -26,8 +26,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
-from scheduler.pipeline.binding import Bindings
-from scheduler.pipeline.own_verdicts import SUSPENSION
+from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.once_more import OnceMoreQueue
 from scheduler.slices import in_slices
 
@@ -35,8 +34,12 @@ log = get_logger(__name__)
 
 DEFAULT_LIMIT = 1024
 ANSWER_BYTES = 256 * MEBIBYTE
-"""Of what suspended pods and their gangs are told, at about what size it will have."""
+"""The bound on answers about suspended pods and their gangs, by an estimate of their size."""
 CROWDED = "waiting for its turn to ask {}: too many pods are waiting for answers"
+
+SUSPENSION = "Suspension"
+"""The rejector of pods that wait for their turn to ask: no event cures them, only that turn."""
+HINTS: Mapping[str, Sequence[HintRegistration]] = {SUSPENSION: ()}
 
 T = TypeVar("T")
 
@@ -44,19 +47,16 @@ T = TypeVar("T")
 class Suspension:
     """All suspended attempts of a scheduler.
 
-    ``run_slice`` attempts some pods, those that are ready first, as soon as nobody else attempts
-    any; it is called when some are.
+    `Scheduler.resume_suspended` waits for those that are ready and attempts them again.
     """
 
     def __init__(
         self,
         queue: OnceMoreQueue,
-        bindings: Bindings,
         metrics: Metrics,
         limit: int = DEFAULT_LIMIT,
     ) -> None:
         self._queue = queue
-        self._bindings = bindings
         self._metrics = metrics
         self._limit = limit
         self._suspended: dict[str, Attempt] = {}
@@ -71,10 +71,8 @@ class Suspension:
         self._postponed: dict[str, tuple[str, ...]] = {}
         """By key: the pods that wait for what this one will be answered."""
         self._tasks: set[asyncio.Task[None]] = set()
-        self._pump: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
         metrics.caches.follow("suspension", self._usage)
-        self.run_slice: Callable[[], Awaitable[None]] = _no_slice
 
     def __len__(self) -> int:
         """How many pods are suspended."""
@@ -107,7 +105,7 @@ class Suspension:
         return uid in self._suspended
 
     def asking(self) -> list[tuple[Attempt, str]]:
-        """Those who wait for an answer, each with the plugin that is asked; O(n)."""
+        """The attempts that wait for an answer, each with the plugin that is asked; O(n)."""
         return [
             (attempt, question.plugin)
             for listeners in self._listeners.values()
@@ -118,7 +116,7 @@ class Suspension:
     def resume(self, uid: str) -> None:
         """A gang is tried again for this pod, which keeps its place until `settled` or `suspend`.
 
-        From now on it is like any pod that was popped: who deletes it finds it in the pass.
+        Meanwhile it is like any pod that was popped: its deletion is handled by the pass.
         """
         if self._suspended.pop(uid, None) is not None:
             self._resumed.add(uid)
@@ -161,7 +159,7 @@ class Suspension:
             return
         self._leave(uid)
         self._show()
-        # One for one; more, if none is left who would make room for others.
+        # One for one; more, if no suspended pod is left that would make room for others.
         turns = 1 if self._sizes else self._limit
         while turns and self._postponed:
             key = next(iter(self._postponed))
@@ -170,7 +168,7 @@ class Suspension:
                 turns -= 1
 
     def drop(self, pod: PodInfo) -> None:
-        """The pod is gone or has a node: nobody waits for its answers any more."""
+        """Drop a pod that is gone or has a node, and its answers."""
         self._queue.activate(self._postponed.pop(pod.key, ()))
         uid = pod.uid
         if uid in self._suspended:
@@ -181,16 +179,25 @@ class Suspension:
             self._queue.activate(companions)
 
     def forget_codes(self) -> None:
-        """Codes of verdicts are given out anew: what pods were told in codes is void."""
+        """Drop answers that hold status codes: these are numbered anew."""
         for attempt in self._suspended.values():
             for told in (attempt.told, *attempt.told_along.values()):
                 told.forget()
 
-    async def idle(self) -> None:
-        """Return when no pod is suspended."""
-        while self._sizes:
-            self._changed.clear()
-            await self._changed.wait()
+    @property
+    def has_ready(self) -> bool:
+        """Whether `next_ready` has an attempt."""
+        return bool(self._ready)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no pod is suspended, or being tried again after it was."""
+        return not self._sizes
+
+    async def change(self) -> None:
+        """Return when another attempt is ready, or another pod is suspended no longer."""
+        self._changed.clear()
+        await self._changed.wait()
 
     def cancel(self) -> None:
         """Drop all calls and attempts; those pods are for the next leader."""
@@ -221,14 +228,7 @@ class Suspension:
             if self._suspended.get(attempt.queued.info.uid) is attempt:
                 asked.hear(attempt.told, answer)
                 self._ready.append(attempt)
-        if self._ready and (self._pump is None or self._pump.done()):
-            self._pump = self._start(self._run_ready())
-
-    async def _run_ready(self) -> None:
-        while self._ready:
-            await self._bindings.room()
-            await self.run_slice()
-            await asyncio.sleep(0)
+        self._changed.set()
 
     def _start(self, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)
@@ -248,19 +248,15 @@ class Suspension:
         self._changed.set()
 
 
-async def _no_slice() -> None:
-    """Nobody attempts pods."""
-
-
 def _size(attempt: Attempt, question: Question) -> int:
-    """What a pod and its gang will have been told: each of them what one is, at least."""
+    """The bytes of the answers about a pod and its gang, if each gets as many as the largest."""
     members = [attempt.told, *attempt.told_along.values()]
     each = max(told.bytes for told in members) + question.bytes
     return each * len(members)
 
 
 async def answered(work: Callable[[Told], T]) -> T:
-    """The result of work that may need answers, for those who can wait, such as explanations.
+    """The result of work that may need answers, for callers that can wait, such as explanations.
 
     Done in slices, and again from the start after each answer, so it must not change anything.
     """

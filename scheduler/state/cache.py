@@ -81,7 +81,7 @@ class ClusterState:
         self.volumes = VolumeUse()
         self.statuses = StatusTable()
         self.objects = ObjectStore(self._object_changed)
-        self.nominations = Nominations(self._promises_changed)
+        self.nominations = Nominations(self._nominations_changed)
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.index = PodIndex(self.namespaces, self.columns.capacity, self.changes)
         self._rows: dict[str, int] = {}
@@ -295,7 +295,7 @@ class ClusterState:
         elif (row := self._rows.get(key)) is not None:
             self.changes.touch(row, aspects)
 
-    def _promises_changed(self, node: str) -> None:
+    def _nominations_changed(self, node: str) -> None:
         row = self._rows.get(node)
         if row is not None:
             self.changes.touch(row, (Aspect.PROMISES,))

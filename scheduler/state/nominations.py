@@ -1,4 +1,4 @@
-"""Pods that were promised a node: their victims are still leaving."""
+"""Pods that are nominated to a node: their victims are still leaving."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scheduler.model.podinfo import PodInfo
 
 
 class Nominations:
-    """Waiting pods by the node that was promised to them. A pod has at most one."""
+    """Waiting pods by the node that they are nominated to. A pod has at most one."""
 
     def __init__(self, changed: Callable[[str], None] = lambda node: None) -> None:
         self._changed = changed
@@ -19,7 +19,7 @@ class Nominations:
         return len(self._nodes)
 
     def set(self, pod: PodInfo, node: str) -> None:
-        """Promise a node to a pod, instead of any that was promised before; "" promises none."""
+        """Nominate a pod to a node, instead of any other; "" nominates it to none."""
         self.remove(pod.uid)
         if node:
             self._by_node.setdefault(node, {})[pod.uid] = pod
@@ -27,7 +27,7 @@ class Nominations:
             self._changed(node)
 
     def remove(self, uid: str) -> str:
-        """Take back what was promised; returns the node, or "" if none was."""
+        """Remove the nomination of a pod; returns its node, or "" if there was none."""
         node = self._nodes.pop(uid, "")
         if node:
             pods = self._by_node[node]
@@ -38,23 +38,23 @@ class Nominations:
         return node
 
     def nodes(self) -> Collection[str]:
-        """The nodes that are promised to somebody."""
+        """The nodes that pods are nominated to."""
         return self._by_node.keys()
 
     def uids(self) -> Collection[str]:
-        """The pods that were promised a node."""
+        """The pods that are nominated to a node."""
         return self._nodes.keys()
 
     def node_of(self, uid: str) -> str:
-        """The node promised to a pod, or ""."""
+        """The node that a pod is nominated to, or ""."""
         return self._nodes.get(uid, "")
 
     def on(self, node: str) -> list[PodInfo]:
-        """The pods that were promised this node."""
+        """The pods that are nominated to this node."""
         return list(self._by_node.get(node, {}).values())
 
     def ahead_of(self, pod: PodInfo, node: str) -> list[PodInfo]:
-        """The pods on whose promise this pod must not intrude: of its priority or higher."""
+        """The nominated pods that come before this pod: those of its priority or higher."""
         return [
             other
             for other in self._by_node.get(node, {}).values()

@@ -15,7 +15,7 @@ async def test_every_scene_is_played(
     # Freezing is for processes that have a world to keep; this one has tests to run.
     monkeypatch.setattr("bench.core.worlds.freeze_after_sync", lambda: None)
     cluster = built(nodes=30, pods=210)
-    loop = asyncio.create_task(cluster.core.loop.run())
+    loop = asyncio.create_task(cluster.core.scheduler.run())
     try:
         for scene in SCENES:
             assert await measure(cluster, scene, 20, stacks=1) > 0.0

@@ -78,7 +78,7 @@ class ServedScheduler:
         self.core.ingest.handler("Node")([_Added(node) for node in nodes])
         self.core.ingest.handler("Pod")([_Added(pod) for pod in pods])
         by_key = {pod.key: pod for pod in pods}
-        while self.core.loop.schedule_next() is not None:
+        while self.core.scheduler.schedule_one() is not None:
             await self.core.bindings.idle()
 
         async def explain(key: str) -> Any:

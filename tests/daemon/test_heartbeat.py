@@ -325,7 +325,7 @@ async def test_a_fault_of_our_own_with_bindings_open_does_not_release_the_lease(
             def fail() -> None:
                 raise RuntimeError("a fault of our own")
 
-            monkeypatch.setattr(replica.daemon.core.loop, "run_slice", fail)
+            monkeypatch.setattr(replica.daemon.core.scheduler, "run_slice", fail)
             cluster.submit(make_pod("q"))
             with pytest.raises(ExceptionGroup):
                 await asyncio.shield(replica.task)

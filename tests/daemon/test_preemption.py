@@ -1,4 +1,4 @@
-"""Preemption through an API server: conditions, deletions, promises, and what faults do to them."""
+"""Preemption through an API server: conditions, deletions, nominations, effects of faults."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def test_victims_are_told_and_deleted_and_the_pod_gets_their_node(cluster:
             lambda: all(cluster.events(name, "Preempted") for name in ("a", "b")), "events"
         )
         await eventually(
-            lambda: cluster.pod("vip")["status"].get("nominatedNodeName") == "n", "the promise"
+            lambda: cluster.pod("vip")["status"].get("nominatedNodeName") == "n", "the nomination"
         )
         assert cluster.node_of("vip") == ""
 
@@ -106,14 +106,14 @@ async def test_no_eviction_is_under_way_when_the_lease_is_given_up(
     assert under_way == [0]
 
 
-async def test_promises_are_known_after_a_restart(cluster: Cluster) -> None:
+async def test_nominations_are_known_after_a_restart(cluster: Cluster) -> None:
     prepare(cluster)
     async with running_daemon(cluster):
         cluster.submit(low("a"), low("b"))
         await expect_bound(cluster, "a", "b")
         cluster.submit(vip())
         await eventually(
-            lambda: cluster.pod("vip")["status"].get("nominatedNodeName") == "n", "the promise"
+            lambda: cluster.pod("vip")["status"].get("nominatedNodeName") == "n", "the nomination"
         )
         await eventually(lambda: leaving(cluster, "a") and leaving(cluster, "b"), "victims leave")
     async with running_daemon(cluster) as replica:

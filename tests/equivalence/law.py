@@ -20,8 +20,8 @@ from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import Code
-from scheduler.pipeline.by_class import ByClass
-from scheduler.pipeline.placement import CycleError, Placement, fit_error, place
+from scheduler.pipeline.evaluation import ClassCache, CycleError, evaluate
+from scheduler.pipeline.placement import Placement, fit_error, select_node
 from scheduler.state.columns import Rows
 from tests.equivalence.world import World
 
@@ -145,7 +145,7 @@ def _words(world: World, point: str, value: int) -> str:
 def _wrong_verdict(world: World, pod: Pod, pod_class: PodClass) -> Iterator[str]:
     """That no pod of a class fits anywhere must be what is found out alone, in the same words."""
     cycle = Cycle(PodInfo(pod), world.core.state)
-    kept = by_class_of(world).known_verdict(pod_class, cycle)
+    kept = cache_of(world).unschedulable(pod_class, cycle)
     if kept is None:
         return
     fresh = outcome_alone(world, pod)
@@ -178,31 +178,32 @@ def outcome_alone(world: World, pod: Pod) -> Outcome:
     """Where a pod goes if nothing is kept."""
     cycle = Cycle(PodInfo(pod), world.core.state)
     try:
-        return _told(cycle, place(_framework(world, pod), cycle, world.core.seed))
+        return _told(cycle, select_node(evaluate(_framework(world, pod), cycle), world.core.seed))
     except (PluginFault, CycleError) as fault:
         return str(fault)
 
 
 def outcome_by_class(world: World, pod: Pod) -> Outcome:
     """Where a pod goes by what is kept for its class."""
-    by_class = by_class_of(world)
+    cache = cache_of(world)
     cycle = Cycle(PodInfo(pod), world.core.state)
-    pod_class = by_class.class_of(cycle)
+    pod_class = cache.class_of(cycle)
     if pod_class is None:
         return outcome_alone(world, pod)
     if pod_class.known:
-        cycle.kind = pod_class
+        cycle.equivalence_class = pod_class
     try:
-        return _told(cycle, by_class.place(_framework(world, pod), cycle, pod_class))
+        evaluation = evaluate(_framework(world, pod), cycle, pod_class, cache)
+        return _told(cycle, select_node(evaluation, world.core.seed))
     except (PluginFault, CycleError) as fault:
         return str(fault)
 
 
-def by_class_of(world: World) -> ByClass:
-    """What the loop itself places pods with."""
-    by_class = world.core.loop._classes
-    assert by_class is not None
-    return by_class
+def cache_of(world: World) -> ClassCache:
+    """What the scheduler itself places pods with."""
+    cache = world.core.scheduler.class_cache
+    assert cache is not None
+    return cache
 
 
 def _told(cycle: Cycle, chosen: Placement | Diagnosis) -> Placement | tuple[object, ...]:

@@ -157,7 +157,7 @@ def test_books_balance_when_the_cluster_grows_and_all_is_let_go() -> None:
     assert (kept.bytes, kept.column_count) == (0, 0)
 
 
-async def test_a_verdict_on_a_pod_with_a_promise_is_for_nobody_else() -> None:
+async def test_a_verdict_on_a_pod_with_a_nomination_is_for_nobody_else() -> None:
     """Told that its victims are leaving, a pod waits; an equal one may look for other victims."""
     words = []
     for enabled in (True, False):
@@ -201,7 +201,7 @@ def test_codes_given_out_anew_mean_nothing_to_what_was_kept() -> None:
     world = three_nodes()
     world.see(waiting("port", "other").status(nominatedNodeName="n0").obj())
     assert look(world, "port", profile=PACKED) == []
-    world.core.loop._give_codes_anew()
+    world.core.scheduler.restart_status_codes()
     assert look(world, "selective", profile=PACKED) == []  # other verdicts take the old codes
     world.change("Pod", "x1", port=1, node=1)
     world.change("Pod", "x2", port=1, node=2)

@@ -137,7 +137,7 @@ class CacheLaw(RuleBasedStateMachine):
 
     @rule()
     def codes_are_given_out_anew(self) -> None:
-        self.world.core.loop._give_codes_anew()
+        self.world.core.scheduler.restart_status_codes()
 
     # What the scheduler does
 
@@ -145,12 +145,12 @@ class CacheLaw(RuleBasedStateMachine):
         template=st.sampled_from(sorted(TEMPLATES)),
         profile=st.sampled_from(PROFILES),
         number=st.integers(1, 2),
-        promise=st.sampled_from(["", "", "", "n0", "n1"]),
+        nomination=st.sampled_from(["", "", "", "n0", "n1"]),
     )
-    def pods_arrive(self, template: str, profile: str, number: int, promise: str) -> None:
+    def pods_arrive(self, template: str, profile: str, number: int, nomination: str) -> None:
         for _ in range(number):
             self.count += 1
-            pod = waiting(template, f"w{self.count}", profile).status(nominatedNodeName=promise)
+            pod = waiting(template, f"w{self.count}", profile).status(nominatedNodeName=nomination)
             self.do(self.world.see, pod.obj())
 
     @precondition(lambda self: self.world.core.queue.counts()["active"])

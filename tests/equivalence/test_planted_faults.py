@@ -70,7 +70,7 @@ def another_node_in_its_row(world: World) -> None:
     world.change("Node", "n3", cpu=1)
 
 
-def promised_to_another(world: World) -> None:
+def nominated_to_another(world: World) -> None:
     world.see(waiting("port", "other").priority(1).status(nominatedNodeName="n0").obj())
 
 
@@ -115,7 +115,7 @@ CASES: dict[Aspect, Case] = {
         changed("NodeResourceTopology", "n0"),
         profile=PACKED,
     ),
-    Aspect.PROMISES: Case("hungry", promised_to_another, tried=True),
+    Aspect.PROMISES: Case("hungry", nominated_to_another, tried=True),
     Aspect.NAMESPACES: Case(
         "labelled", changed("Namespace", "default", team=1), changed("Pod", "x4", near=2)
     ),

@@ -10,7 +10,7 @@ from scheduler.equivalence.classes import PodClass
 from scheduler.framework.cycle import Cycle
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Metrics
-from scheduler.pipeline.by_class import ByClass
+from scheduler.pipeline.evaluation import ClassCache, evaluate
 from scheduler.plugins.volume_binding import VolumeBinding
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows
@@ -52,7 +52,7 @@ class Cluster:
             from_dicts([], available(), environ={}), RecordingOutlet(), Metrics()
         )
         assert self.core.equivalence is not None
-        self._by_class = ByClass(self.core.equivalence, self.core.seed)
+        self._cache = ClassCache(self.core.equivalence)
         for name in ("a", "b", "c"):
             self.state.set_node(make_node(name).label(**{HOST: name}).struct())
         put(self.state, a_class("slow"), a_class("fast"))
@@ -75,7 +75,7 @@ class Cluster:
 
     def class_of_pod(self, pod: PodInfo) -> PodClass | None:
         """The class of a pod."""
-        return self._by_class.class_of(Cycle(pod, self.state))
+        return self._cache.class_of(Cycle(pod, self.state))
 
     def judged(self) -> dict[str, int]:
         """Judge all pods; how many rows VolumeBinding was asked about, by pod."""
@@ -83,9 +83,9 @@ class Cluster:
         (framework,) = self.core.frameworks.values()
         for name in PODS:
             cycle = Cycle(a_pod(name).claim(name).info(), self.state)
-            pod_class = self._by_class.class_of(cycle)
+            pod_class = self._cache.class_of(cycle)
             assert pod_class is not None
-            self._by_class.place(framework, cycle, pod_class)
+            evaluate(framework, cycle, pod_class, self._cache).feasible()
         return self._judged
 
 

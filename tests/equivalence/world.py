@@ -105,7 +105,7 @@ class Hands:
         self.binding: dict[str, asyncio.Future[Status]] = {}
         self.bound: dict[str, str] = {}
         self.evicted: list[str] = []
-        self.promises: dict[str, str] = {}
+        self.nominations: dict[str, str] = {}
         self.messages: dict[str, str] = {}
         self.refuses_patches = False
 
@@ -131,7 +131,7 @@ class Hands:
         self.messages[pod.key] = message
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        self.promises[pod.key] = node
+        self.nominations[pod.key] = node
 
 
 class World:
@@ -189,7 +189,7 @@ class World:
 
     async def attempt(self) -> QueuedPod | None:
         """One attempt, and what runs in the background gets a few turns."""
-        queued = self.core.loop.schedule_next()
+        queued = self.core.scheduler.schedule_one()
         await self.turns()
         return queued
 

@@ -10,7 +10,7 @@ import pytest
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
-from scheduler.pipeline.placement import judge
+from scheduler.pipeline.evaluation import evaluate
 from tests.framework import fakes
 from tests.framework.fakes import FixedPreFilter, a_cycle, faults, framework_of
 
@@ -41,7 +41,7 @@ def test_skip_leaves_out_this_plugins_filter_only() -> None:
     framework = framework_of(
         FixedPreFilter("A", SKIP, diary=diary), FixedPreFilter("B", diary=diary)
     )
-    judge(framework, a_cycle())
+    evaluate(framework, a_cycle()).diagnosis()
     assert diary == ["A pre_filter", "B pre_filter", "B filter"]
 
 
@@ -70,7 +70,7 @@ def test_named_nodes_are_intersected_and_others_excluded() -> None:
         FixedPreFilter("Early", nodes=["n1", "n2"]),
     )
     cycle = a_cycle()
-    diagnosis = judge(framework, cycle)
+    diagnosis = evaluate(framework, cycle).diagnosis()
     excluded = unresolvable("node(s) didn't satisfy plugin(s) [Early Late]").by("Late")
     assert codes(cycle, diagnosis) == {"n0": excluded, "n1": SUCCESS, "n2": excluded}
 
@@ -81,7 +81,8 @@ def test_a_pod_left_with_few_nodes_may_be_cured_by_each_plugin_that_narrowed() -
         FixedPreFilter("B", nodes=["n1"]),
         fakes.FalseFilter("C"),
     )
-    assert judge(framework, a_cycle()).unschedulable_plugins == {"A", "B"}
+    diagnosis = evaluate(framework, a_cycle()).diagnosis()
+    assert diagnosis.unschedulable_plugins == {"A", "B", "C"}
 
 
 @pytest.mark.parametrize(
@@ -97,14 +98,14 @@ def test_a_pod_left_with_few_nodes_may_be_cured_by_each_plugin_that_narrowed() -
 )
 def test_no_node_left_by_names(plugins: list[tuple[str, list[str]]], reason: str) -> None:
     framework = framework_of(*(FixedPreFilter(name, nodes=nodes) for name, nodes in plugins))
-    diagnosis = judge(framework, a_cycle())
+    diagnosis = evaluate(framework, a_cycle()).diagnosis()
     assert diagnosis.pre_filter == unresolvable(reason).by(plugins[0][0])
     assert diagnosis.unschedulable_plugins == {name for name, _ in plugins}
 
 
 def test_named_nodes_that_are_not_there_leave_all_others_excluded() -> None:
     cycle = a_cycle()
-    diagnosis = judge(framework_of(FixedPreFilter("A", nodes=["elsewhere"])), cycle)
+    diagnosis = evaluate(framework_of(FixedPreFilter("A", nodes=["elsewhere"])), cycle).diagnosis()
     excluded = unresolvable("node(s) didn't satisfy plugin(s) [A]").by("A")
     assert set(codes(cycle, diagnosis).values()) == {excluded}
 
@@ -120,7 +121,7 @@ def test_each_filter_sees_only_what_passed_before_and_the_first_verdict_counts()
         fakes.TrueFilter("C", diary),
     )
     cycle = a_cycle()
-    got = codes(cycle, judge(framework, cycle))
+    got = codes(cycle, evaluate(framework, cycle).diagnosis())
     assert diary == ["A filter n0 n1 n2", "B filter n1 n2", "C filter n2"]
     assert {name: status.plugin for name, status in got.items()} == {"n0": "A", "n1": "B", "n2": ""}
 
@@ -128,7 +129,7 @@ def test_each_filter_sees_only_what_passed_before_and_the_first_verdict_counts()
 def test_no_filter_is_asked_when_nothing_is_left() -> None:
     diary: list[str] = []
     framework = framework_of(fakes.FalseFilter("A", diary=diary), fakes.TrueFilter("B", diary))
-    judge(framework, a_cycle())
+    evaluate(framework, a_cycle()).diagnosis()
     assert diary == ["A filter n0 n1 n2"]
 
 
@@ -155,7 +156,7 @@ def test_no_filter_is_asked_when_nothing_is_left() -> None:
 def test_a_filter_with_a_bug_is_a_fault_and_counted(plugin: Any, text: str) -> None:
     framework = framework_of(plugin)
     with pytest.raises(PluginFault) as raised:
-        judge(framework, a_cycle())
+        evaluate(framework, a_cycle()).diagnosis()
     assert str(raised.value) == text
     assert faults(framework, "Bad", "Filter") == 1
 
@@ -169,7 +170,9 @@ def post_filters(diary: list[str], *results: tuple[Status, str | None]) -> list[
 
 def test_nothing_to_be_done_without_post_filters() -> None:
     cycle = a_cycle()
-    assert framework_of().run_post_filters(cycle, judge(framework_of(), cycle)) is None
+    assert (
+        framework_of().run_post_filters(cycle, evaluate(framework_of(), cycle).diagnosis()) is None
+    )
 
 
 @pytest.mark.parametrize(
@@ -185,7 +188,7 @@ def test_post_filters_run_until_one_settles_it(first: Status, called: int) -> No
     diary: list[str] = []
     framework = framework_of(*post_filters(diary, (first, "n1"), (unschedulable("nor I"), None)))
     cycle = a_cycle()
-    result = framework.run_post_filters(cycle, judge(framework_of(), cycle))
+    result = framework.run_post_filters(cycle, evaluate(framework_of(), cycle).diagnosis())
     assert result is not None
     assert len(diary) == called
     assert result.nominated_node == "n1"

@@ -24,8 +24,8 @@ def gang(stage: Stage, members: int, minimum: int | None = None) -> None:
 
 async def attempt(stage: Stage, *meanwhile: Callable[[], None]) -> int:
     """One attempt; something happens at each of its first checkpoints. Returns its slices."""
-    loop, happenings, count = stage.core.loop, iter(meanwhile), 1
-    task = asyncio.create_task(loop.in_turn(loop.schedule_next))
+    loop, happenings, count = stage.core.scheduler, iter(meanwhile), 1
+    task = asyncio.create_task(loop.in_turn(loop.schedule_one))
     await asyncio.sleep(0)
     while not task.done():
         count += 1
@@ -110,7 +110,7 @@ async def test_a_pass_that_is_stopped_holds_nothing_and_binds_nobody() -> None:
     stage = gang_stage()
     stage.see(make_node("n").cpu("8"))
     gang(stage, 4)
-    await attempt(stage, lambda: None, stage.core.loop.stop)
+    await attempt(stage, lambda: None, stage.core.scheduler.stop)
     assert bound(stage) == []
     assert stage.core.state.assumed_count == 0
 
@@ -119,12 +119,12 @@ async def test_no_other_attempt_is_made_during_a_pass() -> None:
     stage = gang_stage()
     stage.see(make_node("n").cpu("8"))
     gang(stage, 4)
-    loop, order = stage.core.loop, []
+    loop, order = stage.core.scheduler, []
 
     async def other() -> None:
         await loop.in_turn(lambda: order.append(stage.core.state.assumed_count))
 
-    await asyncio.gather(loop.in_turn(loop.schedule_next), other())
+    await asyncio.gather(loop.in_turn(loop.schedule_one), other())
     assert order == [4]
     await stage.idle()
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from scheduler.pipeline.permits import Decision, NotWaiting, Undecidable
+from scheduler.pipeline.permits import NotWaiting, PermitDecision, Undecidable
 from tests.builders import Json, make_pod, make_worker
 from tests.gangs.support import configured, make_group, member
 from tests.pipeline.support import turns
@@ -224,14 +224,14 @@ async def held_at_the_barrier(server: WebhookServer, stage: RemoteStage) -> None
 async def test_a_gang_waits_for_the_member_that_somebody_approves() -> None:
     async with WebhookServer() as server, RemoteStage(asking(server, "permit")) as stage:
         await held_at_the_barrier(server, stage)
-        assert sorted(stage.outlet.promises) == [(f"default/m{i}", "n1") for i in range(3)]
+        assert sorted(stage.outlet.nominations) == [(f"default/m{i}", "n1") for i in range(3)]
         permits = stage.core.permits
         with pytest.raises(Undecidable, match="only the group itself"):
-            permits.decide(Decision("approve", "default/m0", "alice"))
+            permits.decide(PermitDecision("approve", "default/m0", "alice"))
         with pytest.raises(NotWaiting):
-            permits.decide(Decision("approve", "default/m9", "alice"))
+            permits.decide(PermitDecision("approve", "default/m9", "alice"))
         assert stage.bound() == {}
-        permits.decide(Decision("approve", "default/m2", "alice", plugin=NAME))
+        permits.decide(PermitDecision("approve", "default/m2", "alice", plugin=NAME))
         await stage.settle()
         assert set(stage.bound()) == {"m0", "m1", "m2"}
         assert permits.entries() == []
@@ -242,10 +242,10 @@ async def test_a_member_that_somebody_rejects_costs_the_gang(name: str) -> None:
     async with WebhookServer() as server, RemoteStage(asking(server, "permit")) as stage:
         await held_at_the_barrier(server, stage)
         server.answers["permit"] = {"code": "Unschedulable", "reasons": ["closed"]}
-        stage.core.permits.decide(Decision("reject", f"default/{name}", "alice", reason="no"))
+        stage.core.permits.decide(PermitDecision("reject", f"default/{name}", "alice", reason="no"))
         await until(lambda: not len(stage.core.bindings))
         assert stage.bound() == {}
         assert stage.core.state.assumed_count == 0
         assert stage.core.permits.entries() == []
-        last = dict(stage.outlet.promises)
-        assert set(last.values()) == {""}, "nobody is promised a node any more"
+        last = dict(stage.outlet.nominations)
+        assert set(last.values()) == {""}, "no pod is nominated to a node any more"

@@ -39,7 +39,7 @@ class SlowOutlet(RecordingOutlet):
         return status
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Nobody is promised anything here, so nothing is taken back."""
+        """No pod is nominated here, so nothing is taken back."""
 
 
 class Moody:
@@ -149,7 +149,7 @@ class World:
         """
         core, before, assumed = self.stage.core, self._undone(), set(self._assumed())
         bindings = len(core.bindings)
-        attempt = asyncio.create_task(core.loop.in_turn(core.loop.schedule_next))
+        attempt = asyncio.create_task(core.scheduler.in_turn(core.scheduler.schedule_one))
         await asyncio.sleep(0)
         while not attempt.done():
             happen = next(meanwhile, None) if len(core.bindings) == bindings else None

@@ -15,7 +15,7 @@ from scheduler.numa.ledger import Ledger
 from scheduler.numa.plugin import NodeResourceTopologyMatch
 from scheduler.numa.reserve import ReserveCache
 from scheduler.numa.topology import Topology, topology_of
-from scheduler.pipeline.placement import judge
+from scheduler.pipeline.evaluation import evaluate
 from tests.builders import Json, NodeBuilder, PodBuilder, Quantity, make_node, make_pod
 from tests.pipeline.support import Change, Stage
 
@@ -192,7 +192,7 @@ class Numa:
         framework = self.stage.core.frameworks["equipoise"]
         cycle, row = Cycle(pod.info(), self.state), self.state.row(node)
         assert row is not None
-        diagnosis = judge(framework, cycle)
+        diagnosis = evaluate(framework, cycle).diagnosis()
         (at,) = (diagnosis.rows == row).nonzero()
         return self.state.statuses.status(int(diagnosis.codes[at[0]]))
 

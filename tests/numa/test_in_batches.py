@@ -36,7 +36,7 @@ def test_what_is_only_tried_out_wakes_nobody(tried: bool, monkeypatch: pytest.Mo
     stage = Stage(config=(config(cacheResyncPeriodSeconds=5),))
     stage.see(make_node("n").cpu(6).memory("64Gi").pods(20))
     stage.see(make_topology("n").cell(3, "32Gi", of=3).cell(3, "32Gi", of=3).knows())
-    stage.core.loop.begin()
+    stage.core.scheduler.begin()
     events: list[object] = []
     monkeypatch.setattr(stage.core.queue, "on_event", lambda event, *_: events.append(event))
 

@@ -57,11 +57,11 @@ def contended(count: int = 8) -> tuple[list[NodeBuilder], list[PodBuilder]]:
 
 async def at_once(stage_: Stage) -> None:
     """Place the backlog at once, then whatever is left, and let all bindings end."""
-    batches = stage_.core.loop.batches
+    batches = stage_.core.scheduler.batches
     # A test may have put its own in place of the core's.
     solvers = (stage_.core.solver, batches._solver if batches is not None else None)
     try:
-        while await stage_.core.loop.run_batch():
+        while await stage_.core.scheduler.run_batch():
             await stage_.idle()
         await stage_.run()
     finally:
@@ -106,12 +106,12 @@ def interrupt(stage_: Stage, happens: Callable[[], None]) -> None:
             done.append(True)
             happens()
 
-    batches = stage_.core.loop.batches
+    batches = stage_.core.scheduler.batches
     assert batches is not None
     batches._solver = Interrupted(once)
 
 
 def result(stage_: Stage) -> str:
-    batches = stage_.core.loop.batches
+    batches = stage_.core.scheduler.batches
     assert batches is not None
     return batches.reports[0].result

@@ -25,7 +25,7 @@ class EvictingOutlet(RecordingOutlet):
         self.evicting: dict[str, Mapping[str, Any]] = {}
         self.refused: set[str] = set()
         self.held: dict[str, asyncio.Event] = {}
-        self.promises: list[tuple[str, str]] = []
+        self.nominations: list[tuple[str, str]] = []
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
         name = pod.pod.metadata.name
@@ -37,7 +37,7 @@ class EvictingOutlet(RecordingOutlet):
         self.evicted.append(name)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        self.promises.append((pod.pod.metadata.name, node))
+        self.nominations.append((pod.pod.metadata.name, node))
 
     def hold(self, name: str) -> asyncio.Event:
         """Have the eviction of a pod wait until the event is set."""
@@ -69,9 +69,9 @@ class Arena(Stage):
         self.core.ingest.handler("PodDisruptionBudget")([Change(None, budget)])
 
     async def preempt(self, *objects: NodeBuilder | PodBuilder) -> str:
-        """See some objects, make one attempt, and let evictions end; the node promised, or ""."""
+        """See some objects, make one attempt, and let evictions end; the nominated node, or ""."""
         self.see(*objects)
-        queued = await self.core.loop.in_turn(self.attempt)
+        queued = await self.core.scheduler.in_turn(self.attempt)
         assert queued is not None
         await self.core.background.idle()
         return self.core.state.nominations.node_of(queued.info.uid)

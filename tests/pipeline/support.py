@@ -45,7 +45,7 @@ class RecordingOutlet:
         self.bound: list[tuple[str, str]] = []
         self.events: list[Note] = []
         self.conditions: list[Word] = []
-        self.promises: list[tuple[str, str]] = []
+        self.nominations: list[tuple[str, str]] = []
         self.answer: Callable[[PodInfo, str], Awaitable[Status]] | None = None
 
     async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
@@ -69,7 +69,7 @@ class RecordingOutlet:
         self.conditions.append(Word(pod.key, reason, message))
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        self.promises.append((pod.key, node))
+        self.nominations.append((pod.key, node))
 
 
 class Builder(Protocol):
@@ -147,7 +147,7 @@ class Stage:
 
     def attempt(self) -> QueuedPod | None:
         """One attempt, up to the start of binding."""
-        return self.core.loop.schedule_next()
+        return self.core.scheduler.schedule_one()
 
     async def run(self) -> None:
         """Attempt pods until nobody is ready, and let all bindings end."""

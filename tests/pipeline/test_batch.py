@@ -16,7 +16,7 @@ from scheduler.flow.problem import Problem, Solution
 from scheduler.flow.process import SolverProcess
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
-from scheduler.pipeline.batch_problem import Posed, Posing
+from scheduler.pipeline.batch.problem import BatchProblem, ProblemBuilder
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.columns import Codes, Rows
@@ -62,9 +62,9 @@ async def test_the_loop_is_given_back_while_a_backlog_is_posed(
     stage_ = stage()
     nodes, pods = contended()
     stage_.see(*nodes, *pods)
-    real, changes = Posing._posed, 0
+    real, changes = ProblemBuilder._posed, 0
 
-    def posed(*args: Any) -> Posed:
+    def posed(*args: Any) -> BatchProblem:
         asyncio.get_running_loop().call_soon(change)
         return real(*args)
 
@@ -74,7 +74,7 @@ async def test_the_loop_is_given_back_while_a_backlog_is_posed(
         stage_.lose(nodes[2])
         stage_.see(node("later", pool="cold"))
 
-    monkeypatch.setattr(Posing, "_posed", posed)
+    monkeypatch.setattr(ProblemBuilder, "_posed", posed)
     await at_once(stage_)
 
     assert changes
@@ -109,14 +109,14 @@ async def test_few_pods_are_not_worth_it() -> None:
     nodes, pods = contended()
     stage_.see(*nodes, *pods)
 
-    assert await stage_.core.loop.run_batch() is False
+    assert await stage_.core.scheduler.run_batch() is False
 
 
 async def test_where_one_by_one_is_better_its_result_is_kept() -> None:
     stage_ = stage()
     nodes, pods = contended()
     stage_.see(*nodes, *pods)
-    batches = stage_.core.loop.batches
+    batches = stage_.core.scheduler.batches
     assert batches is not None
 
     class Poor(SolverProcess):
@@ -262,7 +262,7 @@ async def test_pods_that_must_be_spread_over_zones_are_placed_in_one_go(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # One by one is as good here; what the network says is to be seen.
-    monkeypatch.setattr("scheduler.pipeline.batch_trial.better", lambda *_, **__: True)
+    monkeypatch.setattr("scheduler.pipeline.batch.trial.better", lambda *_, **__: True)
     stage_ = stage()
     zones = {f"n{i}": f"z{i % 3}" for i in range(6)}
     stage_.see(*(node(name, 8, **{ZONE: zone}) for name, zone in zones.items()))
@@ -312,7 +312,7 @@ async def test_without_a_solver_pods_are_placed_one_by_one(
     stage_ = stage()
     nodes, pods = contended()
     stage_.see(*nodes, *pods)
-    batches = stage_.core.loop.batches
+    batches = stage_.core.scheduler.batches
     assert batches is not None
     command = (sys.executable, "-c", text)
     batches._solver = SolverProcess(0.5, command=command, clock=stage_.clock)
@@ -388,7 +388,7 @@ async def test_the_sort_plugin_decides_who_gets_the_scarce_place(
 
     found = where(stage_)
     assert sum(name.startswith("a") for name in found) >= 5, "eight CPUs, and they ask for nine"
-    batches = stage_.core.loop.batches
+    batches = stage_.core.scheduler.batches
     assert batches is not None
     assert [report.pods for report in batches.reports] == [6, 8], "a rank is solved at once"
 

@@ -17,8 +17,8 @@ from scheduler.flow.problem import Problem, Solution
 from scheduler.flow.process import SolverProcess
 from scheduler.flow.solving import solved
 from scheduler.model.podinfo import PodInfo
-from scheduler.pipeline.batch_trial import _Trial
-from scheduler.pipeline.cycle import SchedulingCycle
+from scheduler.pipeline.batch.trial import _Trial
+from scheduler.pipeline.scheduler import Scheduler
 from scheduler.state.cache import allocatable_of
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod, requirement, term
 from tests.pipeline.batch_support import (
@@ -53,8 +53,8 @@ async def placed_at_once(
     nodes: Sequence[NodeBuilder], pods: Sequence[PodBuilder], solve: Solve = solved
 ) -> Stage:
     stage_ = stage()
-    assert stage_.core.loop.batches is not None
-    stage_.core.loop.batches._solver = InProcess(solve)
+    assert stage_.core.scheduler.batches is not None
+    stage_.core.scheduler.batches._solver = InProcess(solve)
     stage_.see(*nodes, *pods)
     await at_once(stage_)
     assert overcommitted(stage_) == []
@@ -158,7 +158,7 @@ async def test_every_resource_that_is_asked_for_bounds_the_network() -> None:
     solution = solved(first)
     counts = np.zeros(first.shape)
     counts[solution.of_class, solution.node] = solution.pods
-    assert (first.requests.T @ counts <= first.free).all(), "nothing is promised twice"
+    assert (first.requests.T @ counts <= first.free).all(), "nothing is given out twice"
     assert stage_.sample("equipoise_batch_refused_total") == 0
 
 
@@ -253,21 +253,21 @@ async def test_a_large_backlog_is_compared_too_and_each_way_is_tried_once(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     sought = 0
-    real = SchedulingCycle.seek
+    real = Scheduler.preview_node
 
-    def seek(*args: Any, **kwargs: Any) -> str | None:
+    def preview_node(*args: Any, **kwargs: Any) -> str | None:
         nonlocal sought
         sought += 1
         return real(*args, **kwargs)
 
-    monkeypatch.setattr(SchedulingCycle, "seek", seek)
+    monkeypatch.setattr(Scheduler, "preview_node", preview_node)
     nodes = [make_node(f"n{i}").cpu(8).memory("64Gi").pods(110) for i in range(30)]
     sizes = ("100m", "700m", "3")
     pods = [make_pod(f"p{i}").cpu(sizes[i % 3]).memory("64Mi") for i in range(900)]
 
     stage_ = await placed_at_once(nodes, pods, anything(1))
 
-    batches = stage_.core.loop.batches
+    batches = stage_.core.scheduler.batches
     assert batches is not None
     rounds = 1 + batches.reports[0].rounds
     assert 900 <= sought <= 2 * 900 * rounds
@@ -279,16 +279,16 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
 
     def install(happens: Callable[[], None]) -> list[bool]:
         monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
-        real, done, taken = _Trial.take, list[bool](), list[str | None]()
+        real, done, taken = _Trial.assume, list[bool](), list[str | None]()
 
-        def take(trial: _Trial, pod_: PodInfo, node_: str | None) -> None:
+        def assume(trial: _Trial, pod_: PodInfo, node_: str | None) -> None:
             taken.append(node_)
             if len(taken) == 5:
                 done.append(True)
                 asyncio.get_running_loop().call_soon(happens)
             real(trial, pod_, node_)
 
-        monkeypatch.setattr(_Trial, "take", take)
+        monkeypatch.setattr(_Trial, "assume", assume)
         return done
 
     return install
@@ -338,7 +338,7 @@ async def test_who_wants_no_comparison_gets_what_the_solver_says(
     def unexpected(*_: object, **__: object) -> str | None:
         raise AssertionError("nothing is tried")
 
-    monkeypatch.setattr(SchedulingCycle, "seek", unexpected)
+    monkeypatch.setattr(Scheduler, "preview_node", unexpected)
     stage_ = stage(compare=False)
     nodes, pods = contended()
     stage_.see(*nodes, *pods)

@@ -162,7 +162,7 @@ async def test_a_change_of_the_pod_while_it_is_bound_is_not_lost(
     held.end("p", error("timeout"))
     await stage.idle()
     stage.clock.advance(2.0)
-    await stage.core.loop.run_slice()
+    await stage.core.scheduler.run_slice()
     await turns()
     retried = stage.core.state.pod("uid-p")
     assert retried is not None
@@ -174,14 +174,14 @@ async def test_a_change_of_the_pod_while_it_is_bound_is_not_lost(
 async def test_no_more_bindings_than_allowed_are_under_way(stage: Stage, held: HeldBinding) -> None:
     stage.core.bindings._limit = 1
     stage.see(make_worker("n2"), make_pod("p"), make_pod("q"))
-    await stage.core.loop.run_slice()
+    await stage.core.scheduler.run_slice()
     await turns()
     assert len(held.answers) == 1
     assert stage.core.queue.counts()["active"] == 1
     (first,) = held.answers
     held.end(first.split("/")[1], SUCCESS)
     await stage.core.bindings.room()
-    await stage.core.loop.run_slice()
+    await stage.core.scheduler.run_slice()
     await turns()
     assert len(held.answers) == 2
     await stage.core.bindings.stop()
@@ -195,13 +195,13 @@ async def test_bindings_that_hang_leave_the_room_of_others_to_others(
     stage.core.bindings._limit = 16
     stage.see(*(make_worker(f"n{number}") for number in range(2, 5)))
     stage.see(*(make_pod(f"p{number}") for number in range(17)))
-    await stage.core.loop.run_slice()
+    await stage.core.scheduler.run_slice()
     await turns()
     assert stage.core.bindings.full
     held.end(next(iter(held.answers)).split("/")[1], SUCCESS)
     async with asyncio.timeout(PATIENCE):
         await stage.core.bindings.room()
-    await stage.core.loop.run_slice()
+    await stage.core.scheduler.run_slice()
     await turns()
     assert len(held.answers) == 17
     await stage.core.bindings.stop()
@@ -231,7 +231,7 @@ async def test_pods_that_wait_for_their_volumes_keep_nobody_from_being_bound() -
     stage.core.bindings._limit = 2
     stage.core.bindings.open.shares = Shares(4)
     stage.see(make_worker("n1"))
-    loop = asyncio.create_task(stage.core.loop.run())
+    loop = asyncio.create_task(stage.core.scheduler.run())
     stage.see(*(make_pod(f"slow-{number}").label(volume="slow") for number in range(3)))
     await turns(20)
     stage.see(make_pod("quick"))
@@ -296,7 +296,7 @@ async def test_preparations_of_one_namespace_leave_room_for_others(stage: Stage)
     for _ in range(8):
         bindings.open.begin("waits")
     assert not bindings.full
-    assert bindings.open.crowded("waits")
+    assert bindings.open.is_full("waits")
     stage.see(make_pod("other").cpu("1"))
     await stage.run()
     assert stage.outlet.bound == [("default/other", "n1")]

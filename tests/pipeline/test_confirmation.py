@@ -17,7 +17,7 @@ from scheduler.framework.registry import merge
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
-from scheduler.pipeline.confirmation import Rereading
+from scheduler.pipeline.confirmation import BindingConfirmer
 from scheduler.plugins.table import IN_TREE
 from tests.builders import PodBuilder, make_node, make_pod
 from tests.pipeline.support import RecordingOutlet, Stage, turns
@@ -52,7 +52,7 @@ class Scene:
         self.stage = stage or Stage(outlet=outlet)
         self.server = Server()
         core = self.stage.core
-        self.rereading = Rereading(
+        self.confirmer = BindingConfirmer(
             core.state,
             core.queue,
             core.ingest,
@@ -65,7 +65,7 @@ class Scene:
 
     async def look(self) -> None:
         """One round: who is due is read."""
-        await asyncio.gather(*(self.rereading.read(each) for each in self.rereading.take_due()))
+        await asyncio.gather(*(self.confirmer.read(each) for each in self.confirmer.take_due()))
 
 
 @pytest.fixture
@@ -158,8 +158,8 @@ async def test_a_pod_that_cannot_be_read_is_read_again_after_a_while(scene: Scen
 async def test_a_watch_that_is_faster_than_the_answer_wins(scene: Scene) -> None:
     scene.server.has(make_pod("p").cpu("2"))
     scene.stage.clock.advance(WITHIN)
-    (each,) = scene.rereading.take_due()
-    reading = asyncio.create_task(scene.rereading.read(each))
+    (each,) = scene.confirmer.take_due()
+    reading = asyncio.create_task(scene.confirmer.read(each))
     await asyncio.sleep(0)
     scene.stage.see(make_pod("p").cpu("2").on("n1"))
     await reading
@@ -175,7 +175,7 @@ async def test_reads_are_few_at_a_time_and_shared_by_namespace() -> None:
     scene.stage.see(make_pod("good"))
     await scene.stage.run()
     scene.stage.clock.advance(WITHIN)
-    taken = [each.uid for each in scene.rereading.take_due()]
+    taken = [each.uid for each in scene.confirmer.take_due()]
     assert len(taken) == 9
     assert "uid-good" in taken
 

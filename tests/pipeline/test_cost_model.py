@@ -84,7 +84,7 @@ async def by_model(scene: Scene, *config: Json, placed: int) -> Stage:
     nodes, pods = scene
     stage_.see(*nodes, *pods)
     await at_once(stage_)
-    batches = stage_.core.loop.batches
+    batches = stage_.core.scheduler.batches
     assert batches is not None
     assert [report.result for report in batches.reports] == ["solved"]
     assert sum(report.placed for report in batches.reports) == placed
@@ -232,7 +232,7 @@ async def test_few_placements_that_do_not_hold_are_solved_again() -> None:
     interrupt(stage_, lambda: stage_.see(machine("m7", 400, 300).taint("away")))
     await at_once(stage_)
 
-    batches = stage_.core.loop.batches
+    batches = stage_.core.scheduler.batches
     assert batches is not None
     report = batches.reports[0]
     assert (report.rounds, report.placed, report.refused) == (2, 200, 2)

@@ -227,7 +227,7 @@ async def test_a_member_of_a_group_that_does_not_fit_has_the_verdict_of_the_grou
         assert "evict nobody" in answer["preemption"]["message"]
 
 
-async def test_a_group_that_was_not_tried_yet_promises_nothing() -> None:
+async def test_a_group_that_was_not_tried_yet_gets_no_node() -> None:
     stage = gang_stage()
     first = member("a")
     stage.see(make_node("n1").cpu("1"), make_group("g", 1), first)

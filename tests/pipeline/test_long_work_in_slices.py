@@ -70,7 +70,7 @@ async def test_the_first_pod_with_volumes_counts_few_rows_at_once(
     stage, steps = with_volumes(nodes), Steps()
     see(stage, a_volume_pod("p").claim("c").obj())
     steps.count(monkeypatch, Attachments, "_count")
-    await steps.run(stage.core.loop.in_turn(stage.attempt))
+    await steps.run(stage.core.scheduler.in_turn(stage.attempt))
     await turns()
     assert stage.outlet.bound == [("default/p", "n0")]
     assert sum(steps.done) >= nodes
@@ -81,7 +81,7 @@ async def test_a_pod_that_is_deleted_while_volumes_are_counted_is_not_attempted(
     stage = with_volumes(100)
     pod = a_volume_pod("p").claim("c")
     stage.see(pod)
-    task = asyncio.create_task(stage.core.loop.in_turn(stage.attempt))
+    task = asyncio.create_task(stage.core.scheduler.in_turn(stage.attempt))
     await asyncio.sleep(0)
     stage.lose(pod)
     await task

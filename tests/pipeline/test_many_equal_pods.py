@@ -96,7 +96,7 @@ async def test_pods_with_claims_of_their_own_are_not_equal() -> None:
     assert set(waiting_behind(stage).values()) == {""}
 
 
-async def test_pods_that_were_promised_a_node_do_not_wait_behind_their_equals() -> None:
+async def test_pods_that_are_nominated_to_a_node_do_not_wait_behind_their_equals() -> None:
     arena = Arena()
     victims = [make_pod(f"low-{node}").on(node).cpu(4) for node in "ab"]
     vips = [make_pod(f"vip-{number}").cpu(4).priority(100) for number in range(4)]

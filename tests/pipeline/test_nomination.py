@@ -1,4 +1,4 @@
-"""From preemption to binding: victims leave, the promise holds, and others respect it."""
+"""From preemption to binding: victims leave, the nomination holds, and others respect it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ async def test_victims_leave_and_the_pod_gets_their_node() -> None:
     arena = Arena()
     assert await arena.preempt(make_box("n"), low("a"), low("b"), vip()) == "n"
     assert sorted(arena.outlet.evicted) == ["a", "b"]
-    assert arena.outlet.promises == [("vip", "n")]
+    assert arena.outlet.nominations == [("vip", "n")]
     assert arena.tiers() == {"vip": "unschedulable"}
 
     arena.lose(low("a"))
@@ -152,11 +152,11 @@ async def test_a_victim_that_waits_for_permission_goes_back_to_the_queue() -> No
     assert notes == ["Preempted by pod uid-vip on node n (in scheduler memory)."]
 
 
-# Who respects a promise
+# Who respects a nomination
 
 
-async def promised(arena: Arena) -> PodBuilder:
-    """A pod that was promised node n, whose victim has left."""
+async def nominated(arena: Arena) -> PodBuilder:
+    """A pod that is nominated to node n, whose victim has left."""
     pod = vip(cpu=3)
     await arena.preempt(make_box("n"), low("a", 4), pod)
     arena.lose(low("a", 4))
@@ -171,11 +171,11 @@ async def promised(arena: Arena) -> PodBuilder:
         pytest.param(101, True, id="higher priority"),
     ],
 )
-async def test_only_a_pod_of_higher_priority_takes_a_promised_place(
+async def test_only_a_pod_of_higher_priority_takes_a_nominated_place(
     priority: int, bound: bool
 ) -> None:
     arena = Arena()
-    await promised(arena)
+    await nominated(arena)
     arena.see(vip("rival", 2, priority))
     arena.attempt()
     await arena.core.bindings.idle()
@@ -184,17 +184,17 @@ async def test_only_a_pod_of_higher_priority_takes_a_promised_place(
 
 async def test_a_pod_whose_place_was_taken_preempts_again() -> None:
     arena = Arena()
-    await promised(arena)
+    await nominated(arena)
     arena.see(make_box("m"), low("b", 4, "m"), vip("rival", 2, 101))
     arena.attempt()
     await arena.later(2)
     await arena.core.background.idle()
     assert arena.outlet.bound == [("default/rival", "n")]
     assert arena.core.state.nominations.node_of("uid-vip") == "m"
-    assert arena.outlet.promises == [("vip", "n"), ("vip", "m")]
+    assert arena.outlet.nominations == [("vip", "n"), ("vip", "m")]
 
 
-async def test_a_promised_node_is_taken_even_if_others_are_better() -> None:
+async def test_a_nominated_node_is_taken_even_if_others_are_better() -> None:
     arena = Arena()
     arena.see(make_box("n"), make_box("m", 64), low("a", 1))
     arena.see(vip(cpu=1).status(nominatedNodeName="n"))
@@ -202,7 +202,7 @@ async def test_a_promised_node_is_taken_even_if_others_are_better() -> None:
     assert arena.outlet.bound == [("default/vip", "n")]
 
 
-async def test_other_nodes_are_looked_at_if_the_promised_one_does_not_do() -> None:
+async def test_other_nodes_are_looked_at_if_the_nominated_one_does_not_do() -> None:
     arena = Arena()
     arena.see(make_box("n"), make_box("m"), low("a", 4))
     arena.see(vip(cpu=1).status(nominatedNodeName="n"))
@@ -210,16 +210,16 @@ async def test_other_nodes_are_looked_at_if_the_promised_one_does_not_do() -> No
     assert arena.outlet.bound == [("default/vip", "m")]
 
 
-async def test_lower_pods_that_were_promised_the_node_lose_it() -> None:
+async def test_lower_pods_that_are_nominated_to_the_node_lose_it() -> None:
     arena = Arena()
     mid = vip("mid", 4, 50)
     assert await arena.preempt(make_box("n"), low("a", 4), mid) == "n"
     assert await arena.preempt(vip()) == "n"
-    assert arena.outlet.promises == [("mid", "n"), ("mid", ""), ("vip", "n")]
+    assert arena.outlet.nominations == [("mid", "n"), ("mid", ""), ("vip", "n")]
 
 
 async def test_equals_that_share_a_node_evict_no_more_than_they_need() -> None:
-    """The first is crowded out by the second's promise until the second's victim has left, too."""
+    """The second's nomination crowds the first out until the second's victim has left, too."""
     arena = Arena()
     arena.see(make_box("m"), low("c", 4, "m").priority(10))
     assert await arena.preempt(make_box("n"), low("a"), low("b"), vip("first", 2)) == "n"
@@ -237,7 +237,7 @@ async def test_equals_that_share_a_node_evict_no_more_than_they_need() -> None:
 # What a pod's status says
 
 
-async def test_a_promise_follows_the_status() -> None:
+async def test_a_nomination_follows_the_status() -> None:
     arena = Arena()
     node_of = arena.core.state.nominations.node_of
     pod = vip().gate("later")
@@ -251,7 +251,7 @@ async def test_a_promise_follows_the_status() -> None:
     assert node_of("uid-vip") == ""
 
 
-async def test_a_promise_of_ours_outlives_updates_that_do_not_know_it_yet() -> None:
+async def test_a_nomination_of_ours_outlives_updates_that_do_not_know_it_yet() -> None:
     arena = Arena()
     pod = vip()
     await arena.preempt(make_box("n"), low("a", 4), pod)
@@ -262,7 +262,7 @@ async def test_a_promise_of_ours_outlives_updates_that_do_not_know_it_yet() -> N
 
 
 @pytest.mark.parametrize("ending", ["deleted", "bound elsewhere", "finished", "replaced"])
-async def test_a_promise_ends_with_the_wait(ending: str) -> None:
+async def test_a_nomination_ends_with_the_wait(ending: str) -> None:
     arena = Arena()
     pod = vip().gate("later").status(nominatedNodeName="n")
     arena.see(make_box("n"), pod)
@@ -278,7 +278,7 @@ async def test_a_promise_ends_with_the_wait(ending: str) -> None:
 
 
 @pytest.mark.parametrize("ending", ["deleted", "withdrawn"])
-async def test_the_end_of_a_promise_wakes_pods_of_its_priority_or_lower(ending: str) -> None:
+async def test_the_end_of_a_nomination_wakes_pods_of_its_priority_or_lower(ending: str) -> None:
     arena = Arena()
     arena.see(make_box("n"))
     holder = vip("holder", 4, 50).gate("later").status(nominatedNodeName="n")
@@ -293,7 +293,7 @@ async def test_the_end_of_a_promise_wakes_pods_of_its_priority_or_lower(ending: 
     assert (woken["same"], woken["low"]) == ("backoff", "backoff")
 
 
-async def test_a_fault_takes_the_promise_back() -> None:
+async def test_a_fault_takes_the_nomination_back() -> None:
     arena = Arena()
 
     async def refuse(pod: object, node: str) -> Status:
@@ -302,5 +302,5 @@ async def test_a_fault_takes_the_promise_back() -> None:
     arena.outlet.answer = refuse
     arena.see(make_box("n"), vip().status(nominatedNodeName="n"))
     await arena.run()
-    assert arena.outlet.promises == [("vip", "")]
+    assert arena.outlet.nominations == [("vip", "")]
     assert len(arena.core.state.nominations) == 0

@@ -17,16 +17,16 @@ def test_a_namespace_is_slow_from_its_first_request_that_hangs_until_that_has_en
         bindings.sent(f"bad-{number}", "bad")
     bindings.begin("good")
     assert bindings.counted() == SLOW_LIMIT + 1
-    assert not bindings.crowded("bad")
+    assert not bindings.is_full("bad")
     clock.advance(SLOW_SECONDS)
     assert bindings.counted() == 1
-    assert bindings.crowded("bad")
-    assert not bindings.crowded("good")
+    assert bindings.is_full("bad")
+    assert not bindings.is_full("good")
     assert bindings.oldest() == SLOW_SECONDS
     for number in range(SLOW_LIMIT):
         bindings.end(f"bad-{number}", "bad")
     assert bindings.counted() == 1
-    assert not bindings.crowded("bad")
+    assert not bindings.is_full("bad")
     assert bindings.oldest() == 0
 
 
@@ -36,7 +36,7 @@ def test_waiting_for_a_turn_is_not_slow() -> None:
     for _ in range(SLOW_LIMIT):
         bindings.begin("busy")
     clock.advance(100)
-    assert not bindings.crowded("busy")
+    assert not bindings.is_full("busy")
     assert bindings.counted() == SLOW_LIMIT
 
 

@@ -1,4 +1,4 @@
-"""After-filter and post-score: with and without kept verdicts, with promises, and in words."""
+"""After-filter and post-score: with and without kept verdicts, with nominations, and in words."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ async def test_equal_pods_are_each_asked_about(stage: Stage) -> None:
 
 
 @pytest.mark.parametrize("vetoed", ["", "n"])
-async def test_a_promised_node_may_be_vetoed(vetoed: str) -> None:
+async def test_a_nominated_node_may_be_vetoed(vetoed: str) -> None:
     arena = Arena(REGISTRY, documents(kept=True))
     low = make_pod("low").on("n").cpu(4)
     pod = make_pod("vip").cpu(4).priority(10)

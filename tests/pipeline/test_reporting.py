@@ -195,7 +195,7 @@ async def test_a_status_that_cannot_be_written_stops_nothing(
     assert messages(writer) == [("q", "no")]
 
 
-async def test_a_promise_is_written_and_taken_back(
+async def test_a_nomination_is_written_and_taken_back(
     outlet: ClusterOutlet, writer: RememberingWriter
 ) -> None:
     async with running(outlet):

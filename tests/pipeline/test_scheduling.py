@@ -118,10 +118,10 @@ async def test_the_loop_runs_until_it_is_stopped() -> None:
 
     stage.outlet.answer = answer
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
-        tasks.create_task(stage.core.loop.run())
+        tasks.create_task(stage.core.scheduler.run())
         stage.see(make_worker("n1"), make_pod("p"))
         await bound.wait()
-        stage.core.loop.stop()
+        stage.core.scheduler.stop()
         stage.see(make_pod("q"))
     await stage.idle()
     assert stage.outlet.bound == [("default/p", "n1")]

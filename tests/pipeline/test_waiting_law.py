@@ -13,7 +13,7 @@ from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.framework.registry import Registry
 from scheduler.framework.waiting import WAITING_ON_PERMIT
 from scheduler.model.status import SUCCESS, Code, Status
-from scheduler.pipeline.permits import Decision, NotWaiting, Undecidable
+from scheduler.pipeline.permits import NotWaiting, PermitDecision, Undecidable
 from scheduler.plugins.table import IN_TREE
 from tests.builders import PodBuilder, make_pod, make_worker
 from tests.pipeline.support import Stage, turns
@@ -66,7 +66,7 @@ class World:
         if self.pods:
             key = f"default/p{number % len(self.pods)}"
             with suppress(NotWaiting, Undecidable):
-                self.stage.core.permits.decide(Decision(verb, key, "alice", plugin=plugin))
+                self.stage.core.permits.decide(PermitDecision(verb, key, "alice", plugin=plugin))
             await self.settle()
 
     async def delete(self, number: int) -> None:
@@ -102,7 +102,7 @@ class World:
 
     def check(self) -> None:
         outlet, core = self.stage.outlet, self.stage.core
-        promises = dict(outlet.promises)
+        nominations = dict(outlet.nominations)
         words = {word.pod: word for word in outlet.conditions}
         waiting = {entry.pod: entry for entry in core.permits.entries()}
         queued = {entry.pod for entry in core.queue.snapshot()}
@@ -111,14 +111,14 @@ class World:
             places = [key in self.gone, key in self.bound(), key in waiting, key in queued]
             assert sum(places) == 1, f"{key} is in one place: {places}"
             if key in waiting:
-                assert promises[key] == waiting[key].node
+                assert nominations[key] == waiting[key].node
                 assert words[key].reason == WAITING_ON_PERMIT
                 assert all(plugin in words[key].message for plugin in waiting[key].plugins)
             elif key in queued:
-                assert promises.get(key, "") == "", "it has given its node back, and says so"
+                assert nominations.get(key, "") == "", "it has given its node back, and says so"
                 assert words[key].reason != WAITING_ON_PERMIT
             if key not in self.held:
-                assert key not in promises, "a pod that is bound at once says nothing"
+                assert key not in nominations, "a pod that is bound at once says nothing"
         assert core.state.assumed_count == len(waiting) + len(self.bound())
 
 

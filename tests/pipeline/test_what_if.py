@@ -75,15 +75,15 @@ async def test_victims_are_chosen_by_what_the_plugin_counts() -> None:
     stage.check()
 
 
-async def test_promised_pods_count_as_if_they_had_come() -> None:
+async def test_nominated_pods_count_as_if_they_had_come() -> None:
     stage = arena()
     stage.see(make_box("n"), make_box("m"), licensed("a").on("m"))
-    promised = licensed("promised", 10)
-    stage.core.state.nominations.set(promised.info(), "n")
+    nominated = licensed("promised", 10)
+    stage.core.state.nominations.set(nominated.info(), "n")
     stage.see(licensed("p"))
     stage.attempt()
     await stage.idle()
-    assert stage.outlet.bound == [("default/p", "m")], "on n the promised one would be the second"
+    assert stage.outlet.bound == [("default/p", "m")], "on n the nominated one would be the second"
 
 
 class Diary(Fake):

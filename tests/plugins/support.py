@@ -17,7 +17,7 @@ from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
 from scheduler.observe.metrics import Metrics
-from scheduler.pipeline.placement import judge
+from scheduler.pipeline.evaluation import evaluate
 from scheduler.queueing.hints import HintRegistration, HintTable, Requeue
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.queueing.waiting import Waiters
@@ -88,7 +88,7 @@ class Bench:
     def verdicts(self, pod: PodBuilder) -> dict[str, Status]:
         """The verdict on each node; a node alone gets the same from the plugin."""
         cycle = Cycle(pod.info(), self.state)
-        diagnosis = judge(self.framework, cycle)
+        diagnosis = evaluate(self.framework, cycle).diagnosis()
         if diagnosis.pre_filter is not None:
             return dict.fromkeys(self.state.names(), diagnosis.pre_filter)
         if self.framework.judges(self.name) and self.name not in cycle.skipped["filter"]:

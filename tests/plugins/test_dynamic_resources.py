@@ -5,7 +5,7 @@ from __future__ import annotations
 from scheduler.framework.cycle import Cycle
 from scheduler.model.events import UNSCHEDULED_POD, Action, Event
 from scheduler.model.status import SUCCESS
-from scheduler.pipeline.placement import judge
+from scheduler.pipeline.evaluation import evaluate
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.simulation import place
 from tests.builders import PodBuilder, make_node, make_pod, make_worker
@@ -47,7 +47,7 @@ def test_a_pod_without_claims_hears_what_kube_scheduler_says() -> None:
 def said_when_nothing_fits(pod: PodBuilder) -> str:
     bench = Bench(DynamicResources, [make_node("n")])
     cycle = Cycle(pod.info(), bench.state)
-    result = bench.framework.run_post_filters(cycle, judge(bench.framework, cycle))
+    result = bench.framework.run_post_filters(cycle, evaluate(bench.framework, cycle).diagnosis())
     assert result is not None
     return result.status.message
 

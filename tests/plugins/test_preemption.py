@@ -68,30 +68,32 @@ LEAVING = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionBy
         ),
     ],
 )
-async def test_a_pod_waits_for_victims_on_the_node_it_was_promised(
+async def test_a_pod_waits_for_victims_on_the_node_it_is_nominated_to(
     victim: PodBuilder, waits: bool | None
 ) -> None:
     """None: it neither waits for that pod nor may it evict it, and preempts elsewhere."""
     arena = Arena()
-    promised = vip(4).status(nominatedNodeName="n")
-    node = await arena.preempt(make_box("n"), make_box("m"), victim, low("b", "m", 4, 50), promised)
+    nominated = vip(4).status(nominatedNodeName="n")
+    node = await arena.preempt(
+        make_box("n"), make_box("m"), victim, low("b", "m", 4, 50), nominated
+    )
     if waits:
         assert node == "n"
         assert arena.message.endswith(
             " preemption: not eligible due to a terminating pod on the nominated node."
         )
-        assert arena.outlet.promises == []
+        assert arena.outlet.nominations == []
     else:
         assert node == ("m" if waits is None else "n")
-        assert arena.outlet.promises == [("vip", node)]
+        assert arena.outlet.nominations == [("vip", node)]
 
 
-async def test_a_promised_node_that_will_never_do_is_given_up() -> None:
+async def test_a_nominated_node_that_will_never_do_is_given_up() -> None:
     arena = Arena()
     victim = low("a", "n", 4).deleting().status(conditions=[LEAVING])
-    promised = vip(4).status(nominatedNodeName="n")
+    nominated = vip(4).status(nominatedNodeName="n")
     nodes = make_box("n").cordoned(), make_box("m")
-    assert await arena.preempt(*nodes, victim, low("b", "m", 4), promised) == "m"
+    assert await arena.preempt(*nodes, victim, low("b", "m", 4), nominated) == "m"
 
 
 # Where preemption can help
@@ -130,11 +132,11 @@ async def test_why_preemption_does_not_help(
     assert arena.message.endswith(f", preemption: {message}")
 
 
-async def test_a_promise_that_leads_nowhere_is_taken_back() -> None:
+async def test_a_nomination_that_leads_nowhere_is_taken_back() -> None:
     arena = Arena()
     higher = make_pod("a").on("n").cpu(4).priority(1000)
     assert await arena.preempt(make_box("n"), higher, vip().status(nominatedNodeName="n")) == ""
-    assert arena.outlet.promises == [("vip", "")]
+    assert arena.outlet.nominations == [("vip", "")]
 
 
 # Who has to go

@@ -46,7 +46,7 @@ async def preempt(arena: Arena, happens: Callable[[], None]) -> None:
         patch.setattr(Trial, "outcomes", counted)
         patch.setattr(dry_run, "PODS_IN_STEP", 1)
         patch.setattr(dry_run, "PODS_IN_SUMS", 1)
-        task = asyncio.create_task(arena.core.loop.in_turn(arena.attempt))
+        task = asyncio.create_task(arena.core.scheduler.in_turn(arena.attempt))
         happened = False
         while not task.done():
             await asyncio.sleep(0)
@@ -76,7 +76,7 @@ async def test_nobody_is_evicted_from_a_node_that_is_gone() -> None:
     arena = crowded(vip())
     await preempt(arena, lambda: arena.lose(make_box("n"), make_box("m")))
     assert arena.outlet.evicted == []
-    assert arena.outlet.promises == []
+    assert arena.outlet.nominations == []
 
 
 async def test_another_node_in_the_same_row_is_not_taken_for_the_one_that_is_gone() -> None:
@@ -110,7 +110,7 @@ async def test_a_verdict_on_an_older_state_is_not_kept_for_the_class() -> None:
     for pod in pods:
         pod._spec["affinity"] = {"podAntiAffinity": required}
     arena.see(pods[0])
-    loop = arena.core.loop
+    loop = arena.core.scheduler
     task = asyncio.create_task(loop.in_turn(arena.attempt))
     await asyncio.sleep(0)
     assert not task.done()
@@ -240,7 +240,7 @@ async def test_a_pod_that_leaves_a_large_node_meanwhile_is_not_evicted(affinity:
     """The node is tried once more, as it is then."""
     arena, pod = large_node(affinity)
     arena.see(pod)
-    task = asyncio.create_task(arena.core.loop.in_turn(arena.attempt))
+    task = asyncio.create_task(arena.core.scheduler.in_turn(arena.attempt))
     happened = False
     with pytest.MonkeyPatch.context() as patch:
         real = trial.Trial._go_on

@@ -45,8 +45,8 @@ class Case:
     cpu: int
     keeps_away: str
     """The pod refuses a zone with pods of this app; "" is fine with all."""
-    promised: dict[str, int] = field(default_factory=dict)
-    """CPUs promised to another pod of the same priority, by node."""
+    nominated: dict[str, int] = field(default_factory=dict)
+    """CPUs of another nominated pod of the same priority, by node."""
 
     def zone(self, node: str) -> str:
         return ZONES[int(node[1:]) % len(ZONES)]
@@ -54,7 +54,7 @@ class Case:
 
 def fits(case: Case, node: str, there: Sequence[Placed]) -> bool:
     """Whether the pod fits on a node with these pods on it, all other nodes being as they are."""
-    used = sum(pod.cpu for pod in there) + case.promised.get(node, 0)
+    used = sum(pod.cpu for pod in there) + case.nominated.get(node, 0)
     if used + case.cpu > CPUS:
         return False
     for other, pods in case.nodes.items():
@@ -112,20 +112,20 @@ def cases(draw: st.DrawFn) -> Case:
         budgets=draw(st.dictionaries(st.sampled_from(APPS), st.integers(0, 1))),
         cpu=draw(st.integers(1, CPUS)),
         keeps_away=draw(st.sampled_from(("", *APPS))),
-        promised=draw(st.dictionaries(st.sampled_from(list(nodes)), st.just(1), max_size=1)),
+        nominated=draw(st.dictionaries(st.sampled_from(list(nodes)), st.just(1), max_size=1)),
     )
 
 
 async def outcome(case: Case) -> tuple[str, list[str]]:
-    """The node promised, and who was evicted; a pod that fits is promised none."""
+    """The nominated node, and the evicted pods; a pod that fits is nominated to none."""
     arena = Arena()
     for app, allowed in case.budgets.items():
         arena.protect(app, allowed, selector={"matchLabels": {"app": app}})
     for node, pods in case.nodes.items():
         arena.see(make_box(node, CPUS).label(zone=case.zone(node)))
         arena.see(*(pod.build(node) for pod in pods))
-    for node, cpu in case.promised.items():
-        # A gate keeps it from being tried, and the promise counts all the same.
+    for node, cpu in case.nominated.items():
+        # A gate keeps it from being tried, and the nomination counts all the same.
         rival = make_pod(f"rival-{node}").cpu(cpu).priority(VIP).gate("later")
         arena.see(rival.status(nominatedNodeName=node))
     vip = make_pod("vip").cpu(case.cpu).priority(VIP)

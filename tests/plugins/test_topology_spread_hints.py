@@ -50,7 +50,7 @@ CASES: dict[str, tuple[Event, bool]] = {
         of_pods(Action.DELETE, make_pod("q").label(app="x"), None),
         False,
     ),
-    "a pod that was promised a node goes": (
+    "a pod that is nominated to a node goes": (
         of_pods(Action.DELETE, make_pod("q").label(app="x").status(nominatedNodeName="n"), None),
         True,
     ),

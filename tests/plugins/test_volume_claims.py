@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.framework.cycle import Cycle
 from scheduler.model.status import SUCCESS, Status, unresolvable
-from scheduler.pipeline.placement import CycleError, judge
+from scheduler.pipeline.evaluation import CycleError, evaluate
 from scheduler.plugins.volume_binding import VolumeBinding
 from tests.builders import Json, make_node
 from tests.plugins.storage import a_claim, a_class, a_csi_node, a_pod, a_volume, put, within
@@ -154,7 +154,7 @@ def test_a_class_without_a_mode_is_a_fault() -> None:
 def test_pods_without_claims_are_not_looked_at() -> None:
     bench = Bench(VolumeBinding, [make_node("n")])
     cycle = Cycle(a_pod().volume(emptyDir={}).info(), bench.state)
-    judge(bench.framework, cycle)
+    evaluate(bench.framework, cycle).diagnosis()
     assert cycle.skipped["filter"] == {NAME}
 
 

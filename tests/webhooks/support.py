@@ -152,10 +152,12 @@ class RemoteStage(Stage):
         super().__init__(config=config, outlet=outlet, clock=clock)
 
     async def __aenter__(self) -> Self:
-        self.core.loop.begin()
+        self.core.scheduler.begin()
+        self._resuming = asyncio.create_task(self.core.scheduler.resume_suspended())
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        self._resuming.cancel()
         await self.core.stop()
 
     async def settle(self) -> None:
@@ -163,9 +165,9 @@ class RemoteStage(Stage):
         async with asyncio.timeout(PATIENCE):
             while True:
                 await self.core.background.idle()
-                await self.core.loop.in_turn(self.start)
-                await self.core.suspension.idle()
-                await self.core.loop.in_turn(self.start)  # after an attempt that is under way
+                await self.core.scheduler.in_turn(self.start)
+                await until(lambda: self.core.suspension.is_idle)
+                await self.core.scheduler.in_turn(self.start)  # after an attempt that is under way
                 await self.core.bindings.idle()
                 await self.core.background.idle()
                 if not self.core.queue.counts()["active"] and not suspended(self.core):

@@ -19,7 +19,7 @@ def extender(server: WebhookServer, **fields: Any) -> Json:
 
 
 class EvictingOutlet(RecordingOutlet):
-    """Notes victims and promises."""
+    """Notes victims and nominations."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -212,7 +212,7 @@ async def test_all_pods_at_the_gate_are_asked_about_when_a_replica_begins(
         stage.see(make_worker("n1"), *(make_pod(f"p{i}") for i in range(6)))
         await turns()
         assert server.asked == []
-        stage.core.loop.begin()
+        stage.core.scheduler.begin()
         await stage.settle()
         assert len(stage.bound()) == 6
         await stage.core.stop()

@@ -18,14 +18,14 @@ NO = {"code": "Unschedulable", "reasons": ["not today"]}
 
 
 class NominatingOutlet(RecordingOutlet):
-    """Notes promises."""
+    """Notes nominations."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.promised: list[str] = []
+        self.nominated: list[str] = []
 
     def nominate(self, pod: Any, node: str) -> None:
-        self.promised.append(node)
+        self.nominated.append(node)
 
 
 async def placed(
@@ -89,7 +89,7 @@ async def test_post_filter_is_asked_when_nothing_fits_and_may_nominate() -> None
             stage.see(make_worker("n1").cpu("1"), make_pod("p").cpu("2"))
             await stage.settle()
             assert server.last("post-filter")["nodeNames"] == ["n1"]
-            assert outlet.promised == ["n1"]
+            assert outlet.nominated == ["n1"]
 
 
 async def test_post_filter_is_told_why_each_node_will_not_do() -> None:

@@ -11,7 +11,7 @@ import pytest
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle
 from scheduler.model.status import unschedulable
-from scheduler.pipeline.placement import judge
+from scheduler.pipeline.evaluation import evaluate
 from tests.builders import Json, make_pod, make_worker
 from tests.pipeline.support import turns
 from tests.webhooks.support import (
@@ -76,8 +76,12 @@ async def test_it_can_be_told_about_which_pods_somebody_has_to_be_asked() -> Non
         stage.see(make_worker("n1"))
         cycle = Cycle(concerned("p").info(), stage.core.state)
         with pytest.raises(PluginFault, match="cannot be asked here"):
-            judge(framework, cycle)
-        assert not judge(framework, Cycle(make_pod("q").info(), stage.core.state)).codes.any()
+            evaluate(framework, cycle).diagnosis()
+        assert (
+            not evaluate(framework, Cycle(make_pod("q").info(), stage.core.state))
+            .diagnosis()
+            .codes.any()
+        )
 
 
 async def test_what_the_pod_was_told_counts_for_the_attempt_that_is_made_again() -> None:
@@ -283,7 +287,7 @@ async def test_stopping_drops_the_calls() -> None:
         stage.see(make_worker("n1"), make_pod("p"))
         stage.start()
         await until(lambda: server.present == 1)
-        stage.core.loop.stop()
+        stage.core.scheduler.stop()
         await stage.core.stop()
         assert suspended(stage.core) == 0
         assert stage.sample("equipoise_webhook_in_flight", webhook=NAME) == 0

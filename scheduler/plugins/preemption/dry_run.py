@@ -19,7 +19,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.screen import Screen, without_room
-from scheduler.plugins.preemption.trial import NO_VICTIMS, Outcome, Trial, by_sums, promised_rows
+from scheduler.plugins.preemption.trial import NO_VICTIMS, Outcome, Trial, by_sums, nominated_rows
 from scheduler.slices import checkpoint, slices_ended
 from scheduler.state.columns import Mask, NodeColumns, Rows
 
@@ -148,13 +148,13 @@ class Search:
         if rows[0] in known:
             return list(takewhile(known.__contains__, rows))
         pods, pod_count = 0, self._cycle.state.columns.pod_count
-        promised = promised_rows(self._cycle)
+        nominated = nominated_rows(self._cycle)
         in_sums = by_sums(self._handle, self._cycle, rows[:1])
         most = PODS_IN_SUMS if in_sums else PODS_IN_STEP
         some: list[int] = []
         for row in rows:
             pods += int(pod_count[row])
-            if some and (row in known or pods > most or (in_sums and row in promised)):
+            if some and (row in known or pods > most or (in_sums and row in nominated)):
                 break
             some.append(row)
         return some

@@ -99,7 +99,7 @@ class Evictions:
                 self._handle.activate([preemptor.key])
 
     def _revoke_lower(self, preemptor: PodInfo, node: str) -> None:
-        """Whoever was promised the node and is of lower priority should look for another one."""
+        """Remove nominations of pods of lower priority to the node: they need another one."""
         for pod in self._handle.state.nominations.on(node):
             if pod.priority < preemptor.priority:
                 self._handle.outlet.nominate(pod, "")

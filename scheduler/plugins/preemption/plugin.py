@@ -1,7 +1,7 @@
 """The plugin: may the pod preempt, where could it, what is the least harm, and go.
 
-The attempt only decides. Victims are evicted afterwards (``evictions``), the node is promised to
-the pod meanwhile, and when they have left, the pod is tried again, there first.
+The attempt only decides. Victims are evicted afterwards (``evictions``), the pod is nominated to
+the node meanwhile, and when they have left, the pod is tried again, there first.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class DefaultPreemption:
         return UNDER_WAY if self._evictions.under_way(pod) else SUCCESS
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Promise the pod the node where least harm is done, and start evicting there.
+        """Nominate the pod to the node where least harm is done, and start evicting there.
 
         Nodes are tried until ``minCandidateNodes…`` of them would do, or ``MAX_EFFORT`` is spent
         and one of them would do without violating a budget. The loop is given back meanwhile, so
@@ -116,10 +116,10 @@ class DefaultPreemption:
         """Why the pod must not evict anybody now; "" if it may."""
         if cycle.pod.pod.spec.preemption_policy == "Never":
             return NEVER
-        promised = cycle.state.nominations.node_of(cycle.pod.uid)
-        if not promised or _verdict(cycle, diagnosis, promised) is Code.UNRESOLVABLE:
+        nominated = cycle.state.nominations.node_of(cycle.pod.uid)
+        if not nominated or _verdict(cycle, diagnosis, nominated) is Code.UNRESOLVABLE:
             return ""
-        leaving = any(map(self._evictions.leaving, lower_pods(cycle, promised)))
+        leaving = any(map(self._evictions.leaving, lower_pods(cycle, nominated)))
         return VICTIMS_LEAVING if leaving else ""
 
     def _search(self, search: Search, cycle: Cycle, nodes: int) -> _Found:
@@ -141,7 +141,11 @@ class DefaultPreemption:
         return candidates, rejections
 
     def _noted(self, cycle: Cycle) -> dict[int, Outcome]:
-        return self._notes.about(cycle.kind) if cycle.kind is not None else {}
+        return (
+            self._notes.about(cycle.equivalence_class)
+            if cycle.equivalence_class is not None
+            else {}
+        )
 
     def _trimmed(self, cycle: Cycle, candidates: Sequence[Candidate]) -> list[Candidate]:
         """What extenders leave of the candidates, who may also name other victims."""

@@ -257,10 +257,10 @@ def by_sums(handle: Handle, cycle: Cycle, rows: Sequence[int]) -> bool:
 
     Filters judge rows with nominated pods twice, and for that they book.
     """
-    return handle.judges_by_sums(cycle) and promised_rows(cycle).isdisjoint(rows)
+    return handle.judges_by_sums(cycle) and nominated_rows(cycle).isdisjoint(rows)
 
 
-def promised_rows(cycle: Cycle) -> set[int]:
+def nominated_rows(cycle: Cycle) -> set[int]:
     """The rows that have nominated pods."""
     state = cycle.state
     return {row for node in state.nominations.nodes() if (row := state.row(node)) is not None}

@@ -139,7 +139,7 @@ class _Run:
         assert core is not None, "a run begins with a scheduler"
         core.queue.flush()
         for _ in range(_MOST_ATTEMPTS):
-            if core.loop.schedule_next() is None:
+            if core.scheduler.schedule_one() is None:
                 break
             if self._mode is Mode.CLAIRVOYANT:
                 await core.bindings.idle()

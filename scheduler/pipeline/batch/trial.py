@@ -1,17 +1,17 @@
-"""Both ways of placing a band, tried on the state as it is, judged, and taken back.
+"""Both ways of placing a band, tried on the real state, compared, and reverted.
 
 ::
 
     one by one: each pod in queue order takes its best node ─────────────► figures ─┐
-        (all taken back)                                                            ├─► better?
+        (all reverted)                                                              ├─► better?
     at once: placements that filters confirm, then the rest in queue order ► figures ┘
-        (all taken back)
+        (all reverted)
 
-Pods are really assumed, as members of a gang are, so that all filters and scores see them; nothing
-is reserved by plugins, and nobody is bound. No other attempt is made meanwhile, and events wake
-waiting pods only when it is over. The loop is given back between pods: whatever happens in the
-cluster meanwhile is seen by whoever comes later, and filters confirm every placement once more when
-it is taken. A trial of one by one costs what one by one costs without binding.
+Pods are really assumed, as members of a gang are, so that all filters and scores see them; plugins
+reserve nothing, and no pod is bound. No other attempt is made meanwhile, and events wake waiting
+pods only when it is over. The event loop runs between pods: later pods see what happens in the
+cluster meanwhile, and filters verify every placement once more before it is reserved. A trial of
+one by one costs what one by one costs without binding.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,29 +27,20 @@ from scheduler.flow.objective import Figures, better, points
 from scheduler.flow.problem import Ints, Solution
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY, PODS, Amounts
-from scheduler.pipeline.batch_gangs import Gangs
-from scheduler.pipeline.batch_members import Enrolment
-from scheduler.pipeline.batch_problem import Posed
-from scheduler.pipeline.batch_taking import proposals, verified
+from scheduler.pipeline.batch.eligibility import BatchEligibility
+from scheduler.pipeline.batch.gangs import BatchGangs
+from scheduler.pipeline.batch.problem import BatchProblem
+from scheduler.pipeline.batch.verification import proposals, verified
+from scheduler.pipeline.placement import NO_PROPOSALS, Proposals
 from scheduler.queueing.tiers import QueuedPod
-from scheduler.queueing.together import GroupQueue
 from scheduler.slices import checkpoint, slices_ended, unbroken
 from scheduler.state.cache import ClusterState
 
+if TYPE_CHECKING:
+    from scheduler.pipeline.scheduler import Scheduler
+
 Nodes = dict[str, str]
 """The node of each pod that has one, by uid."""
-
-
-class Seeking(Protocol):
-    """The normal cycle, as far as trials need it."""
-
-    def obsolete(self, queued: QueuedPod) -> bool:
-        """Whether there is nothing to do for a pod any more."""
-        ...
-
-    def seek(self, queued: QueuedPod, proposed: str = "", *, together: bool = False) -> str | None:
-        """The node that an attempt would choose now; takes nothing and tells nobody."""
-        ...
 
 
 class Overtaken(Exception):
@@ -57,26 +48,24 @@ class Overtaken(Exception):
 
 
 class Trials:
-    """Tries and judges both ways."""
+    """Tries and compares both ways."""
 
     def __init__(
         self,
-        state: ClusterState,
-        queue: GroupQueue,
-        seeking: Seeking,
-        enrolment: Enrolment,
-        gangs: Gangs,
+        scheduler: Scheduler,
+        eligibility: BatchEligibility,
+        gangs: BatchGangs,
     ) -> None:
-        self._state = state
-        self._queue = queue
-        self._seeking = seeking
-        self._enrolment = enrolment
+        self._scheduler = scheduler
+        self._state = scheduler.state
+        self._queue = scheduler.queue
+        self._eligibility = eligibility
         self._gangs = gangs
 
     def at_once_is_better(
         self,
         band: Mapping[int, QueuedPod],
-        posed: Posed,
+        posed: BatchProblem,
         solution: Solution,
         overtaken: Callable[[], bool],
     ) -> bool:
@@ -85,7 +74,7 @@ class Trials:
         Raises `Overtaken` as soon as ``overtaken`` says so, with nothing left behind.
         """
         pods = list(band.values())
-        measure = _Measure(self._state, (each.info for each in self._gangs.everybody(pods)))
+        measure = _Measure(self._state, (each.info for each in self._gangs.with_members(pods)))
         with self._queue.events_deferred():
             with self._trial(overtaken) as one:
                 self._place(pods, one)
@@ -102,18 +91,18 @@ class Trials:
         try:
             yield trial
         finally:
-            trial.undo()
+            trial.revert()
 
     def _place(self, band: Sequence[QueuedPod], trial: _Trial) -> None:
         """Each pod takes its best node, in queue order."""
         for queued in band:
             trial.pause()
             if self._gangs.leads(queued):
-                self._place_gang(queued, trial, {})
-            elif not self._seeking.obsolete(queued):
-                trial.take(queued.info, self._seeking.seek(queued))
+                self._place_gang(queued, trial, NO_PROPOSALS)
+            elif not self._scheduler.skip_pod_schedule(queued):
+                trial.assume(queued.info, self._scheduler.preview_node(queued))
 
-    def _place_gang(self, first: QueuedPod, trial: _Trial, nodes: Mapping[str, str]) -> None:
+    def _place_gang(self, first: QueuedPod, trial: _Trial, proposals: Proposals) -> None:
         """All members that the gang needs, or none."""
         needed = self._gangs.needed(first)
         if needed is None:
@@ -124,35 +113,32 @@ class Trials:
             if len(taken) + len(members) - position < needed:
                 break
             trial.pause()
-            if self._seeking.obsolete(member):
+            if self._scheduler.skip_pod_schedule(member):
                 continue
-            proposed = nodes.get(member.info.uid, "")
-            node = self._seeking.seek(member, proposed, together=True)
+            node = self._scheduler.preview_node(member, proposals, in_pass=True)
             if node is not None:
-                trial.take(member.info, node)
+                trial.assume(member.info, node)
                 taken.append(member.info.uid)
         if len(taken) < needed:
             for uid in reversed(taken):
-                trial.give_back(uid)
+                trial.forget(uid)
 
     def _propose(
-        self, band: Mapping[int, QueuedPod], posed: Posed, solution: Solution, trial: _Trial
+        self, band: Mapping[int, QueuedPod], posed: BatchProblem, solution: Solution, trial: _Trial
     ) -> None:
         """What the solution says, as far as filters confirm it."""
         for member, nodes in self._gangs.chosen(posed, solution):
             first = band[member.place]
-            self._place_gang(first, trial, nodes)
+            self._place_gang(first, trial, Proposals(nodes, posed.problem.model))
             trial.tried.add(first.info.uid)
         for proposal in proposals(posed, solution):
             while proposal.left:
                 trial.pause()
                 with unbroken():
-                    self._enrolment.look_again()
-                    for member, placement in verified(
-                        proposal, self._state, self._enrolment.prepared
-                    ):
-                        if not self._seeking.obsolete(member.queued):
-                            trial.take(member.queued.info, placement.node)
+                    self._eligibility.classes_may_change()
+                    for member, placement in verified(proposal, self._state, self._eligibility):
+                        if not self._scheduler.skip_pod_schedule(member.queued):
+                            trial.assume(member.queued.info, placement.node)
                             trial.tried.add(member.queued.info.uid)
 
 
@@ -175,22 +161,22 @@ class _Trial:
             if self._overtaken():
                 raise Overtaken
 
-    def take(self, pod: PodInfo, node: str | None) -> None:
-        """Have a pod on a node, if there is one for it."""
+    def assume(self, pod: PodInfo, node: str | None) -> None:
+        """Assume a pod on its node, if it has one."""
         if node is not None:
             self._state.assume(pod, node)
             self.nodes[pod.uid] = node
 
-    def give_back(self, uid: str) -> None:
-        """Have a pod gone from its node, if it is still only assumed there."""
+    def forget(self, uid: str) -> None:
+        """Forget a pod, unless the watch has confirmed it meanwhile."""
         del self.nodes[uid]
         self._state.forget(uid, tried=True)
 
-    def undo(self) -> None:
-        """Give everything back, the last first."""
+    def revert(self) -> None:
+        """Forget all pods, the last first."""
         for uid in reversed(list(self.nodes)):
             checkpoint()
-            self.give_back(uid)
+            self.forget(uid)
 
 
 class _Measure:
@@ -207,7 +193,7 @@ class _Measure:
             _add(total, self._asked[info.uid])
         self._scarce = [n for n, amount in sorted(total.items()) if amount > self._free[n]]
 
-    def figures(self, nodes: Nodes, posed: Posed) -> Figures:
+    def figures(self, nodes: Nodes, posed: BatchProblem) -> Figures:
         """What placements come to."""
         taken: dict[str, int] = {}
         shares: list[float] = []
@@ -242,7 +228,7 @@ def _free(state: ClusterState) -> dict[str, int]:
     return {name: amount for name, amount in found.items() if amount > 0}
 
 
-def _counts(nodes: Nodes, posed: Posed) -> Ints:
+def _counts(nodes: Nodes, posed: BatchProblem) -> Ints:
     """[E, M] How many pods of each class of a problem are on each of its nodes."""
     counts = np.zeros(posed.problem.shape, np.int64)
     position = {name: i for i, name in enumerate(posed.nodes)}

@@ -1,4 +1,4 @@
-"""From members to matrices: what columns and surveys say, in the form that the solver reads."""
+"""The problem of placing a backlog: columns and class results as the matrices of the solver."""
 
 from __future__ import annotations
 
@@ -10,16 +10,20 @@ import msgspec
 import numpy as np
 
 from scheduler.config.schema import Batch
+from scheduler.equivalence.classes import SCORE, PodClass
+from scheduler.equivalence.reads import Declaration
 from scheduler.flow.cpu_memory import fit_one_network, task_class
 from scheduler.flow.problem import UNFIT, Ints, Problem, Steps
 from scheduler.flow.units import measure
 from scheduler.framework.cycle import Cycle
+from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY, PODS
-from scheduler.pipeline.batch_members import Key, Member, Membership
-from scheduler.pipeline.batch_relations import Quota, Relations, relations
-from scheduler.pipeline.by_class import ByClass, Survey, load_scores
+from scheduler.pipeline.batch.eligibility import Key, Member, Membership
+from scheduler.pipeline.batch.relations import Quota, Relations, relations
+from scheduler.pipeline.evaluation import ClassCache, evaluate
 from scheduler.slices import checkpoint, in_slices
+from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Rows, Scores
 from scheduler.state.scratch import scratch
@@ -33,11 +37,20 @@ SAMPLED_CLASSES = 16
 SAMPLED_PODS = 8
 LEAVING_STEPS = 8
 
-Breathe = Callable[[], Awaitable[None]]
-"""Lets others run if this has gone on for long enough."""
+YieldSlice = Callable[[], Awaitable[None]]
+"""Lets other tasks run if the slice is over."""
 
 
-class Group(NamedTuple):
+class Survey(NamedTuple):
+    """Where a class fits, and what each place is worth to it."""
+
+    rows: Rows
+    totals: Scores
+    loads: Scores
+    """The part of the totals that depends on how much is requested of a row."""
+
+
+class ProblemRow(NamedTuple):
     """The pods of one row of the matrices."""
 
     members: list[Member]
@@ -45,7 +58,7 @@ class Group(NamedTuple):
     relations: Relations
 
 
-class Posed(NamedTuple):
+class BatchProblem(NamedTuple):
     """A problem, and what its rows and columns stand for."""
 
     problem: Problem
@@ -57,34 +70,38 @@ class Posed(NamedTuple):
     """Members that the problem had no room for and that are to be posed next."""
 
 
-class Posing:
-    """Poses problems. Reads the state as it is; between classes others may change it."""
+class ProblemBuilder:
+    """Builds problems from the current state, which may change between two classes."""
 
     def __init__(
-        self, settings: Batch, state: ClusterState, classes: ByClass, clock: Callable[[], float]
+        self,
+        settings: Batch,
+        state: ClusterState,
+        class_cache: ClassCache,
+        clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._state = state
-        self._classes = classes
+        self._class_cache = class_cache
         self._clock = clock
 
-    async def pose(
+    async def build(
         self,
         members: Membership,
-        breathe: Breathe,
+        yield_slice: YieldSlice,
         needs: Mapping[str, int],
-    ) -> Posed | None:
+    ) -> BatchProblem | None:
         """The problem of placing all members; None if none of them fits anywhere.
 
-        A class costs what has changed since it was last looked at. ``needs`` says how many members
-        each gang must get.
+        A class costs the rows that changed since its last evaluation. ``needs`` says how many
+        members each gang must get.
         """
-        groups, rest = await self._groups(members, breathe)
+        groups, rest = await self._groups(members, yield_slice)
         posed = await in_slices(self._posed, groups, needs) if groups else None
         return posed and posed._replace(rest=rest)
 
-    def _posed(self, groups: list[Group], needs: Mapping[str, int]) -> Posed:
-        """The matrices. Gives the loop back between classes: filters have the last word anyway."""
+    def _posed(self, groups: list[ProblemRow], needs: Mapping[str, int]) -> BatchProblem:
+        """The matrices. The state may change between classes: placements are verified anyway."""
         state = self._state
         rows = state.rows()
         nodes = [state.name(row) for row in rows.tolist()]
@@ -103,7 +120,7 @@ class Posing:
         gangs = _gangs(groups, needs)
         if gangs:
             problem = msgspec.structs.replace(problem, **gangs)
-        return Posed(
+        return BatchProblem(
             problem,
             np.where(scores == UNFIT, UNFIT, scores - loads),
             [group.members for group in groups],
@@ -112,32 +129,32 @@ class Posing:
         )
 
     async def _groups(
-        self, members: Membership, breathe: Breathe
-    ) -> tuple[list[Group], Membership]:
+        self, members: Membership, yield_slice: YieldSlice
+    ) -> tuple[list[ProblemRow], Membership]:
         """The classes of a problem, and the members that it has no room for.
 
-        Without room, `Scores` leaves small classes to the normal cycle, which has the same scores.
+        Without room, `Scores` leaves small classes to one by one, which uses the same scores.
         """
         most = max(MOST_CELLS // max(self._state.node_count, 1), 1)
         by_scores = self._settings.cost_model == "Scores"
         rows = self._rows(members)[:most] if by_scores else self._rows(members)
-        groups: list[Group] = []
+        groups: list[ProblemRow] = []
         domains = pods = 0
         for number, each in enumerate(rows):
             if len(groups) == most:
                 return groups, _by_key(rows[number:])
             first = each[0]
             cycle = Cycle(first.cycle.pod, self._state)
-            cycle.kind = first.pod_class
-            survey = self._classes.survey(first.framework, cycle, first.pod_class)
+            cycle.equivalence_class = first.pod_class
+            survey = _survey(first.framework, cycle, first.pod_class, self._class_cache)
             if survey is not None and len(survey.rows):
                 apart = relations(first, len(each), survey.rows, survey.totals)
                 domains += max(len(apart.quotas), 1)
                 pods += len(each)
                 if not by_scores and groups and not fit_one_network(domains, pods):
                     return groups, _by_key(rows[number:])
-                groups.append(Group(each, survey, apart))
-            await breathe()
+                groups.append(ProblemRow(each, survey, apart))
+            await yield_slice()
         return groups, {}
 
     def _rows(self, members: Membership) -> list[list[Member]]:
@@ -152,7 +169,7 @@ class Posing:
         return sorted(split.values(), key=lambda row: (not row[0].group, -len(row)))
 
     def _problem(
-        self, groups: Sequence[Group], rows: Rows, position: Ints, scores: Scores
+        self, groups: Sequence[ProblemRow], rows: Rows, position: Ints, scores: Scores
     ) -> Problem:
         columns = self._state.columns
         supplies = np.array([len(group.members) for group in groups], np.int64)
@@ -219,7 +236,7 @@ class Posing:
                 room = np.minimum(room, free // amount)
         return room
 
-    def _leaving(self, problem: Problem, groups: Iterable[Group]) -> Steps:
+    def _leaving(self, problem: Problem, groups: Iterable[ProblemRow]) -> Steps:
         """What it costs to leave pods out: more for those that have waited for longer."""
         price, now = self._settings.unscheduled_cost, self._clock()
         units = measure(problem)
@@ -250,6 +267,36 @@ class Posing:
         }
 
 
+def _survey(
+    framework: Framework, cycle: Cycle, pod_class: PodClass, class_cache: ClassCache
+) -> Survey | None:
+    """Every row that fits and what it is worth to a class.
+
+    None if what is kept for the class does not count for this pod: it is rejected as a whole, bound
+    to nodes by name, or nominated to one.
+    """
+    evaluation = evaluate(framework, cycle, pod_class, class_cache)
+    if not evaluation.reads_class_results:
+        return None
+    rows = evaluation.feasible()
+    loads: Scores = np.zeros(len(rows), np.int64)
+    if not len(rows):
+        return Survey(rows, loads, loads)
+    totals = evaluation.totals()
+    for each in _load_scores(pod_class):
+        loads += each.weight * pod_class.columns[SCORE, each.plugin].values[rows]
+    return Survey(rows, totals, loads)
+
+
+def _load_scores(pod_class: PodClass) -> list[Declaration]:
+    """The plugins that score how full rows are, and whose scores are absolute."""
+    return [
+        each
+        for each, _ in pod_class.plugins[SCORE]
+        if each.kept and each.absolute and each.reads and Aspect.REQUESTED in each.reads.rows
+    ]
+
+
 def _by_key(rows: Iterable[Sequence[Member]]) -> Membership:
     """Members of rows again by class; without gangs, which one problem places or none."""
     members: Membership = {}
@@ -264,7 +311,7 @@ def _since(member: Member) -> float:
     return queued.timestamp if queued.initial_attempt is None else queued.initial_attempt
 
 
-def _gangs(groups: Sequence[Group], needs: Mapping[str, int]) -> dict[str, Ints]:
+def _gangs(groups: Sequence[ProblemRow], needs: Mapping[str, int]) -> dict[str, Ints]:
     """Which gang each row of the matrices belongs to, and how many members each needs."""
     names = [group.members[0].group for group in groups]
     numbers = {name: i for i, name in enumerate(dict.fromkeys(filter(None, names)))}
@@ -276,7 +323,7 @@ def _gangs(groups: Sequence[Group], needs: Mapping[str, int]) -> dict[str, Ints]
     }
 
 
-def _domains(groups: Sequence[Group], position: Ints, shape: tuple[int, ...]) -> Ints:
+def _domains(groups: Sequence[ProblemRow], position: Ints, shape: tuple[int, ...]) -> Ints:
     if all(group.relations.domain_of is None for group in groups):
         return np.zeros(0, np.int64)
     domains = np.zeros(shape, np.int64)
@@ -289,7 +336,7 @@ def _domains(groups: Sequence[Group], position: Ints, shape: tuple[int, ...]) ->
     return domains
 
 
-def _quotas(groups: Sequence[Group]) -> Steps:
+def _quotas(groups: Sequence[ProblemRow]) -> Steps:
     found: list[tuple[int, Quota]] = [
         (e, quota) for e, group in enumerate(groups) for quota in group.relations.quotas
     ]
@@ -303,7 +350,7 @@ def _quotas(groups: Sequence[Group]) -> Steps:
     )
 
 
-def _load_price(groups: Sequence[Group]) -> float:
+def _load_price(groups: Sequence[ProblemRow]) -> float:
     """What a full node costs a pod, in points: by putting pods on one and asking the plugins."""
     largest = sorted(groups, key=lambda group: len(group.members), reverse=True)
     found = [_price_by(group) for group in largest[:SAMPLED_CLASSES]]
@@ -311,10 +358,10 @@ def _load_price(groups: Sequence[Group]) -> float:
     return max(float(np.mean(prices)), 0.0) if prices else 0.0
 
 
-def _price_by(group: Group) -> float | None:
+def _price_by(group: ProblemRow) -> float | None:
     member, survey = group.members[0], group.survey
     pod, state = member.cycle.pod, member.cycle.state
-    plugins = load_scores(member.pod_class)
+    plugins = _load_scores(member.pod_class)
     row = int(survey.rows[survey.totals.argmax()])
     columns = state.columns
     if not plugins or not columns.live[row]:

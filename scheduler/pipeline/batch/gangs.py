@@ -1,8 +1,8 @@
 """Gangs in a backlog: placed whole or not at all.
 
-The solver is told how many members each needs and drops gangs that do not get them. What it
-proposes for a gang is tried by the same pass as ever (`gangs`), which takes all of it or nothing;
-a member whose node does not hold is looked for another one.
+The problem says how many members each gang needs, and the solver drops gangs that do not get them.
+Its proposal for a gang is tried by the pass over pod groups (`pod_groups`), which places all
+members or none; a member that does not fit on its proposed node gets another one.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import numpy as np
 from scheduler.flow.problem import Solution
 from scheduler.framework.groups import GroupPlugin
 from scheduler.framework.runtime import Framework
-from scheduler.pipeline.batch_members import Enrolment, Member, Membership
-from scheduler.pipeline.batch_problem import Posed
+from scheduler.pipeline.batch.eligibility import BatchEligibility, Member, Membership
+from scheduler.pipeline.batch.problem import BatchProblem
 from scheduler.queueing.tiers import QueuedPod
 
 
-class Gang(msgspec.Struct, eq=False):
-    """Members of a gang that were popped, the first of them in whose place all are tried."""
+class _BackloggedGang(msgspec.Struct, eq=False):
+    """Members of a gang that were popped. All are tried in the place of the first."""
 
     plugin: GroupPlugin
     group: str
@@ -34,21 +34,21 @@ class Gang(msgspec.Struct, eq=False):
         return f"{self.first.profile}/{self.group}"
 
 
-class Gangs:
+class BatchGangs:
     """The gangs of the backlog that is being placed."""
 
-    def __init__(self, frameworks: Mapping[str, Framework], enrolment: Enrolment) -> None:
+    def __init__(self, frameworks: Mapping[str, Framework], eligibility: BatchEligibility) -> None:
         self._frameworks = frameworks
-        self._enrolment = enrolment
-        self._by_first: dict[str, Gang] = {}
+        self._eligibility = eligibility
+        self._by_first: dict[str, _BackloggedGang] = {}
         self.needs: dict[str, int] = {}
         """How many more members each gang needs that takes part, by name."""
 
     def bundle(self, popped: list[QueuedPod]) -> list[QueuedPod]:
-        """Pods in queue order; of a gang only the first, who takes the others along."""
+        """Pods in queue order; of a gang only the first, which stands for the others."""
         self._by_first.clear()
         self.needs.clear()
-        found: dict[tuple[str, str], Gang] = {}
+        found: dict[tuple[str, str], _BackloggedGang] = {}
         pods: list[QueuedPod] = []
         for queued in popped:
             plugin = self._frameworks[queued.profile].groups
@@ -58,7 +58,7 @@ class Gangs:
                 continue
             gang = found.get((queued.profile, group))
             if gang is None:
-                gang = found[queued.profile, group] = Gang(plugin, group, queued, [])
+                gang = found[queued.profile, group] = _BackloggedGang(plugin, group, queued, [])
                 self._by_first[queued.info.uid] = gang
                 pods.append(queued)
             else:
@@ -66,12 +66,12 @@ class Gangs:
         return pods
 
     def along(self, queued: QueuedPod) -> list[QueuedPod]:
-        """Those who go with a pod; nobody, if it is in no gang."""
+        """The other popped members of a pod's gang; none if it is in no gang."""
         gang = self._by_first.get(queued.info.uid)
         return gang.along if gang is not None else []
 
-    def everybody(self, pods: Iterable[QueuedPod]) -> Iterator[QueuedPod]:
-        """Pods, and those who go with them."""
+    def with_members(self, pods: Iterable[QueuedPod]) -> Iterator[QueuedPod]:
+        """Pods, each followed by the other members of its gang."""
         for queued in pods:
             yield queued
             yield from self.along(queued)
@@ -88,7 +88,7 @@ class Gangs:
             return None
         return min(standing.minimum, standing.existing) - standing.placed
 
-    def enrol(self, queued: QueuedPod, place: int) -> list[Member] | str | None:
+    def admit(self, queued: QueuedPod, place: int) -> list[Member] | str | None:
         """All members of a pod's gang, or why none takes part; None if the pod is in no gang."""
         gang = self._by_first.get(queued.info.uid)
         if gang is None:
@@ -98,14 +98,16 @@ class Gangs:
             return "group"
         members = []
         for each in (gang.first, *gang.along):
-            member = self._enrolment.enrol(each, place, gang.name)
+            member = self._eligibility.admit(each, place, gang.name)
             if isinstance(member, str):
                 return member
             members.append(member)
         self.needs[gang.name] = max(min(needs, len(members)), 1)
         return members
 
-    def chosen(self, posed: Posed, solution: Solution) -> Iterator[tuple[Member, dict[str, str]]]:
+    def chosen(
+        self, posed: BatchProblem, solution: Solution
+    ) -> Iterator[tuple[Member, dict[str, str]]]:
         """A member of each gang that is to be placed, and the node of each by uid; queue order."""
         nodes: dict[str, dict[str, str]] = {}
         heads: dict[str, Member] = {}
@@ -125,7 +127,7 @@ class Gangs:
 
 
 def _group_of(queued: QueuedPod, plugin: GroupPlugin | None) -> str | None:
-    """The pod's group; None also if the plugin fails, as the attempt at the pod will tell."""
+    """The pod's group; None also if the plugin fails, which the attempt at the pod reports."""
     try:
         return plugin.group_of(queued.info) if plugin is not None else None
     except Exception:

@@ -1,21 +1,22 @@
-"""Placements that a solver proposes, verified by the real filters before anybody takes them.
+"""Placements that a solver proposes, verified by the filters before they are reserved.
 
-Where filters look at each node alone, many nodes are asked at once, one pod for each: what one pod
-takes is no other node's concern. Where they do not (spread, affinity to other pods), one pod is
+If filters judge each node alone, many nodes are verified at once, one pod for each: a pod on one
+node changes nothing for another node. Otherwise (spread, affinity to other pods) one pod is
 verified at a time, and domains take turns, as they would if pods came one by one.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import numpy as np
 
 from scheduler.flow.problem import Ints, Solution
-from scheduler.pipeline.batch_members import Member
-from scheduler.pipeline.batch_problem import Posed
-from scheduler.pipeline.placement import Placement, filter_rows
+from scheduler.pipeline.batch.eligibility import BatchEligibility, Member
+from scheduler.pipeline.batch.problem import BatchProblem
+from scheduler.pipeline.evaluation import filter_with_nominated_pods
+from scheduler.pipeline.placement import Placement
 from scheduler.state.cache import ClusterState
 
 CHUNK = 64
@@ -41,11 +42,11 @@ class Proposal:
         """Whether there is another node to try, and a pod for it."""
         return bool(self.members and self._nodes)
 
-    def next_member(self, prepared: Callable[[Member], bool]) -> Member | None:
-        """The next pod that can be prepared; others are dropped, and left to the normal cycle."""
+    def next_member(self, eligibility: BatchEligibility) -> Member | None:
+        """The next pod that passes PreFilter; others are dropped, and scheduled one by one."""
         while self.members:
             member = self.members.popleft()
-            if prepared(member):
+            if eligibility.prepare(member):
                 return member
             self.refused += 1
         return None
@@ -65,7 +66,7 @@ class Proposal:
         return found
 
     def refuse(self, node: str) -> None:
-        """A node has no room any more: further pods need not try."""
+        """Leave a node out from now on: it has no room any more."""
         self._given_up.add(node)
         self.refused += 1
 
@@ -75,7 +76,7 @@ class Proposal:
         return Placement(node, chosen_by, self._feasible, evaluated, self._model)
 
 
-def proposals(posed: Posed, solution: Solution) -> Iterator[Proposal]:
+def proposals(posed: BatchProblem, solution: Solution) -> Iterator[Proposal]:
     """What a solution proposes for each class, the class with the largest pods first.
 
     Without gangs, which are placed as a whole.
@@ -119,13 +120,13 @@ def _in_turns(nodes: Ints, pods: Ints, domain_of: Ints | None) -> Ints:
 
 
 def verified(
-    proposal: Proposal, state: ClusterState, prepared: Callable[[Member], bool]
+    proposal: Proposal, state: ClusterState, eligibility: BatchEligibility
 ) -> list[tuple[Member, Placement]]:
     """The next few placements that all filters confirm now. Nothing here awaits.
 
     The caller takes all of them before anything else happens; each member is prepared for that.
     """
-    first = proposal.next_member(prepared)
+    first = proposal.next_member(eligibility)
     if first is None:
         return []
     framework, cycle = first.framework, first.cycle
@@ -133,7 +134,7 @@ def verified(
     wanted = proposal.next_nodes(min(together, len(proposal.members) + 1))
     rows = {node: row for node in wanted if (row := state.row(node)) is not None}
     where = np.array(sorted(rows.values()), np.intp)
-    codes = filter_rows(framework, cycle, where)
+    codes = filter_with_nominated_pods(framework, cycle, where)
     confirmed = set(where[codes == 0].tolist())
     chosen: list[tuple[Member, Placement]] = []
     spare: Member | None = first
@@ -141,7 +142,7 @@ def verified(
         if rows.get(node) not in confirmed:
             proposal.refuse(node)
             continue
-        member = spare or proposal.next_member(prepared)
+        member = spare or proposal.next_member(eligibility)
         spare = None
         if member is None:
             break

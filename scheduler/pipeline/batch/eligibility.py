@@ -1,4 +1,4 @@
-"""Who takes part in a batch: pods whose verdicts are columns, and nobody else's business."""
+"""Which pods take part in a batch: those whose results are kept in columns for their class."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from scheduler.equivalence.classes import FILTER, SCORE, PodClass
-from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import SpreadingPlugin
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.model.volumes import fully_bound
-from scheduler.pipeline.by_class import ByClass
-from scheduler.pipeline.placement import prepare, promised_row
+from scheduler.pipeline.evaluation import ClassCache, evaluate, nominated_row
 from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.cache import ClusterState
 
@@ -29,7 +28,7 @@ class Member(msgspec.Struct, eq=False):
     cycle: Cycle
     pod_class: PodClass
     stamp: tuple[int, ...]
-    """Of when the class was found out."""
+    """Of the moment at which the class was determined."""
     spreading: Sequence[SpreadingPlugin]
     """The plugins that keep pods of its profile evenly spread."""
     group: str = ""
@@ -37,7 +36,7 @@ class Member(msgspec.Struct, eq=False):
 
     @property
     def key(self) -> tuple[PodClass, str]:
-        """What pods share that are interchangeable."""
+        """What interchangeable pods have in common."""
         return self.pod_class, self.group
 
 
@@ -46,11 +45,11 @@ Membership = dict[Key, list[Member]]
 """Members by class and gang, each in queue order."""
 
 
-class Enrolment:
-    """Sorts pods into members of a batch and those that take the normal cycle."""
+class BatchEligibility:
+    """Sorts pods into members of a batch and those that are scheduled one by one."""
 
     def __init__(
-        self, frameworks: Mapping[str, Framework], state: ClusterState, classes: ByClass
+        self, frameworks: Mapping[str, Framework], state: ClusterState, classes: ClassCache
     ) -> None:
         self._frameworks = frameworks
         self._state = state
@@ -61,13 +60,13 @@ class Enrolment:
             for name, framework in frameworks.items()
         }
 
-    def enrol(self, queued: QueuedPod, place: int, group: str = "") -> Member | str:
-        """A member, or why the pod takes the normal cycle, in one word."""
+    def admit(self, queued: QueuedPod, place: int, group: str = "") -> Member | str:
+        """A member, or the reason (one word) why the pod is scheduled one by one."""
         info, framework = queued.info, self._frameworks[queued.profile]
         cycle = Cycle(info, self._state)
         if framework.asks_outside or framework.judges_choice:
             return "asked"
-        if promised_row(cycle) is not None:
+        if nominated_row(cycle) is not None:
             return "promised"
         pod_class = self._classes.class_of(cycle)
         if pod_class is None or not declared(pod_class):
@@ -78,13 +77,13 @@ class Enrolment:
             return "claims"
         if self._volumes_to_bind(info):
             return "volumes"
-        cycle.kind = pod_class
+        cycle.equivalence_class = pod_class
         stamp = self._stamp(queued.profile)
         spreading = self._spreading[queued.profile]
         return Member(queued, place, framework, cycle, pod_class, stamp, spreading, group)
 
-    def look_again(self) -> None:
-        """Others have run: what tells classes apart may have changed."""
+    def classes_may_change(self) -> None:
+        """Other tasks have run: the classes of pods may have changed."""
         self._stamps.clear()
 
     def _stamp(self, profile: str) -> tuple[int, ...]:
@@ -93,10 +92,10 @@ class Enrolment:
             stamp = self._stamps[profile] = self._classes.stamp(profile)
         return stamp
 
-    def prepared(self, member: Member) -> bool:
-        """Prepare a member to be judged now; False if it is none any more, or rejected outright.
+    def prepare(self, member: Member) -> bool:
+        """Run PreFilter for a member; False if it is no longer eligible, or rejected as a whole.
 
-        Pods of one class may part when others have come that speak of the labels of one of them.
+        Pods of one class may part when pods arrive whose terms match the labels of one of them.
         """
         cycle = member.cycle = Cycle(member.queued.info, self._state)
         stamp = self._stamp(member.framework.profile)
@@ -104,13 +103,9 @@ class Enrolment:
             if self._classes.class_of(cycle) is not member.pod_class:
                 return False
             member.stamp = stamp
-        pod_class = cycle.kind = member.pod_class
-        cycle.skipped[FILTER] |= pod_class.silent[FILTER]
-        outcome = prepare(member.framework, cycle)
-        if isinstance(outcome, Diagnosis) or outcome.node_names is not None:
-            return False
-        cycle.skipped[SCORE] |= pod_class.silent[SCORE]
-        return True
+        cycle.equivalence_class = member.pod_class
+        evaluation = evaluate(member.framework, cycle, member.pod_class)
+        return evaluation.rejection is None and evaluation.node_names is None
 
     def _volumes_to_bind(self, info: PodInfo) -> bool:
         """Whether some claim of the pod has no volume yet: its node decides about that too."""
@@ -121,7 +116,7 @@ class Enrolment:
         return False
 
     def drawn_together(self, members: Membership) -> set[Key]:
-        """The classes that must be near pods of this same batch: where these go is not known yet.
+        """The classes with required affinity to pods of this batch, whose nodes are not known yet.
 
         O(classes with such terms by kinds of labels in the batch).
         """
@@ -138,7 +133,7 @@ class Enrolment:
 
 
 def declared(pod_class: PodClass) -> bool:
-    """Whether all plugins that speak about the class say what they read, so that columns tell."""
+    """Whether all plugins that filter or score the class declare what they read."""
     return all(
         each.reads is not None for point in (FILTER, SCORE) for each, _ in pod_class.plugins[point]
     )

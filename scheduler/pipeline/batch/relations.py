@@ -18,8 +18,8 @@ from scheduler.flow.problem import Ints
 from scheduler.framework.cycle import Cycle
 from scheduler.model.affinity import PodSet, SpreadConstraint
 from scheduler.model.podinfo import PodInfo
-from scheduler.pipeline.batch_members import Member
-from scheduler.pipeline.placement import prepare
+from scheduler.pipeline.batch.eligibility import Member
+from scheduler.pipeline.evaluation import evaluate
 from scheduler.state.columns import Rows, Scores
 from scheduler.state.scratch import scratch
 
@@ -172,8 +172,4 @@ def _drop(member: Member, rows: Rows, totals: Scores) -> Scores:
 
 def _live_totals(member: Member, rows: Rows) -> Scores:
     cycle = Cycle(member.cycle.pod, member.cycle.state)
-    cycle.skipped["filter"] |= member.pod_class.silent["filter"]
-    prepare(member.framework, cycle)
-    cycle.skipped["score"] |= member.pod_class.silent[SCORE]
-    cycle.skipped["score"] |= {e.plugin for e, _ in member.pod_class.plugins[SCORE] if e.kept}
-    return member.framework.run_scores(cycle, rows).totals
+    return evaluate(member.framework, cycle, member.pod_class).live_totals(rows)

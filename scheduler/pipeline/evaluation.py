@@ -1,0 +1,440 @@
+"""The one decision function: what the plugins of a profile say of all nodes for one pod.
+
+::
+
+    evaluate ─► PreFilter ─► feasible(): Filter on every node ─► AfterFilter ─► totals(): Score
+                    │            │ kept for the pod's class: only rows that changed, then the
+                    │            │ filters and scores whose results are not kept
+                    └────────────┴─► diagnosis(): the verdict on every node
+
+Placing a pod (`placement.select_node`), batches, explanations and the last check before a binding
+all start with `evaluate`. With a class it reads what is kept for equal pods (`ClassCache`), without
+one it asks every plugin about every node. Both give the same answer: what is kept only saves work.
+A stage runs when its result is first asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+
+import numpy as np
+
+from scheduler.equivalence.cache import Equivalence
+from scheduler.equivalence.classes import FILTER, SCORE, PodClass
+from scheduler.equivalence.notes import Notes
+from scheduler.equivalence.standing import UNFIT, Standing
+from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.runtime import Framework, PreFilterOutcome
+from scheduler.framework.what_if import trial
+from scheduler.model.events import Action
+from scheduler.model.status import Code, Status
+from scheduler.queueing.hints import HintRegistration, by_uid, own_change
+from scheduler.state.columns import Codes, Rows, Scores
+
+_NO_ROWS: Rows = np.zeros(0, np.intp)
+_NO_CODES: Codes = np.zeros(0, np.int32)
+
+POD_SPEC = "PodSpec"
+NODES = "Nodes"
+OWN_VERDICTS = frozenset({POD_SPEC, NODES})
+"""Verdicts that no plugin gives. They carry a name like a plugin's, by which the queue finds the
+events that may cure them."""
+HINTS: Mapping[str, Sequence[HintRegistration]] = {
+    POD_SPEC: (HintRegistration("Pod", Action.UPDATE, own_change, by_uid),),
+    NODES: (HintRegistration("Node", Action.ADD),),
+}
+
+
+class CycleError(Exception):
+    """The attempt cannot go on: a plugin reported a fault instead of a verdict."""
+
+    def __init__(self, plugin: str, message: str) -> None:
+        super().__init__(message)
+        self.plugin = plugin
+
+
+def evaluate(
+    framework: Framework,
+    cycle: Cycle,
+    pod_class: PodClass | None = None,
+    cache: ClassCache | None = None,
+) -> Evaluation:
+    """Run PreFilter and return the evaluation of the pod; raises PluginFault, CycleError.
+
+    ``cache`` has what is kept for the class of the pod; without both nothing kept is used.
+    """
+    if pod_class is not None:
+        cycle.skipped["filter"] |= pod_class.silent[FILTER]
+        cycle.skipped["score"] |= pod_class.silent[SCORE]
+    return Evaluation(framework, cycle, _pre_filter(framework, cycle), pod_class, cache)
+
+
+def _pre_filter(framework: Framework, cycle: Cycle) -> PreFilterOutcome | Diagnosis:
+    """The outcome of PreFilter, or why no node needs to be filtered."""
+    pod = cycle.pod
+    if pod.excess:
+        return _own_rejection(f"pod too large: {'; '.join(pod.excess)}", POD_SPEC)
+    if pod.faults:
+        return _own_rejection(f"invalid pod: {'; '.join(pod.faults)}", POD_SPEC)
+    if not cycle.state.node_count:
+        return _own_rejection("no nodes available to schedule pods", NODES)
+    outcome = framework.run_pre_filter(cycle)
+    if outcome.rejection is None:
+        return outcome
+    if not outcome.rejection.rejected:
+        raise CycleError(outcome.rejection.plugin, outcome.rejection.message)
+    return _pod_rejected(outcome.rejection, outcome.narrowing)
+
+
+def _own_rejection(reason: str, name: str) -> Diagnosis:
+    return _pod_rejected(Status(Code.UNRESOLVABLE, (reason,), name))
+
+
+def _pod_rejected(status: Status, narrowing: Iterable[str] = ()) -> Diagnosis:
+    """The diagnosis of a pod that is rejected as a whole."""
+    return Diagnosis(_NO_ROWS, _NO_CODES, pre_filter=status, unschedulable_plugins=set(narrowing))
+
+
+class Evaluation:
+    """What plugins say of one pod: verdicts, feasible rows and totals, each once it is asked for.
+
+    It is also the `Evaluator` through which class results ask single plugins. Valid until the state
+    changes.
+    """
+
+    __slots__ = (
+        *("_cache", "_feasible", "_outcome", "_pod_class", "_results", "_totals", "_verdicts"),
+        *("cycle", "framework", "nominated_row", "parts", "reads_class_results", "rejection"),
+    )
+
+    def __init__(
+        self,
+        framework: Framework,
+        cycle: Cycle,
+        prepared: PreFilterOutcome | Diagnosis,
+        pod_class: PodClass | None,
+        cache: ClassCache | None,
+    ) -> None:
+        self.framework = framework
+        self.cycle = cycle
+        self.rejection: Diagnosis | None = None
+        """Set when the pod is rejected as a whole, by PreFilter or by AfterFilter."""
+        self.nominated_row: int | None = None
+        """The row of the node that the pod is nominated to."""
+        self.parts: dict[str, Scores] = {}
+        """Each plugin's weighted part of the totals, as far as it was not kept."""
+        self.reads_class_results = False
+        """Whether the evaluation reads what is kept for the class of the pod."""
+        self._pod_class = pod_class
+        self._cache = cache
+        self._results: Standing | None = None
+        self._feasible: Rows | None = None
+        self._totals: Scores | None = None
+        self._verdicts: list[tuple[Rows, Codes]] = []
+        """Verdicts in the order in which they were given; a later one on a row counts."""
+        if isinstance(prepared, Diagnosis):
+            self.rejection = prepared
+            self._feasible = _NO_ROWS
+            return
+        self._outcome = prepared
+        self.nominated_row = nominated_row(cycle)
+        # What is kept is about all nodes. It does not serve a pod for which few are in question.
+        self.reads_class_results = (
+            cache is not None
+            and pod_class is not None
+            and self.nominated_row is None
+            and prepared.node_names is None
+        )
+
+    @property
+    def node_names(self) -> frozenset[str] | None:
+        """The only nodes that PreFilter leaves; None: all."""
+        return self._outcome.node_names if self.rejection is None else None
+
+    @property
+    def excluded(self) -> Status:
+        """The verdict on the nodes that PreFilter left out."""
+        return self._outcome.excluded
+
+    def feasible(self) -> Rows:
+        """The rows that pass Filter and AfterFilter; none if the pod is rejected as a whole."""
+        if self._feasible is None:
+            rows = self._filter_by_class() if self.reads_class_results else self._filter_all()
+            self._feasible = rows if self.passes_after_filter(rows) else _NO_ROWS
+        return self._feasible
+
+    def passes_after_filter(self, rows: Rows) -> bool:
+        """Whether AfterFilter accepts these rows; if not, the pod is rejected as a whole."""
+        status = self.framework.run_after_filters(self.cycle, rows)
+        if status.ok:
+            return True
+        self.rejection = _pod_rejected(status)
+        self.rejection.settled = True
+        return False
+
+    def totals(self) -> Scores:
+        """The total score of each feasible row."""
+        if self._totals is None:
+            rows = self.feasible()
+            if self._results is None:
+                scored = self.framework.run_scores(self.cycle, rows)
+                self.parts, self._totals = scored.plugins, scored.totals
+            else:
+                with self.framework.timed("score"):
+                    self._totals = self._results.totals_of(rows, self) + self.live_totals(rows)
+        return self._totals
+
+    def live_totals(self, rows: Rows) -> Scores:
+        """The sum of the scores that are not kept for the class."""
+        pod_class = self._pod_class
+        assert pod_class is not None, "without a class all scores are live"
+        kept = {each.plugin for each, _ in pod_class.plugins[SCORE] if each.kept}
+        if len(kept) == len(pod_class.plugins[SCORE]):
+            return np.zeros(len(rows), np.int64)
+        self.cycle.skipped["score"] |= kept
+        return self.framework.run_scores(self.cycle, rows).totals
+
+    def best_kept(self) -> tuple[Rows, int] | None:
+        """The rows with the highest total and that total; None unless all results are kept."""
+        results = self._results
+        if results is None or not results.complete or len(self.feasible()) != results.count:
+            return None
+        with self.framework.timed("score"):
+            top = int(results.totals.max())
+            assert top != UNFIT, "a row that fits has a total"
+            (ties,) = (results.totals == top).nonzero()
+        return ties, top
+
+    def veto(self, vetoes: Mapping[int, Status]) -> None:
+        """Count PostScore vetoes on feasible rows as verdicts."""
+        if vetoes:
+            code, rows = self.cycle.state.statuses.code, np.array(list(vetoes), np.intp)
+            codes = np.array([code(status) for status in vetoes.values()], np.int32)
+            self._verdicts.append((rows, codes))
+
+    def diagnosis(self) -> Diagnosis:
+        """A verdict for every node (0 fits), of the first plugin that rejected it.
+
+        It names the plugins that must change their minds before another attempt makes sense.
+        """
+        if self.rejection is None:
+            self.feasible()
+        if self.rejection is not None:
+            return _with_plugins(self.rejection, self.cycle)
+        state = self.cycle.state
+        rows = state.rows()
+        if self._results is None:
+            codes: Codes = np.zeros(state.columns.capacity, np.int32)
+        else:
+            codes = self._results.codes.copy()
+        for where, verdicts in self._verdicts:
+            codes[where] = verdicts
+        narrowing = set(self._outcome.narrowing)
+        found = Diagnosis(rows, codes[rows], unschedulable_plugins=narrowing)
+        return _with_plugins(found, self.cycle)
+
+    # Filter
+
+    def _filter_all(self) -> Rows:
+        """Ask all filters about all nodes, or about those that PreFilter left."""
+        state, outcome = self.cycle.state, self._outcome
+        rows = state.rows()
+        if outcome.node_names is None:
+            codes: Codes = filter_with_nominated_pods(self.framework, self.cycle, rows)
+        else:
+            named = [row for name in outcome.node_names if (row := state.row(name)) is not None]
+            codes = np.full(len(rows), state.statuses.code(outcome.excluded), np.int32)
+            chosen = np.isin(rows, named)
+            codes[chosen] = filter_with_nominated_pods(self.framework, self.cycle, rows[chosen])
+        self._verdicts.append((rows, codes))
+        feasible: Rows = rows[codes == 0]
+        return feasible
+
+    def _filter_by_class(self) -> Rows:
+        """Bring the class results up to date, then ask the filters whose results are not kept."""
+        assert self._pod_class is not None
+        assert self._cache is not None
+        with self.framework.timed("filter"):
+            results = self._results = self._cache.results(self._pod_class)
+            results.refresh(self)
+            rejected = self._cache.rejected_with_nominated_pods(self.framework, self.cycle)
+            rows = self._filter_live(self._pod_class, results)
+            if rejected is not None:
+                self._verdicts.append(rejected)
+                rows = rows[~np.isin(rows, rejected[0])]
+        return rows
+
+    def _filter_live(self, pod_class: PodClass, results: Standing) -> Rows:
+        """The rows that pass also the filters that are not joined in the class results."""
+        rows, framework, cycle = results.feasible(), self.framework, self.cycle
+        for each, _ in pod_class.plugins[FILTER][results.joined :]:
+            if not len(rows):
+                break
+            name = each.plugin
+            column = pod_class.columns.get((FILTER, name))
+            if column is not None:
+                codes = column.ask(rows, partial(self.filter, name))
+            elif name not in cycle.skipped["filter"] and framework.judges(name):
+                codes = self.filter(name, rows)
+            else:
+                continue
+            if codes.any():
+                self._verdicts.append((rows, codes))
+                rows = rows[codes == 0]
+        return rows
+
+    # Single plugins, for class results
+
+    def filter(self, plugin: str, rows: Rows) -> Codes:
+        """The verdict of one plugin on each row."""
+        return self.framework.filter_by(plugin, self.cycle, rows)
+
+    def score(self, plugin: str, rows: Rows) -> Scores:
+        """The raw score of one plugin for each row."""
+        return self.framework.score_by(plugin, self.cycle, rows)
+
+    def filter_one(self, plugin: str, row: int) -> int:
+        """The verdict of one plugin on one row."""
+        return self.framework.filter_one_by(plugin, self.cycle, row)
+
+    def score_one(self, plugin: str, row: int) -> int:
+        """The raw score of one plugin for one row."""
+        return self.framework.score_one_by(plugin, self.cycle, row)
+
+    def normalize(self, plugin: str, scores: Scores) -> Scores:
+        """Raw scores of all feasible rows brought into 0..100."""
+        return self.framework.normalize(plugin, self.cycle, scores)
+
+
+def _with_plugins(diagnosis: Diagnosis, cycle: Cycle) -> Diagnosis:
+    """The diagnosis with the names of the plugins that rejected."""
+    if diagnosis.pre_filter is not None:
+        statuses = [diagnosis.pre_filter]
+    else:
+        codes = np.unique(diagnosis.codes).tolist()
+        statuses = [cycle.state.statuses.status(code) for code in codes if code]
+    for status in statuses:
+        if status.code is Code.PENDING:
+            diagnosis.pending_plugins.add(status.plugin)
+        else:
+            diagnosis.unschedulable_plugins.add(status.plugin)
+    return diagnosis
+
+
+class ClassCache:
+    """What is kept for classes of equal pods (`equivalence`), as evaluations read it."""
+
+    def __init__(self, equivalence: Equivalence) -> None:
+        self._equivalence = equivalence
+        self._with_nominated: Notes[int] = Notes(equivalence.changes, kinds=64)
+        """Verdicts on rows as they will be when nominated pods have come."""
+
+    def class_of(self, cycle: Cycle) -> PodClass | None:
+        """The class of a cycle's pod; None if nothing is kept for it.
+
+        A pod beyond the limits is rejected without a look at what it asks for.
+        """
+        if cycle.pod.excess:
+            return None
+        return self._equivalence.class_of(cycle.pod)
+
+    def stamp(self, profile: str) -> tuple[int, ...]:
+        """Changes when the class of some pod of a profile may have changed."""
+        return self._equivalence.classes[profile].stamp()
+
+    def clear(self) -> None:
+        """Drop everything."""
+        self._equivalence.clear()
+        self._with_nominated.clear()
+
+    def results(self, pod_class: PodClass) -> Standing:
+        """The results of a class; to be refreshed before they are read."""
+        return self._equivalence.standing(pod_class)
+
+    def unschedulable(self, pod_class: PodClass, cycle: Cycle) -> Diagnosis | None:
+        """Why no pod of the class fits anywhere, if that is known and nothing changed since."""
+        state = cycle.state
+        if pod_class.verdict_at != state.changes.version:
+            return None
+        if state.nominations.node_of(cycle.pod.uid):
+            return None
+        verdict: Diagnosis = pod_class.verdict
+        return verdict
+
+    def keep_unschedulable(self, pod_class: PodClass, cycle: Cycle, diagnosis: Diagnosis) -> None:
+        """Keep a diagnosis for the whole class, until something changes.
+
+        Not that of a nominated pod: it depends on the node that is kept for this pod.
+        """
+        if pod_class.known and not cycle.state.nominations.node_of(cycle.pod.uid):
+            pod_class.verdict = diagnosis
+            pod_class.verdict_at = cycle.state.changes.version
+
+    def rejected_with_nominated_pods(
+        self, framework: Framework, cycle: Cycle
+    ) -> tuple[Rows, Codes] | None:
+        """The rows that do not fit because other pods are nominated to them, and the verdicts."""
+        if not cycle.state.nominations:
+            return None
+        rows = nominated_to_others(cycle)
+        if cycle.equivalence_class is None or not framework.judges_row_by_row(cycle):
+            codes = with_nominated_pods(framework, cycle, rows)
+        else:
+            known = self._with_nominated.about(cycle.equivalence_class)
+            unknown = np.array([row for row in rows.tolist() if row not in known], np.intp)
+            found = with_nominated_pods(framework, cycle, unknown)
+            known.update(zip(unknown.tolist(), found, strict=True))
+            codes = np.array([known[row] for row in rows.tolist()], np.int32)
+        failed = codes != 0
+        return rows[failed], codes[failed]
+
+
+# Nominated pods
+
+
+def nominated_row(cycle: Cycle) -> int | None:
+    """The row of the node that the pod is nominated to, if there is one."""
+    return cycle.state.row(cycle.state.nominations.node_of(cycle.pod.uid))
+
+
+def nominated_to_others(cycle: Cycle) -> Rows:
+    """The rows to which pods are nominated that come before this pod."""
+    state = cycle.state
+    rows = [
+        row
+        for node in state.nominations.nodes()
+        if (row := state.row(node)) is not None and state.nominations.ahead_of(cycle.pod, node)
+    ]
+    return np.array(sorted(rows), np.intp)
+
+
+def filter_with_nominated_pods(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
+    """A verdict per row that holds with and without the pods that are nominated to it.
+
+    Only nominated pods of this priority or higher count. They may come or may not, so both cases
+    must pass.
+    """
+    codes = framework.run_filters(cycle, rows)
+    if not cycle.state.nominations:
+        return codes
+    nominated = np.flatnonzero(np.isin(rows, nominated_to_others(cycle)))
+    if len(nominated):
+        verdicts = with_nominated_pods(framework, cycle, rows[nominated])
+        codes[nominated] = np.where(verdicts, verdicts, codes[nominated])
+    return codes
+
+
+def with_nominated_pods(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
+    """A verdict per row as if the pods that are nominated to it were there."""
+    codes: Codes = np.zeros(len(rows), np.int32)
+    everything = np.arange(len(rows))
+    together = len(rows) > 0 and framework.judges_row_by_row(cycle)
+    for group in [everything] if together else everything[:, np.newaxis]:
+        with trial(framework, cycle) as changes:
+            for row in rows[group].tolist():
+                node = cycle.state.name(row)
+                for pod in cycle.state.nominations.ahead_of(cycle.pod, node):
+                    changes.add(pod, node)
+            codes[group] = framework.run_filters(cycle, rows[group])
+    return codes
