@@ -30,7 +30,7 @@ from scheduler.bounded import Usage
 from scheduler.cache_check import CacheCheck
 from scheduler.config.loading import Configuration
 from scheduler.framework.registry import Registry
-from scheduler.gangs.books import find_books
+from scheduler.gangs.registry import find_registry
 from scheduler.heartbeat import Heartbeat, ask
 from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import WritesStopped
@@ -298,10 +298,10 @@ class Daemon:
 
     def _operator(self) -> PodGroupOperator | None:
         """Who keeps the status of PodGroups, if some profile has gangs."""
-        books = find_books(self.core.state)
-        if books is None:
+        registry = find_registry(self.core.state)
+        if registry is None:
             return None
-        return PodGroupOperator(books, partial(write_status, self._writer), self._client.access)
+        return PodGroupOperator(registry, partial(write_status, self._writer), self._client.access)
 
     def _reflector(self, kind: str) -> Reflector[Any]:
         handler = self.core.ingest.handler(kind)

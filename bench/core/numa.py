@@ -39,7 +39,7 @@ def topology(name: str, busy: int, pods: list[tuple[str, str]]) -> TopologyBuild
 
 
 def world(nodes: int, **args: Any) -> Numa:
-    """A settled cluster."""
+    """A cluster whose nodes are all confirmed."""
     numa = Numa(**args)
     for i in range(nodes):
         numa.nodes(f"n{i}", cpu=256, memory="4096Gi")
@@ -77,7 +77,7 @@ def comparison(numa: Numa) -> float:
         numa.runs(pinned(f"resident-{i}", 1, "1Gi"), node="n5")
     numa.publish(topology("n5", 5, names))
     ledger = numa.ledger("n5")
-    assert ledger.proven
+    assert ledger.confirmed
     return timed(ledger.compare, 50)
 
 

@@ -157,7 +157,7 @@ async def _ask(node: str, kubeconfig: str | None) -> tuple[Standing, Topology | 
 
 
 def _report(standing: Standing, published: Topology | None, expect: str, output: str) -> None:
-    from scheduler.numa.fingerprint import WITH_EXCLUSIVE_RESOURCES, malformed
+    from scheduler.numa.fingerprint import WITH_EXCLUSIVE_RESOURCES, fault_of
     from scheduler.numa.fingerprint import fingerprint as fingerprint_of
 
     expected = expect or (published.fingerprint if published else "")
@@ -169,7 +169,7 @@ def _report(standing: Standing, published: Topology | None, expect: str, output:
         value["method"] = method
     explanation = ""
     if expected:
-        fault = malformed(expected)
+        fault = fault_of(expected)
         explanation = fault.value if fault else _explain(pods, standing, expected)
         value |= {"expected": expected, "match": own == expected, "difference": explanation}
     if for_programs(output):

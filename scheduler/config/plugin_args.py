@@ -142,7 +142,7 @@ class CoschedulingArgs(Section, frozen=True):
 
 
 class NodeResourceTopologyMatchArgs(Section, frozen=True):
-    """NUMA alignment: how to score, and whether to keep books of what was sent to nodes.
+    """NUMA alignment: how to score, and whether to count pods that no object shows yet.
 
     The names are those of scheduler-plugins; the last three settings are ours.
     """
@@ -161,7 +161,7 @@ class NodeResourceTopologyMatchArgs(Section, frozen=True):
     missing_topology_grace_seconds: int = 300
     """How long the reserve cache goes on believing an object that was deleted."""
     compare_after_rejections: int = 1
-    """How often in a row an unsettled node is filtered out before it is looked at again."""
+    """How often in a row a dirty node is filtered out before it is compared again."""
 
 
 ARGS_TYPES: dict[str, type[Section]] = {

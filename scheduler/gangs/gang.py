@@ -13,11 +13,11 @@ from scheduler.model.resources import AmountError, Amounts, amounts_of
 from scheduler.model.workloads import PodGroup
 
 MAX_MEMBERS = 2_000
-"""How many members are tried in one pass, during which no other pod is attempted."""
+"""How many members are tried in one pass. No other pod is attempted during a pass."""
 
 
 class Phase(enum.Enum):
-    """How far a gang has come, in the words of the PodGroup's status."""
+    """``status.phase`` of the PodGroup."""
 
     PENDING = "Pending"
     """Fewer than ``minMember`` exist."""
@@ -28,11 +28,11 @@ class Phase(enum.Enum):
     FINISHED = "Finished"
     """``minMember`` have succeeded."""
     FAILED = "Failed"
-    """All that were needed have started, and some have failed."""
+    """``minMember`` have started, and some have failed."""
 
 
 class Stage(enum.Enum):
-    """How far one member has come."""
+    """The life of one member."""
 
     WAITING = "waiting"
     SCHEDULED = "scheduled"
@@ -40,14 +40,14 @@ class Stage(enum.Enum):
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     LEAVING = "leaving"
-    """It is being deleted, and counts for nothing."""
+    """It is being deleted, and does not count."""
 
 
 _FINISHED = {"Succeeded": Stage.SUCCEEDED, "Failed": Stage.FAILED}
 
 
 def stage_of(pod: Pod) -> Stage:
-    """How far a pod has come, as the watch tells."""
+    """The stage of a pod, from the watch."""
     finished = _FINISHED.get(pod.status.phase)
     if finished is not None:
         return finished
@@ -59,17 +59,17 @@ def stage_of(pod: Pod) -> Stage:
 
 
 class Rules(msgspec.Struct, frozen=True):
-    """What a PodGroup asks for; ``fault`` names the field that makes no sense, if one does."""
+    """The spec of a PodGroup; ``fault`` names the invalid field, if there is one."""
 
     min_member: int = 1
     min_resources: Amounts = {}
     timeout: float | None = None
-    """How long members wait for others that are not there; None: as the plugin is configured."""
+    """How long members wait at permit; None: the plugin's ``permitWaitingTimeSeconds``."""
     fault: str = ""
 
 
 def rules_of(group: PodGroup) -> Rules:
-    """The rules of a group. What its author writes never raises from here."""
+    """Read the spec of a PodGroup; never raises."""
     spec = group.spec
     if spec.min_member < 1:
         return Rules(fault=f"spec.minMember: must be at least 1, not {spec.min_member}")
@@ -87,64 +87,64 @@ def rules_of(group: PodGroup) -> Rules:
 
 
 class Gang:
-    """The members of one group by uid, counted by stage. Every operation is O(1)."""
+    """The members of one PodGroup by uid, counted by stage. Every operation is O(1)."""
 
     __slots__ = (
-        "came",
-        "complete_since",
         "counts",
-        "held",
-        "holding",
+        "first_seen",
+        "has_min_members_since",
         "key",
         "members",
         "rules",
         "started",
+        "waiting_at_permit",
+        "with_nodes",
     )
 
-    def __init__(self, key: str, came: float) -> None:
+    def __init__(self, key: str, first_seen: float) -> None:
         self.key = key
-        self.came = came
-        """When the scheduler first heard of it."""
+        self.first_seen = first_seen
+        """When the first member or the PodGroup was seen."""
         self.rules: Rules | None = None
-        """None while there is no such PodGroup."""
+        """None while the PodGroup does not exist."""
         self.started: str | None = None
-        """When scheduling began, as the PodGroup's status says."""
+        """``status.scheduleStartTime`` of the PodGroup."""
         self.members: dict[str, Pod] = {}
         self.counts: Counter[Stage] = Counter()
-        self.holding: set[str] = set()
-        """Members that hold a node, assumed ones included, and are not leaving."""
-        self.held: set[str] = set()
-        """Members that wait for permission: they hold a node, and too few others do."""
-        self.complete_since: float | None = None
-        """Since when enough members exist, until enough hold nodes."""
+        self.with_nodes: set[str] = set()
+        """Members on nodes, assumed ones included, unless they are being deleted."""
+        self.waiting_at_permit: set[str] = set()
+        """Members that hold a node while too few others do."""
+        self.has_min_members_since: float | None = None
+        """Since when ``minMember`` members exist; None again once they hold nodes."""
 
     @property
     def existing(self) -> int:
-        """How many members are there or have succeeded; what failed must be made anew."""
+        """How many members exist or have succeeded. Failed members must be replaced."""
         counts = self.counts
         gone = counts[Stage.FAILED] + counts[Stage.LEAVING]
         return len(self.members) - gone
 
     @property
     def placed(self) -> int:
-        """How many members hold a node, or have succeeded and need none any more."""
-        return len(self.holding) + self.counts[Stage.SUCCEEDED]
+        """How many members hold a node or have succeeded."""
+        return len(self.with_nodes) + self.counts[Stage.SUCCEEDED]
 
     @property
-    def complete(self) -> bool:
-        """Whether enough members exist for the gang to be tried."""
+    def has_min_members(self) -> bool:
+        """Whether ``minMember`` members exist, so that the gang is tried."""
         rules = self.rules
         return rules is not None and not rules.fault and self.existing >= rules.min_member
 
     @property
-    def whole(self) -> bool:
-        """Whether enough members hold nodes: each further one is placed like any other pod."""
+    def is_scheduled(self) -> bool:
+        """Whether ``minMember`` members hold nodes. Further ones are placed like any other pod."""
         rules = self.rules
         return rules is not None and not rules.fault and self.placed >= rules.min_member
 
     @property
     def phase(self) -> Phase:
-        """How far the gang has come."""
+        """The phase of the gang."""
         counts = self.counts
         needed = self.rules.min_member if self.rules else 1
         started = counts[Stage.RUNNING] + counts[Stage.SUCCEEDED]
@@ -153,20 +153,20 @@ class Gang:
             return Phase.FINISHED
         if failed and started + failed >= needed:
             return Phase.FAILED
-        if not self.complete:
+        if not self.has_min_members:
             return Phase.PENDING
         if started >= needed:
             return Phase.RUNNING
         return Phase.SCHEDULED if started + counts[Stage.SCHEDULED] >= needed else Phase.SCHEDULING
 
-    def waiting(self) -> Iterator[str]:
-        """The members that hold no node, as ``namespace/name``, in the order in which they came."""
+    def without_nodes(self) -> Iterator[str]:
+        """The members without a node, as ``namespace/name``, in the order in which they came."""
         for uid, pod in self.members.items():
-            if not pod.spec.node_name and uid not in self.holding:
+            if not pod.spec.node_name and uid not in self.with_nodes:
                 yield pod.metadata.key
 
     def put(self, uid: str, pod: Pod) -> None:
-        """A member came, or there is a new version of it."""
+        """Add or update a member."""
         before = self.members.get(uid)
         if before is not None:
             self.counts[stage_of(before)] -= 1
@@ -174,7 +174,7 @@ class Gang:
         self.counts[stage_of(pod)] += 1
 
     def drop(self, uid: str) -> None:
-        """A member is gone; nothing happens if it was none."""
+        """Remove a member; nothing happens if it was none."""
         before = self.members.pop(uid, None)
         if before is not None:
             self.counts[stage_of(before)] -= 1

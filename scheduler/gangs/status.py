@@ -1,4 +1,4 @@
-"""What a PodGroup's status should say, from what the books know."""
+"""The status of PodGroups, from the registry of gangs."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from scheduler.gangs.books import find_books
 from scheduler.gangs.gang import Gang, Phase, Stage
+from scheduler.gangs.registry import find_registry
 from scheduler.model.pods import Pod
 from scheduler.state.cache import ClusterState
 
@@ -21,18 +21,17 @@ FIELDS = (
     "occupiedBy",
     "scheduleStartTime",
 )
-"""All that we write; whatever else a status has is not ours."""
+"""The fields of the status that Equipoise writes."""
 
 
-LOOKED_AT = 100
-"""Of so many members the owner is looked up: usually the first one has it."""
+MAX_OWNERS_READ = 100
+"""How many members are searched for an owner; usually the first one has it."""
 
 
-def status_of(gang: Gang, said: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    """The status of a gang; ``said`` is what its PodGroup says, as far as that is known.
+def status_of(gang: Gang, current: Mapping[str, Any], now: datetime) -> dict[str, Any]:
+    """The status of a gang; ``current`` is the present status of its PodGroup.
 
-    Scheduling has started when the phase was first another than Pending, and has not since, however
-    often members come and go.
+    ``scheduleStartTime`` is when the phase first left Pending; it is never changed afterwards.
     """
     counts, phase = gang.counts, gang.phase
     status: dict[str, Any] = {
@@ -42,18 +41,18 @@ def status_of(gang: Gang, said: Mapping[str, Any], now: datetime) -> dict[str, A
         "succeeded": counts[Stage.SUCCEEDED],
         "failed": counts[Stage.FAILED],
     }
-    if owner := _owner(gang) or said.get("occupiedBy"):
+    if owner := _owner(gang) or current.get("occupiedBy"):
         status["occupiedBy"] = owner
-    started = said.get("scheduleStartTime") or gang.started
+    started = current.get("scheduleStartTime") or gang.started
     if started or phase is not Phase.PENDING:
         status["scheduleStartTime"] = started or now.strftime("%Y-%m-%dT%H:%M:%SZ")
     return status
 
 
 def describe_group(state: ClusterState, pod: Pod) -> dict[str, Any] | None:
-    """How the gang of a pod stands, for people; None if it has none, or no profile has gangs."""
-    books = find_books(state)
-    gang = books.of(pod) if books is not None else None
+    """The gang of a pod, for ``explain``; None if it has none, or no profile has gangs."""
+    registry = find_registry(state)
+    gang = registry.of(pod) if registry is not None else None
     if gang is None:
         return None
     rules = gang.rules
@@ -63,14 +62,14 @@ def describe_group(state: ClusterState, pod: Pod) -> dict[str, Any] | None:
         "minMember": rules.min_member if rules is not None else None,
         "existing": gang.existing,
         "placed": gang.placed,
-        "waiting": len(gang.held),
+        "waiting": len(gang.waiting_at_permit),
         "fault": rules.fault if rules is not None else "it does not exist",
     }
 
 
 def _owner(gang: Gang) -> str:
-    """Who made the members, as ``namespace/name``: the controller of one of the first."""
-    for pod in islice(gang.members.values(), LOOKED_AT):
+    """The controller of the first member that has one, as ``namespace/name``."""
+    for pod in islice(gang.members.values(), MAX_OWNERS_READ):
         controller = pod.metadata.controller
         if controller is not None:
             return f"{pod.metadata.namespace}/{controller.name}"

@@ -1,7 +1,7 @@
 """NUMA cells as columns: (resource, cell, row), the rows being those of the cluster state.
 
-A cell's place in its row is its rank among the node's cells, so sparse and unordered ids need no
-room. Columns are as wide as the node with the most cells.
+Cells are numbered by their rank among the node's cells, so sparse and unordered ids take no space.
+Columns are as wide as the node with the most cells.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ import xxhash
 from numpy.typing import NDArray
 
 from scheduler.model.resources import CPU, MEMORY
-from scheduler.numa.topology import Policy, Scope, Topology
+from scheduler.numa.topology import ManagerPolicy, ManagerScope, Topology
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows, Scores, where
 from scheduler.state.interning import Interner
 
 MAX_RESOURCES = 64
-"""Names that objects may add to the columns; no machine has as many kinds of devices."""
+"""How many resource names objects may add to the columns; no machine has as many kinds."""
 
 
-class Kind(enum.IntEnum):
-    """How a row's kubelet aligns pods, as far as it matters to filters."""
+class KubeletKind(enum.IntEnum):
+    """How a row's kubelet aligns pods: its Topology Manager's policy and scope."""
 
     WITHDRAWN = -1
-    """It has published its cells once, and no longer does."""
+    """The node has published its cells once, and no longer does."""
     UNKNOWN = 0
-    """It has never published its cells."""
-    LENIENT = 1
-    """It refuses nobody."""
+    """The node has never published its cells."""
+    NOT_ENFORCED = 1
+    """The kubelet refuses no pod: policy ``none`` or ``best-effort``."""
     SINGLE_CONTAINERS = 2
     SINGLE_PODS = 3
     RESTRICTED_CONTAINERS = 4
@@ -40,10 +40,10 @@ class Kind(enum.IntEnum):
 
 
 _KINDS = {
-    (Policy.SINGLE, Scope.CONTAINER): Kind.SINGLE_CONTAINERS,
-    (Policy.SINGLE, Scope.POD): Kind.SINGLE_PODS,
-    (Policy.RESTRICTED, Scope.CONTAINER): Kind.RESTRICTED_CONTAINERS,
-    (Policy.RESTRICTED, Scope.POD): Kind.RESTRICTED_PODS,
+    (ManagerPolicy.SINGLE, ManagerScope.CONTAINER): KubeletKind.SINGLE_CONTAINERS,
+    (ManagerPolicy.SINGLE, ManagerScope.POD): KubeletKind.SINGLE_PODS,
+    (ManagerPolicy.RESTRICTED, ManagerScope.CONTAINER): KubeletKind.RESTRICTED_CONTAINERS,
+    (ManagerPolicy.RESTRICTED, ManagerScope.POD): KubeletKind.RESTRICTED_PODS,
 }
 
 _CPU = 0
@@ -51,36 +51,36 @@ Distances = tuple[tuple[int, ...], ...]
 UNKNOWN_DISTANCE = 255
 
 
-class View(msgspec.Struct, frozen=True):
-    """What is believed of one node's cells, by resource and then by cell."""
+class NodeCells(msgspec.Struct, frozen=True):
+    """Bounds on what is available in one node's cells, by resource and then by cell."""
 
     topology: Topology
     free: Mapping[str, Sequence[int]]
-    """No more than this can be had in a cell."""
+    """At most this is available in a cell."""
     sure: Mapping[str, Sequence[int]]
-    """This much can be had in a cell, wherever unsettled pods are."""
+    """At least this is available in a cell if each unconfirmed pod is in one that could hold it."""
     expected: Mapping[str, Sequence[int]]
-    """What is probably left, for scores."""
-    together: Mapping[str, Sequence[int]]
-    """What is left in a cell even if all unsettled pods are there."""
-    unsettled: bool = False
-    """``free`` and ``sure`` may differ: only a look at the node itself can tell."""
+    """What scores count as available."""
+    worst: Mapping[str, Sequence[int]]
+    """At least this is available in a cell even if all unconfirmed pods are there."""
+    unconfirmed: bool = False
+    """Some pods are not confirmed, so that the bounds differ (see ``NodeCapacityView``)."""
 
 
-def plain_view(topology: Topology) -> View:
-    """The view that believes an object as it is."""
+def published_cells(topology: Topology) -> NodeCells:
+    """The cells as an object describes them."""
     names = dict.fromkeys(name for cell in topology.cells for name in cell.available)
     available = {name: [cell.available.get(name, 0) for cell in topology.cells] for name in names}
-    return View(topology, available, available, available, available)
+    return NodeCells(topology, available, available, available, available)
 
 
 class CellColumns:
-    """The cells of all nodes that have told about theirs."""
+    """The cells of all nodes that publish theirs."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.resources: Interner[str] = Interner(CPU, MEMORY)
-        self._views: dict[str, View] = {}
+        self._nodes: dict[str, NodeCells] = {}
         self._withdrawn: set[str] = set()
         self._rows = 0
         self._width = 0
@@ -89,24 +89,24 @@ class CellColumns:
         self._allot(state.columns.capacity, 2)
 
     def _allot(self, rows: int, width: int) -> None:
-        """Make arrays of a size; every row has to be filled in afterwards."""
+        """Make arrays of a size; the caller fills in every row."""
         self._rows, self._width = rows, width
         shape = (len(self.resources), width, rows)
         self.free: Scores = np.zeros(shape, np.int64)
         self.sure: Scores = np.zeros(shape, np.int64)
-        self.together: Scores = np.zeros(shape, np.int64)
+        self.worst: Scores = np.zeros(shape, np.int64)
         self.expected: Scores = np.zeros(shape, np.int64)
         self.allocatable: Scores = np.zeros(shape, np.int64)
         self.capacity: Scores = np.zeros(shape, np.int64)
         self.lists: Mask = np.zeros(shape, np.bool_)
         """Which cells list a resource at all."""
         self.ignores: Mask = np.ones((len(self.resources), rows), np.bool_)
-        """Rows where a resource is of no concern: no cell lists it. CPUs always are."""
+        """Rows where no cell lists a resource, so that it is not aligned. CPUs always are."""
         self.exists: Mask = np.zeros((width, rows), np.bool_)
         self.kind: NDArray[np.int8] = np.zeros(rows, np.int8)
         self.whole_pods: Mask = np.zeros(rows, np.bool_)
         """Rows of the pod scope, whatever the policy."""
-        self.unsettled: Mask = np.zeros(rows, np.bool_)
+        self.unconfirmed: Mask = np.zeros(rows, np.bool_)
         self.max_cells: Scores = np.ones(rows, np.int64)
         self.distance_set: NDArray[np.int32] = np.zeros(rows, np.int32)
         self.id_set: NDArray[np.int32] = np.zeros(rows, np.int32)
@@ -114,69 +114,69 @@ class CellColumns:
         """Hashes of the names of the nodes whose cells are in the rows."""
 
     def __len__(self) -> int:
-        """How many nodes have told about their cells."""
-        return len(self._views)
+        """How many nodes publish their cells."""
+        return len(self._nodes)
 
-    def view(self, node: str) -> View | None:
-        """What is believed of a node, if it has cells."""
-        return self._views.get(node)
+    def of_node(self, node: str) -> NodeCells | None:
+        """The cells of a node, if it publishes them."""
+        return self._nodes.get(node)
 
     def distances(self, number: int) -> Distances:
         """The matrix behind a number of ``distance_set``."""
         return self._distances.values[number]
 
-    def set(self, node: str, view: View | None) -> None:
-        """Take over what is believed of a node now, or (None) that nothing is known of it."""
-        before = self._views.pop(node, None)
-        if view is not None:
-            self._views[node] = view
+    def set(self, node: str, known: NodeCells | None) -> None:
+        """Take over the cells of a node, or (None) that nothing is known of them."""
+        before = self._nodes.pop(node, None)
+        if known is not None:
+            self._nodes[node] = known
             self._withdrawn.discard(node)
         row = self._state.row(node)
         if row is None:
-            # Should the node come back to the row it had, that row is to be filled again.
+            # A node of that name that is added again may get the same row; fill it again then.
             self._of[self._of == np.uint64(xxhash.xxh64_intdigest(node.encode()))] = 0
             return
-        if view is not None and before is not None and before.topology is view.topology:
+        if known is not None and before is not None and before.topology is known.topology:
             self.follow(np.array([row]))
-            self._fill_amounts(row, view)
+            self._fill_amounts(row, known)
         else:
-            self._fit(view)
-            self._fill(row, view)
+            self._fit(known)
+            self._fill(row, known)
 
     def withdraw(self, node: str) -> None:
-        """A node no longer publishes its cells, and nothing is believed of them any more."""
+        """The object of a node was deleted, and its cells are no longer known."""
         self._withdrawn.add(node)
         self.set(node, None)
 
     def forget(self, node: str) -> None:
-        """A node is as if it had never published its cells."""
+        """Treat a node as one that never published its cells."""
         self._withdrawn.discard(node)
         self.set(node, None)
 
     def follow(self, rows: Rows) -> None:
-        """Bring rows up to date into which other nodes have been put."""
+        """Fill rows again that now hold other nodes."""
         if self._rows < self._state.columns.capacity:
             self._fit(None)
         at = where(rows)
         moved = self._of[at] != self._state.columns.name_hash[at]
         if moved.any():
             for row in rows[moved].tolist():
-                view = self._views.get(self._state.name(row))
-                self._fit(view)
-                self._fill(row, view)
+                known = self._nodes.get(self._state.name(row))
+                self._fit(known)
+                self._fill(row, known)
 
-    def view_of(self, row: int) -> View | None:
-        """What is believed of the node in a row, if it has cells."""
+    def of_row(self, row: int) -> NodeCells | None:
+        """The cells of the node in a row, if it publishes them."""
         columns = self._state.columns
         if row >= self._rows or self._of[row] != columns.name_hash[row]:
             self.follow(np.array([row], np.intp))
-        return self._views.get(columns.names[row])
+        return self._nodes.get(columns.names[row])
 
-    def _fit(self, view: View | None) -> None:
-        """Make all columns large enough for the state's rows and for a view."""
+    def _fit(self, known: NodeCells | None) -> None:
+        """Make all columns large enough for the state's rows and for one more node."""
         before = len(self.resources), self._width, self._rows
-        width = self._width if view is None else max(self._width, len(view.topology.cells))
-        for name in () if view is None else view.free:
+        width = self._width if known is None else max(self._width, len(known.topology.cells))
+        for name in () if known is None else known.free:
             if len(self.resources) < MAX_RESOURCES:
                 self.resources.intern(name)
         rows = self._state.columns.capacity
@@ -185,73 +185,73 @@ class CellColumns:
             for row, other in self._placed():
                 self._fill(row, other)
 
-    def _fill(self, row: int, view: View | None) -> None:
+    def _fill(self, row: int, known: NodeCells | None) -> None:
         self._of[row] = self._state.columns.name_hash[row]
         self._clear(row)
-        if view is None:
+        if known is None:
             if self._state.columns.names[row] in self._withdrawn:
-                self.kind[row] = Kind.WITHDRAWN
+                self.kind[row] = KubeletKind.WITHDRAWN
             return
-        topology = view.topology
+        topology = known.topology
         cells = topology.cells
         count = len(cells)
         self.exists[:count, row] = True
-        self.kind[row] = _KINDS.get((topology.policy, topology.scope), Kind.LENIENT)
-        self.whole_pods[row] = topology.scope is Scope.POD
+        self.kind[row] = _KINDS.get((topology.policy, topology.scope), KubeletKind.NOT_ENFORCED)
+        self.whole_pods[row] = topology.scope is ManagerScope.POD
         self.max_cells[row] = topology.max_cells
         self.distance_set[row] = self._distance_set(topology)
         self.id_set[row] = self._id_set(topology)
-        for name in view.free:
+        for name in known.free:
             index = self.resources.find(name)
             if index is not None:
                 self.allocatable[index, :count, row] = [c.allocatable.get(name, 0) for c in cells]
                 self.capacity[index, :count, row] = [c.capacity.get(name, 0) for c in cells]
                 self.lists[index, :count, row] = [name in c.available for c in cells]
                 self.ignores[index, row] = False
-        self._fill_amounts(row, view)
+        self._fill_amounts(row, known)
 
-    def _fill_amounts(self, row: int, view: View) -> None:
-        """What changes with every pod."""
-        count = len(view.topology.cells)
-        self.unsettled[row] = view.unsettled
-        for name, free in view.free.items():
+    def _fill_amounts(self, row: int, known: NodeCells) -> None:
+        """Fill in what changes with every pod."""
+        count = len(known.topology.cells)
+        self.unconfirmed[row] = known.unconfirmed
+        for name, free in known.free.items():
             index = self.resources.find(name)
             if index is not None:
                 self.free[index, :count, row] = free
-                self.sure[index, :count, row] = view.sure[name]
-                self.together[index, :count, row] = view.together[name]
-                self.expected[index, :count, row] = view.expected[name]
+                self.sure[index, :count, row] = known.sure[name]
+                self.worst[index, :count, row] = known.worst[name]
+                self.expected[index, :count, row] = known.expected[name]
 
     def _clear(self, row: int) -> None:
-        for column in (self.free, self.sure, self.together, self.expected):
+        for column in (self.free, self.sure, self.worst, self.expected):
             column[:, :, row] = 0
         self.allocatable[:, :, row] = self.capacity[:, :, row] = 0
         self.lists[:, :, row] = False
         self.exists[:, row] = False
         self.ignores[:, row] = True
         self.ignores[_CPU, row] = False
-        self.unsettled[row] = self.whole_pods[row] = False
-        self.kind[row] = Kind.UNKNOWN
+        self.unconfirmed[row] = self.whole_pods[row] = False
+        self.kind[row] = KubeletKind.UNKNOWN
 
     def _distance_set(self, topology: Topology) -> int:
         if len(self._distances) > 2 * self._rows + 64:
             self._distances.restart(())
-            for row, view in self._placed():
-                self.distance_set[row] = self._distances.intern(_matrix(view.topology))
+            for row, known in self._placed():
+                self.distance_set[row] = self._distances.intern(_matrix(known.topology))
         return self._distances.intern(_matrix(topology))
 
     def _id_set(self, topology: Topology) -> int:
         if len(self.id_sets) > 2 * self._rows + 64:
             self.id_sets.restart(())
-            for row, view in self._placed():
-                self.id_set[row] = self.id_sets.intern(_ids(view.topology))
+            for row, known in self._placed():
+                self.id_set[row] = self.id_sets.intern(_ids(known.topology))
         return self.id_sets.intern(_ids(topology))
 
-    def _placed(self) -> Iterator[tuple[int, View]]:
-        for name, view in self._views.items():
+    def _placed(self) -> Iterator[tuple[int, NodeCells]]:
+        for name, known in self._nodes.items():
             row = self._state.row(name)
             if row is not None:
-                yield row, view
+                yield row, known
 
 
 def _matrix(topology: Topology) -> Distances:

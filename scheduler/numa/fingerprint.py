@@ -22,13 +22,11 @@ WITH_EXCLUSIVE_RESOURCES = "with-exclusive-resources"
 _SHORTEST = 16
 
 
-class Outcome(enum.Enum):
-    """How a fingerprint compares with a set of pods, in the words of the Go library."""
+class FingerprintFault(enum.Enum):
+    """Why a text cannot be compared with a set of pods, in the words of the Go library."""
 
-    OK = "ok"
     MALFORMED = "malformed"
     INCOMPATIBLE = "incompatible version"
-    MISMATCH = "mismatch"
 
 
 def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
@@ -37,7 +35,7 @@ def fingerprint(pods: Iterable[tuple[str, str]]) -> str:
 
 
 def pod_hash(namespace: str, name: str) -> int:
-    """What a pod contributes; worth keeping, since pods do not change their names."""
+    """The hash of one pod; worth keeping, since pods do not change their names."""
     seed = xxhash.xxh64_intdigest(_bytes(namespace))
     return xxhash.xxh64_intdigest(_bytes(name), seed)
 
@@ -48,23 +46,15 @@ def fingerprint_of(hashes: Collection[int]) -> str:
     return f"{PREFIX}{VERSION}{xxhash.xxh64_hexdigest(together)}"
 
 
-def check(candidate: str, pods: Iterable[tuple[str, str]]) -> Outcome:
-    """Compare a fingerprint that somebody published with a set of pods."""
-    fault = malformed(candidate)
-    if fault is not None:
-        return fault
-    return Outcome.OK if candidate == fingerprint(pods) else Outcome.MISMATCH
-
-
-def malformed(candidate: str) -> Outcome | None:
-    """Why a text cannot be compared with anything; None if it can."""
+def fault_of(candidate: str) -> FingerprintFault | None:
+    """Why a text is no fingerprint of this version; None if it is one."""
     if len(candidate.encode(errors="surrogatepass")) < _SHORTEST:
-        return Outcome.MALFORMED
+        return FingerprintFault.MALFORMED
     if not candidate.startswith(PREFIX):
-        return Outcome.MALFORMED
-    return None if candidate[4:8] == VERSION else Outcome.INCOMPATIBLE
+        return FingerprintFault.MALFORMED
+    return None if candidate[4:8] == VERSION else FingerprintFault.INCOMPATIBLE
 
 
 def _bytes(text: str) -> bytes:
-    # JSON may hold lone surrogates, and nothing that anybody writes may raise here.
+    # JSON may hold lone surrogates. No text in an object may raise here.
     return text.encode(errors="surrogatepass")

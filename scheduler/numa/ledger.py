@@ -1,406 +1,493 @@
-"""The books of one node with cells: what it has told, and the pods it has not told about yet.
+"""The ledger of one node with cells: the object in use, and the pods that it counts or does not.
 
-What is *believed* is one published object and the pods its fingerprint proves: those are *settled*,
-their share is gone from the cells' available amounts. Every other pod there is charged to all cells
-that could hold it. A later object is *offered*, and believed only when its fingerprint fits the
-pods that we know of::
+The ledger uses one published object. Pods whose share that object counts are *confirmed by
+fingerprint*: the object's fingerprint matched a set of pods with them. Every other pod on the node
+is *charged* to all cells that could hold it. A newer object is used once its fingerprint matches::
 
-                    offer: fingerprint fits
-        unknown ──────────────────────────────► clean ◄──────────────┐
-           │                                      │ a pod comes,      │ offer or look again:
-           │ offer: it does not                   │ a settled one goes│ fingerprint fits
-           └────────────► dirty ◄─────────────────┘                   │
-                            └─────────────────────────────────────────┘
+                     published, fingerprint matches
+        UNKNOWN ──────────────────────────────────────► CONFIRMED ◄────────────┐
+           │                                                │ another machine    │ fingerprint
+           │ published, no match                            ▼                    │ matches
+           └─────────────────────────────────────────► UNCONFIRMED ─────────────┘
 
-An object that is deleted is believed for a while, and then the node is unknown again. A pod that
-comes is charged at once. One that goes takes its charge along if it was not settled;
-what a settled one frees is believed only from an object that no longer has it.
+An object that is deleted is used until its grace period ends. ``life_cycle`` has all transitions of
+objects and of pods. A pod that comes is charged at once. A charged pod that is removed takes its
+charge along; what a confirmed one releases is counted only from an object without it.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from scheduler.model.pinning import Need, Role, is_memory
+from scheduler.model.pinning import Need, Pinning, Role, is_memory
 from scheduler.model.podinfo import PodInfo
-from scheduler.numa.fingerprint import ALL, WITH_EXCLUSIVE_RESOURCES, malformed, pod_hash
-from scheduler.numa.locating import Puzzle, follows
-from scheduler.numa.outlook import Charge, Frame, Outlook, span_of
-from scheduler.numa.tallying import counts_more, hides, total, used, without
-from scheduler.numa.tenants import NEVER, Candidate, Gone, Name, Tenant, candidates
-from scheduler.numa.topology import Policy, Scope, Topology
+from scheduler.numa.capacity import Charge, NodeCapacityView, TopologyVectors, span_of
+from scheduler.numa.fingerprint import ALL, WITH_EXCLUSIVE_RESOURCES, fault_of, pod_hash
+from scheduler.numa.life_cycle import (
+    OBJECT_TABLE,
+    NodePodEvent,
+    NodePodState,
+    ObjectEffect,
+    ObjectEvent,
+    ObjectState,
+)
+from scheduler.numa.node_pods import (
+    NEVER,
+    CandidatePods,
+    CellInference,
+    HeldAmounts,
+    NamespacedName,
+    NodePod,
+    candidates,
+    counts_more,
+    hides_init_resources,
+    keeps_init_resources_in_cell,
+    total,
+    used_amounts,
+    without,
+)
+from scheduler.numa.topology import ManagerPolicy, ManagerScope, Topology
 
-_REMEMBERED_NAMES = 1024
+_MAX_REMEMBERED_NAMES = 1024
+
+_CHARGED, _CONFIRMED = NodePodState.CHARGED, NodePodState.CONFIRMED
 
 
-class Effect(enum.Enum):
-    """What news mean for the outlook of a node."""
+class CapacityChange(enum.Enum):
+    """What an event means for the capacity of a node."""
 
     NONE = "none"
     LESS = "less"
     MORE = "more"
-    """There may be more to be had."""
+    """There may be more."""
 
 
 class Ledger:
-    """One node. The verbs tell what they mean for the outlook."""
+    """One node. Every event costs O(pods on the node) at most, besides the search for cells."""
 
     def __init__(
         self, node: str, method: str | None = None, *, charge_foreign: bool = True
     ) -> None:
         """``method`` of the fingerprint, whatever objects say of it; None: as they say.
 
-        Without ``charge_foreign``, pods of other schedulers count only once they are settled.
+        Without ``charge_foreign``, pods of other schedulers count only once they are confirmed.
         """
         self.node = node
-        self._charge_foreign = charge_foreign
-        self.believed: Topology | None = None
-        self.offered: Topology | None = None
-        """The newest object."""
-        self.proven = False
-        """The believed object's fingerprint fitted. Otherwise the object may or may not count the
-        pods on the node: all of them are charged, and the object's amounts are a limit."""
+        self.state = ObjectState.UNKNOWN
+        self.in_use: Topology | None = None
+        self.newest: Topology | None = None
+        """The object that was published last, unless it was deleted."""
         self.rejections = 0
         """How often in a row the node was filtered out."""
+        self._charge_foreign = charge_foreign
         self._method = method
-        self._offers = 0
+        self._published = 0
+        """How many objects were published: the number of the newest."""
         self._version = 0
-        self._tenants: dict[str, Tenant] = {}
-        self._finished: dict[Name, int] = {}
-        self._gone: list[Gone] = []
-        self._left: dict[Name, int] = {}
-        """Names of pods that went, and the number of the newest object then."""
+        self._pods: dict[str, NodePod] = {}
+        self._released: list[NodePod] = []
+        self._finished: dict[NamespacedName, int] = {}
+        self._removed_names: dict[NamespacedName, int] = {}
+        """Names of removed pods, and the number of the newest object then."""
         self._unpinned: frozenset[str] = frozenset()
-        self._secretive = False
-        """Objects were seen that do not count all that pods hold; so none of them does."""
-        self._frame: Frame | None = None
-        self._outlook: Outlook | None = None
-        self._changes = 0
+        """Kinds of memory that this kubelet does not pin."""
+        self._hides_init_resources = False
+        """An object did not count what pods keep of their init containers; so none of them does."""
+        self._vectors: TopologyVectors | None = None
+        self._view: NodeCapacityView | None = None
+        self._pod_changes = 0
         self._compared = (0, 0)
 
     # Reading
 
     @property
+    def confirmed(self) -> bool:
+        """Whether the object in use was confirmed by its fingerprint."""
+        return self.state is ObjectState.CONFIRMED
+
+    @property
     def dirty(self) -> bool:
-        """Whether something is charged or freed that the believed object does not know of."""
-        if self.believed is None or not self.believed.aligns:
-            return False
-        return (
-            not self.proven
-            or bool(self._gone)
-            or any(self._charges(tenant) for tenant in self._tenants.values())
-        )
+        """Whether something is charged or released that the object in use does not count."""
+        if self.state is ObjectState.CONFIRMED:
+            return bool(self._released) or any(map(self._charges, self._pods.values()))
+        return self.state is ObjectState.UNCONFIRMED
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to remember."""
-        return not (self.believed or self._tenants or self._finished)
+        return not (self.in_use or self._pods or self._finished)
 
     @property
-    def news(self) -> bool:
+    def needs_comparison(self) -> bool:
         """Whether a comparison could have another result than the last one."""
-        return self.offered is not None and self._compared != (self._offers, self._changes)
+        return self.newest is not None and self._compared != (self._published, self._pod_changes)
 
-    def outlook(self) -> Outlook | None:
-        """What the node can be counted on for; None if it has never told about cells."""
-        if self._outlook is None and (frame := self._framed()) is not None:
-            self._outlook = self._build(frame)
-        return self._outlook
+    def capacity_view(self) -> NodeCapacityView | None:
+        """The capacity of the node; None if no object is in use."""
+        if self._view is None and (vectors := self._topology_vectors()) is not None:
+            self._view = self._build_view(vectors)
+        return self._view
 
-    def _framed(self) -> Frame | None:
-        if self._frame is None and self.believed is not None:
-            self._frame = Frame(self.believed)
-        return self._frame
+    def _topology_vectors(self) -> TopologyVectors | None:
+        if self._vectors is None and self.in_use is not None:
+            self._vectors = TopologyVectors(self.in_use)
+        return self._vectors
 
-    def pods(self) -> tuple[list[Name], list[Name], list[Name]]:
-        """Names of the settled pods, of those that are charged, and of settled ones that went."""
-        tenants = self._tenants.values()
+    def pods(self) -> tuple[list[NamespacedName], list[NamespacedName], list[NamespacedName]]:
+        """Names of the confirmed pods, of the charged ones, and of the released ones."""
+        pods = self._pods.values()
         return (
-            [tenant.name for tenant in tenants if tenant.settled],
-            [tenant.name for tenant in tenants if self._charges(tenant)],
-            [gone.name for gone in self._gone],
+            [pod.name for pod in pods if pod.state is _CONFIRMED],
+            [pod.name for pod in pods if self._charges(pod)],
+            [pod.name for pod in self._released],
         )
 
-    def expected(self) -> Iterator[Candidate]:
+    def candidates(self) -> Iterator[CandidatePods]:
         """The sets of pods that the newest object's fingerprint is compared with."""
-        method = self._method or (ALL if self.offered is None else self.offered.method)
+        method = self._method or (ALL if self.newest is None else self.newest.method)
         return candidates(
-            self._tenants.values(),
-            self._gone,
+            self._pods.values(),
+            self._released,
             self._finished.values(),
             only_exclusive=method == WITH_EXCLUSIVE_RESOURCES,
         )
 
-    def _charges(self, tenant: Tenant) -> bool:
-        unknown = tenant.pinning.pins and not tenant.settled and not tenant.vacated
-        return unknown and (self._charge_foreign or not tenant.foreign)
+    def _charges(self, pod: NodePod) -> bool:
+        return (
+            pod.state is _CHARGED and pod.pinning.pins and (self._charge_foreign or not pod.foreign)
+        )
 
     # Pods
 
-    def arrive(self, info: PodInfo, *, assumed: bool, foreign: bool) -> Effect:
-        """A pod is on its way here, or there is news of one that is."""
-        tenant = self._tenants.get(info.uid)
-        if tenant is None:
-            tenant = self._tenants[info.uid] = Tenant(info, foreign=foreign, came_at=self._offers)
-            tenant.update(info, assumed=assumed)
-            self._changes += 1
-            if tenant.admitted:
-                tenant.admitted_at = self._offers
-            # Objects that are under way may still speak of an earlier pod of this name.
-            if tenant.name in self._left or tenant.name in self._finished:
-                tenant.proven_from = self._offers + 1 if tenant.admitted else NEVER
-            return self._changed(tenant, Effect.LESS)
-        known, pinning = (tenant.admitted, tenant.running), tenant.pinning
-        if not tenant.update(info, assumed=assumed):
-            return Effect.NONE
-        self._changes += 1
-        if tenant.admitted and tenant.admitted_at == NEVER:
-            tenant.admitted_at = self._offers
-            if tenant.proven_from == NEVER:
-                tenant.proven_from = self._offers + 1
-        if tenant.pinning != pinning:
-            tenant.settled = False
-        elif (tenant.admitted, tenant.running) == known:
-            return Effect.NONE
-        return self._changed(tenant, Effect.MORE)
+    def pod_changed(self, info: PodInfo, *, assumed: bool, foreign: bool) -> CapacityChange:
+        """A pod is on its way to the node, or has changed."""
+        pod = self._pods.get(info.uid)
+        if pod is None:
+            return self._pod_came(info, assumed=assumed, foreign=foreign)
+        before, pinning = (pod.admitted, pod.running), pod.pinning
+        if not pod.update(info, assumed=assumed):
+            return CapacityChange.NONE
+        self._pod_changes += 1
+        if pod.admitted and pod.admitted_at == NEVER:
+            pod.admitted_at = self._published
+            if pod.confirmed_from == NEVER:
+                pod.confirmed_from = self._published + 1
+        if pod.pinning != pinning:
+            pod.apply(NodePodEvent.RESIZED)
+        elif (pod.admitted, pod.running) == before:
+            return CapacityChange.NONE
+        return self._change_of(pod, CapacityChange.MORE)
 
-    def leave(self, uid: str, *, tried: bool = False) -> Effect:
-        """A pod is gone, or finished, or does not come after all.
+    def _pod_came(self, info: PodInfo, *, assumed: bool, foreign: bool) -> CapacityChange:
+        pod = self._pods[info.uid] = NodePod(info, foreign=foreign, came_at=self._published)
+        pod.update(info, assumed=assumed)
+        self._pod_changes += 1
+        if pod.admitted:
+            pod.admitted_at = self._published
+        # Objects that are under way may still be about an earlier pod of this name.
+        if pod.name in self._removed_names or pod.name in self._finished:
+            pod.confirmed_from = self._published + 1 if pod.admitted else NEVER
+        return self._change_of(pod, CapacityChange.LESS)
 
-        No object ever speaks of one that was only ``tried``.
+    def pod_removed(self, uid: str, *, tried: bool = False) -> CapacityChange:
+        """A pod was deleted, has finished, or does not come after all.
+
+        A pod that was only ``tried`` was never bound, so no object lists it.
         """
-        tenant = self._tenants.pop(uid, None)
-        if tenant is None:
-            return Effect.NONE
-        self._changes += 1
+        pod = self._pods.pop(uid, None)
+        if pod is None:
+            return CapacityChange.NONE
+        self._pod_changes += 1
         if not tried:
-            self._remember(tenant.name)
-        if tenant.settled and tenant.pinning.pins:
-            hidden = tenant.hidden()
-            self._gone.append(Gone(tenant.name, tenant.hash, tenant.pinning, hidden, tenant.home))
-            return self._changed(tenant, Effect.LESS)
-        return self._changed(tenant, Effect.MORE)
+            self._remember_name(pod.name)
+        pod.apply(NodePodEvent.REMOVED)
+        if pod.state is NodePodState.RELEASED and pod.pinning.pins:
+            self._released.append(pod)
+            return self._change_of(pod, CapacityChange.LESS)
+        return self._change_of(pod, CapacityChange.MORE)
 
-    def finish(self, name: Name) -> None:
-        """A pod is finished, and may be listed until it is deleted."""
+    def pod_finished(self, name: NamespacedName) -> None:
+        """A pod has finished. Older kubelets list it until it is deleted."""
         self._finished[name] = pod_hash(*name)
-        self._changes += 1
+        self._pod_changes += 1
 
-    def delete_finished(self, name: Name) -> None:
-        """A finished pod is gone."""
+    def finished_pod_deleted(self, name: NamespacedName) -> None:
+        """A finished pod was deleted."""
         if self._finished.pop(name, None) is not None:
-            self._changes += 1
+            self._pod_changes += 1
 
-    def _remember(self, name: Name) -> None:
-        self._left[name] = self._offers
-        if len(self._left) > _REMEMBERED_NAMES:
-            del self._left[next(iter(self._left))]
+    def _remember_name(self, name: NamespacedName) -> None:
+        self._removed_names[name] = self._published
+        if len(self._removed_names) > _MAX_REMEMBERED_NAMES:
+            del self._removed_names[next(iter(self._removed_names))]
 
-    def _changed(self, tenant: Tenant, effect: Effect) -> Effect:
-        """Forget the outlook if the tenant has a part in it."""
-        if not tenant.pinning.pins or self.believed is None or not self.believed.aligns:
-            return Effect.NONE
-        self._outlook = None
-        return effect
+    def _change_of(self, pod: NodePod, change: CapacityChange) -> CapacityChange:
+        """Drop the view if the pod is part of it."""
+        if not pod.pinning.pins or self.in_use is None or not self.in_use.enforced:
+            return CapacityChange.NONE
+        self._view = None
+        return change
 
-    # Objects
+    # The object
 
-    def offer(self, topology: Topology, version: int = 0, *, rebuild: bool = True) -> None:
-        """The node has told something new; ``compare`` decides whether it is believed.
+    def object_published(
+        self, topology: Topology, version: int = 0, *, other_machine_at_once: bool = True
+    ) -> None:
+        """The node has published an object; ``compare`` decides whether it is confirmed.
 
-        ``version`` is the API server's number for when it was written, 0 if there is none.
-        ``rebuild``: a machine that is not what it was is believed at once, all pods being charged.
+        ``version`` is its resourceVersion as a number, 0 if it has none. ``other_machine_at_once``:
+        use an object of another machine before it is confirmed.
         """
-        self.offered = topology
+        self.newest = topology
         self._version = version
-        self._offers += 1
-        self._left = {name: n for name, n in self._left.items() if n >= self._offers - 2}
-        believed = self.believed
-        if not topology.aligns:
-            self._believe(topology, proven=True)
-        elif believed is None or (rebuild and not topology.like(believed)):
-            self._believe(topology, proven=False)
-            self._gone.clear()
-            for tenant in self._tenants.values():
-                tenant.settled = tenant.vacated = False
-        elif not self.proven and topology.like(believed):
-            self._believe(topology, proven=False)
+        self._published += 1
+        self._removed_names = {
+            name: at for name, at in self._removed_names.items() if at >= self._published - 2
+        }
+        self._apply(self._publication(topology, other_machine_at_once))
 
-    def withdraw(self) -> None:
-        """The node's object was deleted: what was believed holds until `forget_cells`.
+    def _publication(self, topology: Topology, other_machine_at_once: bool) -> ObjectEvent:
+        if not topology.enforced:
+            return ObjectEvent.PUBLISHED_NOT_ENFORCED
+        if self.in_use is not None and topology.same_machine(self.in_use):
+            return ObjectEvent.PUBLISHED_SAME_MACHINE
+        if self.in_use is None or other_machine_at_once:
+            return ObjectEvent.PUBLISHED_OTHER_MACHINE
+        return ObjectEvent.PUBLISHED_OTHER_MACHINE_LATER
 
-        The machine and the pods on it are the same. What settled pods free is not believed, since
-        no later object tells of it.
-        """
-        self.offered = None
+    def object_deleted(self) -> None:
+        """The node's object was deleted. It is used until ``object_expired``."""
+        self._apply(ObjectEvent.DELETED)
 
-    def forget_cells(self) -> None:
-        """Believe nothing of the node's cells any more."""
-        self.believed = self.offered = self._frame = self._outlook = None
-        self.proven = False
-        self._gone.clear()
-        for tenant in self._tenants.values():
-            tenant.settled = tenant.vacated = False
+    def object_expired(self) -> None:
+        """The grace period of a deleted object is over."""
+        self._apply(ObjectEvent.EXPIRED)
 
     def compare(self) -> bool:
-        """Believe the newest object if its fingerprint fits the pods known here."""
-        offered = self.offered
-        self._compared = (self._offers, self._changes)
-        if offered is None or not offered.aligns or malformed(offered.fingerprint) is not None:
+        """Use the newest object if its fingerprint matches the pods known here."""
+        newest = self.newest
+        self._compared = (self._published, self._pod_changes)
+        if newest is None or not newest.enforced or fault_of(newest.fingerprint) is not None:
             return False
-        for candidate in self.expected():
-            if candidate.fingerprint() == offered.fingerprint:
-                self._settle(offered, candidate)
+        for candidate in self.candidates():
+            if candidate.fingerprint() == newest.fingerprint:
+                self._apply(ObjectEvent.MATCHED, candidate)
                 return True
         return False
 
-    def _settle(self, topology: Topology, candidate: Candidate) -> None:
-        included = {tenant.uid for tenant in candidate.tenants}
-        gone, known, hiding = self._gone, [], bool(self._gone)
-        for tenant in self._tenants.values():
-            listed = tenant.uid in included
-            hiding = hiding or bool(tenant.pinning.hidden)
-            if tenant.settled:
-                known.append(tenant)
-                if listed:
+    def _apply(self, event: ObjectEvent, matched: CandidatePods | None = None) -> None:
+        """Make the transition that the table of life cycles has for an event."""
+        transition = OBJECT_TABLE[self.state, event]
+        for effect in transition.effects:
+            match effect:
+                case ObjectEffect.CONFIRM_PODS:
+                    self._confirm_pods(matched or CandidatePods())
+                case ObjectEffect.USE_NEWEST:
+                    self._use(self.newest)
+                case ObjectEffect.RESET_PODS:
+                    self._reset_pods()
+                case ObjectEffect.DROP_NEWEST:
+                    self.newest = None
+                case ObjectEffect.FORGET_OBJECT:
+                    self.newest = None
+                    self._use(None)
+        self.state = transition.state
+
+    def _use(self, topology: Topology | None) -> None:
+        self.in_use = topology
+        self._vectors = self._view = None
+
+    def _reset_pods(self) -> None:
+        for pod in (*self._pods.values(), *self._released):
+            pod.apply(NodePodEvent.RESET)
+        self._keep_released(self._released)
+
+    def _keep_released(self, pods: Iterable[NodePod]) -> None:
+        self._released = [pod for pod in pods if pod.state is NodePodState.RELEASED]
+
+    # Confirming pods
+
+    def _confirm_pods(self, matched: CandidatePods) -> None:
+        """Send the pods the events that follow from the newest object, which stands for a set."""
+        newest, released = self.newest, self._released
+        if newest is None:
+            return
+        listed = {pod.uid for pod in matched.pods}
+        known, hidden = [], bool(released)
+        for pod in self._pods.values():
+            hidden = hidden or bool(pod.pinning.hidden)
+            if pod.state is _CONFIRMED:
+                known.append(pod)
+                if pod.uid in listed:
                     continue
-            # What is being deleted and no longer listed has been stopped already; unless the object
-            # is so old that it was not listed yet.
-            had = tenant.settled or tenant.vacated or self._offers > tenant.admitted_at + 1
-            tenant.vacated = tenant.deleting and not listed and had
-            tenant.settled = listed and self._proves(tenant)
-        self._gone = list(candidate.gone)
-        if gone:
-            self._gone += self._namesakes(topology, candidate, gone)
-        self._doubt(topology)
-        if hiding:
-            self._locate(topology, known, [pod for pod in gone if pod not in self._gone])
-        self._believe(topology, proven=True)
+            pod.apply(self._listing(pod, pod.uid in listed))
+        if released:
+            self._sort_out_released(newest, matched)
+        self._charge_uncounted(newest)
+        if hidden:
+            gone = [pod for pod in released if pod.state is NodePodState.GONE]
+            self._find_cells(newest, known, gone)
 
-    def _proves(self, tenant: Tenant) -> bool:
-        """Whether the newest object speaks of this pod, and not of an earlier one of its name.
+    def _listing(self, pod: NodePod, listed: bool) -> NodePodEvent:
+        if listed:
+            return NodePodEvent.LISTED if self._is_about(pod) else NodePodEvent.LISTED_BEFORE
+        # A pod that is being deleted and not listed any more has been stopped; unless the object
+        # is so old that the pod was not listed yet.
+        was_listed = pod.state is not _CHARGED or self._published > pod.admitted_at + 1
+        return NodePodEvent.STOPPED if pod.deleting and was_listed else NodePodEvent.UNLISTED
 
-        One that was written before the pod was bound does not. Where versions of pods and of these
-        objects cannot be compared, it is the second that comes after the pod was seen running.
+    def _is_about(self, pod: NodePod) -> bool:
+        """Whether the newest object is about this pod, and not about an earlier one of its name.
+
+        An object that was written before the pod was bound is not. Where versions of pods and
+        objects cannot be compared, it is the second one after the pod was seen running.
         """
-        newer = not self._version or self._version > tenant.version
-        return self._offers >= tenant.proven_from and (
-            newer or self._offers > tenant.admitted_at + 1
+        newer = not self._version or self._version > pod.version
+        return self._published >= pod.confirmed_from and (
+            newer or self._published > pod.admitted_at + 1
         )
 
-    def _namesakes(self, topology: Topology, candidate: Candidate, gone: list[Gone]) -> list[Gone]:
-        """Pods that went, and which an object may count though nobody else of that name is proven.
+    def _sort_out_released(self, newest: Topology, matched: CandidatePods) -> None:
+        """Keep the released pods that the newest object still counts, or may count."""
+        still_counted = [*matched.released, *self._counted_by_name(newest, matched)]
+        for pod in self._released:
+            counted = pod in still_counted
+            pod.apply(NodePodEvent.LISTED if counted else NodePodEvent.UNLISTED)
+        self._keep_released(still_counted)
 
-        The name of a finished pod is listed while it runs, and by some kubelets afterwards; then
-        nothing is counted for it.
+    def _counted_by_name(self, newest: Topology, matched: CandidatePods) -> list[NodePod]:
+        """Released pods that the object may count because it lists their name.
+
+        It may list the name for a later pod that it does not confirm. A finished pod is listed
+        while it runs, and by older kubelets afterwards; then nothing is counted for it.
         """
-        unproven = {tenant.name for tenant in candidate.tenants if not tenant.settled}
-        again = [pod for pod in gone if pod.name in unproven]
-        if candidate.others:
-            there = [tenant.pinning for tenant in self._tenants.values() if tenant.settled]
-            there += [pod.pinning for pod in (*candidate.gone, *again)]
-            ended = [pod for pod in gone if pod.name in self._finished and pod not in again]
-            if counts_more(topology, (pod.pinning for pod in ended), there):
-                again += ended
-        return [pod for pod in again if pod not in candidate.gone]
+        unconfirmed = {pod.name for pod in matched.pods if pod.state is not _CONFIRMED}
+        again = [pod for pod in self._released if pod.name in unconfirmed]
+        if matched.finished:
+            others = [pod.pinning for pod in self._pods.values() if pod.state is _CONFIRMED]
+            others += [pod.pinning for pod in (*matched.released, *again)]
+            finished = [p for p in self._released if p.name in self._finished and p not in again]
+            if counts_more(newest, (pod.pinning for pod in finished), others):
+                again += finished
+        return [pod for pod in again if pod not in matched.released]
 
-    def _locate(self, topology: Topology, known: list[Tenant], went: list[Gone]) -> None:
-        """Find out where pods are that hold more than objects show of them.
-
-        An object that counts all that they hold has nothing to hide.
-        """
-        there = [tenant.pinning for tenant in self._tenants.values() if tenant.settled]
-        there += [pod.pinning for pod in self._gone]
-        before = {tenant.uid for tenant in known}
-        came = [t for t in self._tenants.values() if t.settled and t.uid not in before]
-        for tenant in came:
-            tenant.home = None
-        self._secretive = self._secretive or hides(topology, there)
-        frame = self._framed()
-        if frame is None or not self.proven or not any(follows(t.pinning) for t in came):
-            return
-        new = Frame(topology)
-        if new.names != frame.names or len(new.available) != len(frame.available):
-            return
-        left = [tenant.pinning for tenant in known if not tenant.settled]
-        left += [pod.pinning for pod in went]
-        puzzle = Puzzle(frame.names, frame.available, new.available)
-        homes = puzzle.homes(
-            [tenant.pinning for tenant in came], left, whole_pod=topology.scope is Scope.POD
-        )
-        for tenant, home in zip(came, homes, strict=True):
-            tenant.home = home if follows(tenant.pinning) else None
-
-    def _doubt(self, topology: Topology) -> None:
+    def _charge_uncounted(self, newest: Topology) -> None:
         """Keep charging pods that an object lists but does not count yet.
 
-        A kubelet lists a pod a moment before it gives it anything.
+        A kubelet lists a pod a moment before it allocates anything to it. Such a pod shows only in
+        the sums: the object counts less of a resource than its pods hold. Memory of which it counts
+        nothing at all is another matter: then the kubelet does not pin it.
         """
-        counted = used(topology)
-        unused = frozenset(n for n, amount in counted.items() if is_memory(n) and not amount)
-        newcomers = [t for t in self._tenants.values() if t.settled and not t.admitted]
+        used = used_amounts(newest)
+        unused = frozenset(n for n, amount in used.items() if is_memory(n) and not amount)
+        newcomers = [p for p in self._pods.values() if p.state is _CONFIRMED and not p.admitted]
         if not unused and not newcomers:
             self._unpinned = unused
             return
-        settled = [tenant for tenant in self._tenants.values() if tenant.settled]
-        certain = total(tenant.pinning.shown for tenant in settled if tenant.admitted)
-        self._unpinned = unused & (self._unpinned | certain.keys())
-        shown = total((*(t.pinning.shown for t in settled), *(g.pinning.shown for g in self._gone)))
-        missing = {name for name, amount in counted.items() if amount < shown.get(name, 0)}
+        confirmed = [pod for pod in self._pods.values() if pod.state is _CONFIRMED]
+        allocated = total(pod.pinning.shown for pod in confirmed if pod.admitted)
+        self._unpinned = unused & (self._unpinned | allocated.keys())
+        held = total(pod.pinning.shown for pod in (*confirmed, *self._released))
+        missing = {name for name, amount in used.items() if amount < held.get(name, 0)}
         missing -= self._unpinned
-        for tenant in newcomers:
-            tenant.settled = not any(name in missing for name, _ in tenant.pinning.shown)
+        for pod in newcomers:
+            if any(name in missing for name, _ in pod.pinning.shown):
+                pod.apply(NodePodEvent.UNCOUNTED)
 
-    def _believe(self, topology: Topology, *, proven: bool) -> None:
-        self.believed, self.proven = topology, proven
-        self._frame = self._outlook = None
+    def _find_cells(self, newest: Topology, known: list[NodePod], gone: list[NodePod]) -> None:
+        """Find the cells of pods that hold more than objects count for them.
 
-    # The outlook
-
-    def _build(self, frame: Frame) -> Outlook:
-        topology = frame.topology
-        if not topology.aligns:
-            return Outlook(frame)
-        charged = [tenant for tenant in self._tenants.values() if self._charges(tenant)]
-        limit = None
-        if not self.proven:
-            # The object counts none of the pods that came after it.
-            later = [tenant for tenant in charged if tenant.came_at >= self._offers]
-            limit = Outlook(frame, self._charge(later, topology), unpinned=self._unpinned)
-            frame = Frame(without(topology, (tenant.pinning for tenant in charged)))
-        settled = [tenant for tenant in self._tenants.values() if tenant.settled]
-        charges = self._charge(charged, topology)
-        kept = [(t.home, t.hidden()) for t in settled] + [(g.home, g.hidden) for g in self._gone]
-        if self._secretive and any(hidden for _, hidden in kept):
-            frame = frame.less((home, held) for home, held in kept if home is not None)
-            charges += [
-                Charge((Need(Role.APP, hidden),), arrived=True)
-                for home, hidden in kept
-                if home is None and hidden
-            ]
-        freed = total(
-            part for gone in self._gone for part in (gone.pinning.shown, gone.pinning.hidden)
+        The amounts that init containers leave are missing in the object, so that they have to be
+        taken from a cell here; with the cell known that costs no other cell anything.
+        """
+        confirmed = [pod for pod in self._pods.values() if pod.state is _CONFIRMED]
+        before = {pod.uid for pod in known}
+        came = [pod for pod in confirmed if pod.uid not in before]
+        for pod in came:
+            pod.cell = None
+        self._hides_init_resources = self._hides_init_resources or hides_init_resources(
+            newest, _pinnings((*confirmed, *self._released))
         )
-        return Outlook(
-            frame,
+        if not any(keeps_init_resources_in_cell(pod.pinning) for pod in came):
+            return
+        inference = self._inference(newest)
+        if inference is None:
+            return
+        left = [pod for pod in known if pod.state is not _CONFIRMED] + gone
+        cells = inference.cells_of(
+            _pinnings(came), _pinnings(left), whole_pod=newest.scope is ManagerScope.POD
+        )
+        for pod, cell in zip(came, cells, strict=True):
+            pod.cell = cell if keeps_init_resources_in_cell(pod.pinning) else None
+
+    def _inference(self, newest: Topology) -> CellInference | None:
+        """From the object in use to the newest; None if the two cannot be compared."""
+        before = self._topology_vectors()
+        if before is None or self.state is ObjectState.UNCONFIRMED:
+            return None
+        after = TopologyVectors(newest)
+        if after.names != before.names or len(after.available) != len(before.available):
+            return None
+        return CellInference(before.names, before.available, after.available)
+
+    # The view
+
+    def _build_view(self, vectors: TopologyVectors) -> NodeCapacityView:
+        topology = vectors.topology
+        if not topology.enforced:
+            return NodeCapacityView(vectors)
+        charged = [pod for pod in self._pods.values() if self._charges(pod)]
+        confirmed = [pod for pod in self._pods.values() if pod.state is _CONFIRMED]
+        limit = None
+        if self.state is ObjectState.UNCONFIRMED:
+            limit = self._limit(vectors, charged)
+            vectors = TopologyVectors(without(topology, _pinnings(charged)))
+        charges = _charges_of(charged, topology)
+        leftovers = self._init_leftovers((*confirmed, *self._released))
+        if leftovers:
+            vectors = vectors.less((cell, held) for cell, held in leftovers if cell is not None)
+            charges += [
+                Charge((Need(Role.APP, held),), arrived=True)
+                for cell, held in leftovers
+                if cell is None and held
+            ]
+        return NodeCapacityView(
+            vectors,
             charges,
-            freed,
-            [tenant.pinning.shown for tenant in settled],
+            total(part for p in self._released for part in (p.pinning.shown, p.pinning.hidden)),
+            [pod.pinning.shown for pod in confirmed],
             unpinned=self._unpinned,
-            grouped=topology.policy is Policy.RESTRICTED and self._spread(topology),
+            grouped=topology.policy is ManagerPolicy.RESTRICTED and self._may_span_memory(topology),
             limit=limit,
         )
 
-    @staticmethod
-    def _charge(tenants: list[Tenant], topology: Topology) -> list[Charge]:
-        whole_pod = topology.scope is Scope.POD
-        return [Charge(each.pinning.needs(whole_pod=whole_pod), each.admitted) for each in tenants]
+    def _limit(self, vectors: TopologyVectors, charged: list[NodePod]) -> NodeCapacityView:
+        """The object as it is, less the pods that came after it: it may count all others."""
+        later = [pod for pod in charged if pod.came_at >= self._published]
+        charges = _charges_of(later, vectors.topology)
+        return NodeCapacityView(vectors, charges, unpinned=self._unpinned)
 
-    def _spread(self, topology: Topology) -> bool:
-        """Whether some pod's memory may be spread over cells."""
+    def _init_leftovers(self, pods: Iterable[NodePod]) -> list[tuple[int | None, HeldAmounts]]:
+        """What pods keep of their init containers and the object does not count, by cell."""
+        if not self._hides_init_resources:
+            return []
+        held = [(pod.cell, pod.hidden()) for pod in pods]
+        return held if any(hidden for _, hidden in held) else []
+
+    def _may_span_memory(self, topology: Topology) -> bool:
+        """Whether the memory of some pod may span several cells."""
         return any(
             any(is_memory(name) for name, _ in need.amounts) and span_of(need.amounts, topology) > 1
-            for tenant in self._tenants.values()
-            for need in tenant.pinning.needs(whole_pod=topology.scope is Scope.POD)
+            for pod in self._pods.values()
+            for need in pod.pinning.needs(whole_pod=topology.scope is ManagerScope.POD)
         )
+
+
+def _pinnings(pods: Iterable[NodePod]) -> list[Pinning]:
+    return [pod.pinning for pod in pods]
+
+
+def _charges_of(pods: list[NodePod], topology: Topology) -> list[Charge]:
+    whole_pod = topology.scope is ManagerScope.POD
+    return [Charge(pod.pinning.needs(whole_pod=whole_pod), pod.admitted) for pod in pods]

@@ -1,14 +1,13 @@
-"""NodeResourceTopologyMatch: only nodes whose kubelet will take the pod, and the best of them.
+"""NodeResourceTopologyMatch: filters nodes whose kubelet would refuse the pod, and scores the rest.
 
 A kubelet refuses a pod that its Topology Manager cannot align (``TopologyAffinityError``), and such
-a pod is dead. So this plugin asks what the kubelet will ask, of what is known of the node's NUMA
-cells: as last published, or, with the reserve cache, as it must be at the very least.
+a pod has failed for good. So this plugin checks what the kubelet will check, against the node's
+NUMA cells: as last published or, with the reserve cache, as they are at least.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,32 +24,35 @@ from scheduler.model.events import Action, Event, Hint
 from scheduler.model.pinning import Need, Pinning
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, unresolvable, unschedulable
-from scheduler.numa import fewest_cells, fitting, wording
-from scheduler.numa.board import Board, Published
-from scheduler.numa.cells import Kind, View
+from scheduler.numa import filtering
+from scheduler.numa.cell_cache import (
+    KIND,
+    CellCache,
+    NodesBeingBound,
+    PublishedCells,
+    ReserveCache,
+    ReserveSettings,
+)
+from scheduler.numa.cells import KubeletKind, NodeCells
+from scheduler.numa.filtering import has_room
 from scheduler.numa.fingerprint import ALL, WITH_EXCLUSIVE_RESOURCES
-from scheduler.numa.fitting import hosts_one
-from scheduler.numa.in_transit import InTransit
-from scheduler.numa.reserve import KIND, ReserveCache, ReserveSettings
-from scheduler.numa.scoring import CellScorer, Requests, requests_of
-from scheduler.numa.topology import Policy
+from scheduler.numa.scoring import CellScorer, Requests, least_numa_nodes, requests_of
+from scheduler.numa.topology import ManagerPolicy
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
-from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows, Scores, where
 
 NAME = "NodeResourceTopologyMatch"
 _FEWEST = "LeastNUMANodes"
 
 # Plain numbers: looking members of an enumeration up takes longer than all else on one row.
-_UNKNOWN, _LENIENT, _WITHDRAWN = int(Kind.UNKNOWN), int(Kind.LENIENT), int(Kind.WITHDRAWN)
-_SINGLE_CONTAINERS, _SINGLE_PODS = int(Kind.SINGLE_CONTAINERS), int(Kind.SINGLE_PODS)
-_RESTRICTED, _RESTRICTED_PODS = int(Kind.RESTRICTED_CONTAINERS), int(Kind.RESTRICTED_PODS)
-_ALL_KINDS = tuple(map(int, Kind))
-
-_boards: WeakKeyDictionary[ClusterState, dict[ReserveSettings | None, Board]] = WeakKeyDictionary()
-"""One set of books per cluster and settings, whatever number of profiles share them."""
+_UNKNOWN, _WITHDRAWN = int(KubeletKind.UNKNOWN), int(KubeletKind.WITHDRAWN)
+_NOT_ENFORCED = int(KubeletKind.NOT_ENFORCED)
+_SINGLE_CONTAINERS, _SINGLE_PODS = int(KubeletKind.SINGLE_CONTAINERS), int(KubeletKind.SINGLE_PODS)
+_RESTRICTED = int(KubeletKind.RESTRICTED_CONTAINERS)
+_RESTRICTED_PODS = int(KubeletKind.RESTRICTED_PODS)
+_ALL_KINDS = tuple(map(int, KubeletKind))
 
 
 class NodeResourceTopologyMatch:
@@ -70,126 +72,126 @@ class NodeResourceTopologyMatch:
         weights = {each.name: max(1, each.weight) for each in strategy.resources}
         self._scorer = None if strategy.type == _FEWEST else CellScorer(strategy.type, weights)
         self._state = handle.state
-        self.board = _board(args, handle)
+        self.cache = _cell_cache(args, handle)
         if args.compare_after_rejections > 1:
-            # Rejections are counted, so each pod has to be judged, however many equal ones wait.
+            # Rejections are counted, so verdicts must not be reused for equal pods.
             self.filter_reads = None
-        self._transit = InTransit(handle) if args.discard_reserved_nodes else None
+        self._being_bound = NodesBeingBound(handle) if args.discard_reserved_nodes else None
         self._missing: dict[int, Status] = {}
-        """Verdicts on nodes of whose cells nothing is known, by kind."""
+        """Verdicts on nodes whose cells are not known, by kind of kubelet."""
         if args.missing_topology == "Reject":
-            self._missing[_UNKNOWN] = unresolvable(wording.MISSING).by(NAME)
+            self._missing[_UNKNOWN] = unresolvable(filtering.MISSING).by(NAME)
         if args.missing_topology != "Pass":
-            self._missing[_WITHDRAWN] = unresolvable(wording.WITHDRAWN).by(NAME)
+            self._missing[_WITHDRAWN] = unresolvable(filtering.WITHDRAWN).by(NAME)
 
     # Filter
 
     def filter_key(self, pod: PodInfo) -> Key:
-        """What must be aligned; for most pods that is nothing."""
+        """What the kubelet must align; nothing for most pods."""
         pinning = pod.pinning
         return pinning if pinning.pins or pinning.fault else None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        """Reject nodes whose kubelet would refuse the pod, or might."""
+        """Reject nodes whose kubelet would or might refuse the pod."""
         pinning, statuses = cycle.pod.pinning, self._state.statuses
         codes: Codes = np.zeros(len(rows), np.int32)
         if pinning.fault:
             codes[:] = statuses.code(unresolvable(pinning.fault).by(NAME))
         if not pinning.pins:
             return codes
-        cells = self.board.cells
+        cells = self.cache.cells
         cells.follow(rows)
         for kind, among in _by_kind(cells.kind[where(rows)]):
             if kind in self._missing:
                 codes[among] = statuses.code(self._missing[kind])
             needs = _needs(pinning, kind)
             if needs:
-                codes[among] = self._judge(rows[among], needs)
-        if self._transit is not None:
-            codes[self._transit.reserved(rows)] = statuses.code(_RESERVED)
+                codes[among] = self._verdicts(rows[among], needs)
+        if self._being_bound is not None:
+            codes[self._being_bound.reserved(rows)] = statuses.code(_RESERVED)
         return codes
 
     def filter_one(self, cycle: Cycle, row: int) -> int:
-        """The same for one row; only the plain case is short, which is nearly all there is."""
-        pinning, board = cycle.pod.pinning, self.board
+        """The same for one row, with a short path for pods of one container."""
+        pinning, cache = cycle.pod.pinning, self.cache
         if not pinning.pins and not pinning.fault:
             return 0
-        view = board.cells.view_of(row)
-        if view is not None and self._transit is None and self._fits_one(view, row, pinning):
-            board.judged_one(row, True)
+        known = cache.cells.of_row(row)
+        if known is not None and self._being_bound is None and self._fits_one(known, row, pinning):
+            cache.record_verdict(row, True)
             return 0
         return int(self.filter(cycle, np.array([row], np.intp))[0])
 
-    def _fits_one(self, view: View, row: int, pinning: Pinning) -> bool:
-        """Whether one node will do; False also if that takes a closer look."""
-        kind = int(self.board.cells.kind[row])
+    def _fits_one(self, known: NodeCells, row: int, pinning: Pinning) -> bool:
+        """Whether one node certainly fits; False also if only ``filter`` can tell."""
+        kind = int(self.cache.cells.kind[row])
         needs = _needs(pinning, kind)
-        if len(needs) != 1 or kind >= _RESTRICTED or not hosts_one(view, needs[0], view.free):
+        if len(needs) != 1 or kind >= _RESTRICTED or not has_room(known, needs[0], known.free):
             return not needs
-        if not view.unsettled or hosts_one(view, needs[0], view.together):
+        if not known.unconfirmed or has_room(known, needs[0], known.worst):
             return True
-        outlook = self.board.outlook(self._state.name(row))
-        return outlook is not None and outlook.accepts(needs)
+        view = self.cache.capacity_view(self._state.name(row))
+        return view is not None and view.admits(needs)
 
     def accepts(self, pod: PodInfo, rows: Rows) -> Mask:
-        """Where ``filter`` would accept the pod, after comparing what there is to compare."""
+        """Where ``filter`` would accept the pod, dirty nodes being compared as there."""
         accepted = np.ones(len(rows), np.bool_)
         pinning = pod.pinning
         if self.filter_reads is None or not pinning.pins:
-            return accepted  # a look must not count as a rejection
-        cells = self.board.cells
+            return accepted  # this must not count as a rejection
+        cells = self.cache.cells
         cells.follow(rows)
         for kind, among in _by_kind(cells.kind[where(rows)]):
             if kind in self._missing:
                 accepted[among] = False
             needs = _needs(pinning, kind)
             if needs:
-                accepted[among] = self._fits_compared(rows[among], needs)
-        if self._transit is not None:
-            accepted &= ~self._transit.reserved(rows)
+                accepted[among] = self._fits_after_comparing(rows[among], needs)
+        if self._being_bound is not None:
+            accepted &= ~self._being_bound.reserved(rows)
         return accepted
 
-    def _fits_compared(self, rows: Rows, needs: tuple[Need, ...]) -> Mask:
-        """Where the pod fits; nodes that reject it are compared with their objects before."""
+    def _fits_after_comparing(self, rows: Rows, needs: tuple[Need, ...]) -> Mask:
+        """Where the pod fits, after rejecting nodes were compared with their newest objects."""
         fit = self._fits(rows, needs)
-        better = self.board.judged(rows, fit)
+        better = self.cache.record_verdicts(rows, fit)
         if better:
             again = np.isin(rows, better)
             fit[again] = self._fits(rows[again], needs)
         return fit
 
-    def _judge(self, rows: Rows, needs: tuple[Need, ...]) -> Codes:
-        fit = self._fits_compared(rows, needs)
+    def _verdicts(self, rows: Rows, needs: tuple[Need, ...]) -> Codes:
+        fit = self._fits_after_comparing(rows, needs)
         codes: Codes = np.zeros(len(rows), np.int32)
         failed = np.flatnonzero(~fit)
         if len(failed):
-            table, cells = self._state.statuses, self.board.cells
-            codes[failed] = wording.verdicts(NAME, table, cells, rows[failed], needs)
+            table, cells = self._state.statuses, self.cache.cells
+            codes[failed] = filtering.rejections(NAME, table, cells, rows[failed], needs)
         return codes
 
     def _fits(self, rows: Rows, needs: tuple[Need, ...]) -> Mask:
-        """Bounds that columns can tell; where they leave room for doubt, a look at the node."""
-        cells = self.board.cells
-        if self.board.reserves:
-            fit = fitting.may_fit(cells, rows, needs)
-            doubtful = fit & cells.unsettled[where(rows)] if len(needs) == 1 else fit.copy()
+        """Where the pod fits: by the bounds in columns, and node by node where these differ."""
+        cells = self.cache.cells
+        if self.cache.charges_pods:
+            fit = filtering.may_fit(cells, rows, needs)
+            doubtful = fit & cells.unconfirmed[where(rows)] if len(needs) == 1 else fit.copy()
             if doubtful.any():
-                doubtful[doubtful] = ~fitting.must_fit(cells, rows[doubtful], needs)
+                doubtful[doubtful] = ~filtering.must_fit(cells, rows[doubtful], needs)
         else:
-            fit = fitting.fits(cells, rows, needs)
+            fit = filtering.first_fit(cells, rows, needs)
             doubtful = np.zeros(len(rows), np.bool_)
         restricted = cells.kind[where(rows)] >= _RESTRICTED
         if restricted.any():
-            doubtful |= restricted & ~fitting.narrow(cells, rows, needs)
+            doubtful |= restricted & ~filtering.fits_single_empty_cells(cells, rows, needs)
         for i in np.flatnonzero(doubtful).tolist():
-            outlook = self.board.outlook(self._state.name(int(rows[i])))
-            fit[i] = outlook is not None and outlook.accepts(needs)
+            view = self.cache.capacity_view(self._state.name(int(rows[i])))
+            fit[i] = view is not None and view.admits(needs)
         return fit
 
     # Score
 
     def score_key(self, pod: PodInfo) -> Key:
-        """What is requested; pods that are not Guaranteed are all the same."""
+        """What is requested; all pods that are not Guaranteed share one key."""
         return self._requests(pod.pinning, pod) or ""
 
     @staticmethod
@@ -199,11 +201,11 @@ class NodeResourceTopologyMatch:
         return requests_of(pod)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
-        """How well the pod would sit in the worst cell, or how few cells it would need."""
+        """By the strategy: allocation of the worst cell, or the number of cells needed."""
         requests = self._requests(cycle.pod.pinning, cycle.pod)
         if requests is None:
             return np.full(len(rows), MAX_SCORE, np.int64)
-        cells = self.board.cells
+        cells = self.cache.cells
         cells.follow(rows)
         at = where(rows)
         kinds = cells.kind[at]
@@ -211,7 +213,7 @@ class NodeResourceTopologyMatch:
         if self._scorer is not None:
             scored = (kinds == _SINGLE_CONTAINERS) | (kinds == _SINGLE_PODS)
         scores: Scores = np.zeros(len(rows), np.int64)
-        score = fewest_cells.score if self._scorer is None else self._scorer.score
+        score = least_numa_nodes if self._scorer is None else self._scorer.score
         whole_pods = cells.whole_pods[at]
         for whole_pod in (False, True):
             among = scored & (whole_pods == whole_pod)
@@ -223,13 +225,13 @@ class NodeResourceTopologyMatch:
 
     def score_one(self, cycle: Cycle, row: int) -> int:
         """The same for one row."""
-        view = self.board.cells.view_of(row)
+        known = self.cache.cells.of_row(row)
         requests = self._requests(cycle.pod.pinning, cycle.pod)
-        if self._scorer is None or requests is None or view is None:
+        if self._scorer is None or requests is None or known is None:
             return int(self.score(cycle, np.array([row], np.intp))[0])
-        if view.topology.policy is not Policy.SINGLE:
+        if known.topology.policy is not ManagerPolicy.SINGLE:
             return 0
-        return self._scorer.score_one(view, requests)
+        return self._scorer.score_one(known, requests)
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
         """Scores lie within 0..100 already."""
@@ -238,27 +240,27 @@ class NodeResourceTopologyMatch:
     # Waking
 
     def hints(self) -> Sequence[HintRegistration]:
-        """A node can be counted on for more, or there is another one."""
+        """The cells of a node have more room, or a node was added or has more allocatable."""
         return (
             HintRegistration(
                 KIND,
                 Action.ADD | Action.UPDATE | Action.DELETE,
-                self._after_news,
-                alike(self._after_news, lambda pod: pod.pinning),
+                self._after_object,
+                alike(self._after_object, lambda pod: pod.pinning),
             ),
             HintRegistration("Node", Action.ADD | Action.NODE_ALLOCATABLE),
         )
 
-    def _after_news(self, pod: PodInfo, event: Event) -> Hint:
-        node = self.board.improved(event.new)
-        if node is None and self._transit is not None:
-            node = self._transit.released(event.new)
+    def _after_object(self, pod: PodInfo, event: Event) -> Hint:
+        node = self.cache.improved_by(event.new)
+        if node is None and self._being_bound is not None:
+            node = self._being_bound.released(event.new)
         row = None if node is None else self._state.row(node)
-        return Hint.QUEUE if row is not None and self._takes(row, pod.pinning) else Hint.SKIP
+        return Hint.QUEUE if row is not None and self._fits_row(row, pod.pinning) else Hint.SKIP
 
-    def _takes(self, row: int, pinning: Pinning) -> bool:
-        """Whether a node will do now, as far as its cells are concerned."""
-        rows, cells = np.array([row], np.intp), self.board.cells
+    def _fits_row(self, row: int, pinning: Pinning) -> bool:
+        """Whether a node's cells fit a pod now."""
+        rows, cells = np.array([row], np.intp), self.cache.cells
         cells.follow(rows)
         kind = int(cells.kind[row])
         if kind in (_UNKNOWN, _WITHDRAWN):
@@ -268,7 +270,7 @@ class NodeResourceTopologyMatch:
 
 
 def _by_kind(kinds: NDArray[np.int8]) -> Iterator[tuple[int, Mask | slice]]:
-    """The kinds of kubelets among some rows, and the rows of each."""
+    """The kinds of kubelets in some rows, and which rows those are."""
     first = int(kinds[0]) if len(kinds) else _UNKNOWN
     if (kinds == first).all():
         yield first, slice(None)
@@ -280,29 +282,27 @@ def _by_kind(kinds: NDArray[np.int8]) -> Iterator[tuple[int, Mask | slice]]:
 
 
 def _needs(pinning: Pinning, kind: int) -> tuple[Need, ...]:
-    """What a kubelet of this kind aligns."""
-    if kind in (_UNKNOWN, _LENIENT, _WITHDRAWN):
+    """What a kubelet of this kind aligns, one after the other."""
+    if kind in (_UNKNOWN, _NOT_ENFORCED, _WITHDRAWN):
         return ()
     return pinning.needs(whole_pod=kind in (_SINGLE_PODS, _RESTRICTED_PODS))
 
 
-_RESERVED = unschedulable(wording.RESERVED).by(NAME)
+_RESERVED = unschedulable(filtering.RESERVED).by(NAME)
 
 
-def _board(args: NodeResourceTopologyMatchArgs, handle: Handle) -> Board:
-    """The books that these arguments ask for, shared with all who ask for the same."""
-    boards = _boards.setdefault(handle.state, {})
-    settings = _settings(args)
-    board = boards.get(settings)
-    if board is None:
-        if settings is None:
-            board = Published(handle.state)
-        else:
-            board = ReserveCache(handle.state, settings, handle.metrics, handle.tell, handle.clock)
-        boards[settings] = board
-    if isinstance(board, ReserveCache):
-        board.profiles.add(handle.profile)
-    return board
+def _cell_cache(args: NodeResourceTopologyMatchArgs, handle: Handle) -> CellCache:
+    """The cache that these arguments ask for, shared by all profiles that ask for the same."""
+    state, settings = handle.state, _settings(args)
+    if settings is None:
+        return state.shared.get_or_make(PublishedCells, lambda: PublishedCells(state))
+    cache = state.shared.get_or_make(
+        ReserveCache,
+        lambda: ReserveCache(state, settings, handle.metrics, handle.tell, handle.clock),
+        settings,
+    )
+    cache.profiles.add(handle.profile)
+    return cache
 
 
 def _settings(args: NodeResourceTopologyMatchArgs) -> ReserveSettings | None:
@@ -315,6 +315,6 @@ def _settings(args: NodeResourceTopologyMatchArgs) -> ReserveSettings | None:
         compare_after=args.compare_after_rejections,
         method=methods.get(cache.resync_method),
         charge_foreign=cache.foreign_pods_detect != "None",
-        rebuild=cache.resync_scope != "OnlyResources",
+        other_machine_at_once=cache.resync_scope != "OnlyResources",
         grace=args.missing_topology_grace_seconds,
     )

@@ -1,8 +1,8 @@
 """A NodeResourceTopology object as the scheduler understands it: cells, policy, fingerprint.
 
 Both versions of the API are read: the older one says the policy in ``topologyPolicies`` alone, the
-newer one in attributes, which win. Nothing in an object can make this fail: what cannot be
-understood counts as absent, and a zone that is no NUMA cell is passed over.
+newer one in attributes, which win. No object can make this fail: fields that cannot be read count
+as absent, and zones that are no NUMA cells are skipped.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ FINGERPRINT_ANNOTATION = "topology.node.k8s.io/fingerprint"
 
 CELL_TYPE = "Node"
 MAX_CELLS = 128
-"""Far more than a kubelet can align; one object must not make columns wide for all nodes."""
+"""Far more than a kubelet can align; one object must not widen the columns of all nodes."""
 DEFAULT_MAX_CELLS = 8
-"""What a kubelet aligns unless told otherwise."""
+"""The kubelet's default for ``max-allowable-numa-nodes``."""
 _HIGHEST_MAX_CELLS = 1024
 _CELL_NAME = re.compile(r"node-\+?([0-9]{1,9})")
 _LONGEST_TEXT = 256
-"""No name of a cell, and no amount, is longer; what is remembered of longer ones would add up."""
+"""Longer names of cells and longer amounts are not read, so that caches of them stay small."""
 _NUMBER = re.compile(r"\+?[0-9]{1,9}")
 
 
-class Policy(enum.Enum):
-    """What a kubelet's Topology Manager insists on."""
+class ManagerPolicy(enum.Enum):
+    """The policy of a kubelet's Topology Manager."""
 
     NONE = "none"
     BEST_EFFORT = "best-effort"
@@ -48,57 +48,57 @@ class Policy(enum.Enum):
     SINGLE = "single-numa-node"
 
 
-class Scope(enum.Enum):
-    """What it aligns: each container, or the pod as a whole."""
+class ManagerScope(enum.Enum):
+    """The scope of the Topology Manager: it aligns each container, or the pod as a whole."""
 
     CONTAINER = "container"
     POD = "pod"
 
 
-_DEPRECATED: Mapping[str, tuple[Policy, Scope]] = {
+_DEPRECATED: Mapping[str, tuple[ManagerPolicy, ManagerScope]] = {
     f"{word}{level}Level": (policy, scope)
     for word, policy in (
-        ("SingleNUMANode", Policy.SINGLE),
-        ("Restricted", Policy.RESTRICTED),
-        ("BestEffort", Policy.BEST_EFFORT),
+        ("SingleNUMANode", ManagerPolicy.SINGLE),
+        ("Restricted", ManagerPolicy.RESTRICTED),
+        ("BestEffort", ManagerPolicy.BEST_EFFORT),
     )
-    for level, scope in (("Container", Scope.CONTAINER), ("Pod", Scope.POD))
+    for level, scope in (("Container", ManagerScope.CONTAINER), ("Pod", ManagerScope.POD))
 }
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One NUMA cell: what it has in all, what pods may get, and what is left of that."""
+    """One NUMA cell: what it has, what pods may get, and what is left of that."""
 
     id: int
     capacity: Amounts
     allocatable: Amounts
     available: Amounts
     costs: Mapping[int, int]
-    """Distances to other cells, as far as they are known."""
+    """Distances to other cells, as far as the object gives them."""
 
     @property
     def name(self) -> str:
-        """As the zone is called in the object."""
+        """The name of its zone in the object."""
         return f"node-{self.id}"
 
 
 class Topology(msgspec.Struct, frozen=True):
-    """What one version of a node's object says. Cells are in the order of their ids."""
+    """One version of a node's object. Cells are in the order of their ids."""
 
-    policy: Policy = Policy.NONE
-    scope: Scope = Scope.CONTAINER
+    policy: ManagerPolicy = ManagerPolicy.NONE
+    scope: ManagerScope = ManagerScope.CONTAINER
     max_cells: int = DEFAULT_MAX_CELLS
     cells: tuple[Cell, ...] = ()
     fingerprint: str = ""
     method: str = ALL
 
     @property
-    def aligns(self) -> bool:
+    def enforced(self) -> bool:
         """Whether the kubelet refuses pods that it cannot align."""
-        return self.policy in (Policy.SINGLE, Policy.RESTRICTED)
+        return self.policy in (ManagerPolicy.SINGLE, ManagerPolicy.RESTRICTED)
 
-    def like(self, other: Topology) -> bool:
-        """Whether both describe the same machine and manager, whatever is in use."""
+    def same_machine(self, other: Topology) -> bool:
+        """Whether both differ at most in what is available, and in the fingerprint."""
         return (
             (self.policy, self.scope, self.max_cells)
             == (other.policy, other.scope, other.max_cells)
@@ -113,7 +113,7 @@ class Topology(msgspec.Struct, frozen=True):
 
 
 def topology_of(nrt: NodeResourceTopology) -> Topology:
-    """Read an object."""
+    """Read a NodeResourceTopology."""
     policy, scope, max_cells = _manager(nrt.topology_policies, nrt.attributes)
     text, method = _fingerprint(nrt)
     return Topology(policy, scope, max_cells, _cells(nrt.zones), text, method)
@@ -121,9 +121,9 @@ def topology_of(nrt: NodeResourceTopology) -> Topology:
 
 def _manager(
     deprecated: Iterable[str], attributes: Iterable[TopologyAttribute]
-) -> tuple[Policy, Scope, int]:
+) -> tuple[ManagerPolicy, ManagerScope, int]:
     first = next(iter(deprecated), "")
-    policy, scope = _DEPRECATED.get(first, (Policy.NONE, Scope.CONTAINER))
+    policy, scope = _DEPRECATED.get(first, (ManagerPolicy.NONE, ManagerScope.CONTAINER))
     max_cells = DEFAULT_MAX_CELLS
     for attribute in attributes:
         value = attribute.value
@@ -136,8 +136,8 @@ def _manager(
     return policy, scope, max_cells
 
 
-_POLICIES = {policy.value: policy for policy in Policy}
-_SCOPES = {scope.value: scope for scope in Scope}
+_POLICIES = {policy.value: policy for policy in ManagerPolicy}
+_SCOPES = {scope.value: scope for scope in ManagerScope}
 
 
 def _fingerprint(nrt: NodeResourceTopology) -> tuple[str, str]:
@@ -198,10 +198,3 @@ def _short_amount(milli: bool, text: RawQuantity) -> int:
         return 0
     # One below the cap: a request at the cap fits nowhere.
     return min(max(0, nanos // (10**6 if milli else 10**9)), MAX_AMOUNT - 1)
-
-
-def describe(name: str, amount: int) -> str:
-    """An amount as people write it."""
-    if name == CPU:
-        return f"{amount // 1000}" if amount % 1000 == 0 else f"{amount}m"
-    return str(amount)

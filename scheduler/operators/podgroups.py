@@ -2,9 +2,9 @@
 
 ::
 
-    books: counts of members have changed ─┐
-                                           ├─► groups to look at ─► (a second later) ─► PATCH status
-    kopf: somebody's status was changed ───┘    each once              those that differ, one by one
+    registry: counts of members changed ───┐
+                                           ├─► groups to check ──► (a second later) ─► PATCH status
+    kopf: a PodGroup's status changed ─────┘    each once             those that differ, one by one
 
 kopf watches PodGroups for what their status says; it adds neither finalizers nor annotations, and
 watches no pods. Its operator ends by cancelling every task of its event loop that it does not know,
@@ -27,8 +27,8 @@ from datetime import UTC, datetime
 from types import ModuleType
 from typing import Any, cast
 
-from scheduler.gangs.books import Books
 from scheduler.gangs.gang import Gang
+from scheduler.gangs.registry import GangRegistry
 from scheduler.gangs.status import FIELDS, status_of
 from scheduler.kube.client import MERGE_PATCH
 from scheduler.kube.credentials import Access
@@ -41,7 +41,7 @@ from scheduler.observe.logs import get_logger
 log = get_logger(__name__)
 
 COALESCE_SECONDS = 1.0
-"""A gang's members start within moments of each other: one write tells of all of them."""
+"""A gang's members start within moments of each other: one write covers all of them."""
 WRITE_SECONDS = 0.05
 """Between two writes: no more than 20 a second, however many groups change."""
 STOP_SECONDS = 5.0
@@ -64,18 +64,18 @@ def _now() -> datetime:
 
 
 class PodGroupOperator:
-    """Writes what the books say. Belongs to the event loop of the daemon."""
+    """Writes the status of gangs in the registry. Belongs to the event loop of the daemon."""
 
     def __init__(
         self,
-        books: Books,
+        registry: GangRegistry,
         write: WriteStatus,
         access: Callable[[], Awaitable[Access]],
         *,
         wall: Callable[[], datetime] = _now,
         pause: float = COALESCE_SECONDS,
     ) -> None:
-        self._books = books
+        self._registry = registry
         self._write = write
         self._access = access
         self._wall = wall
@@ -87,11 +87,11 @@ class PodGroupOperator:
         self._found = asyncio.Event()
         """There are PodGroups."""
         self._failing = False
-        books.listen(self._look_at)
+        registry.listen(self._look_at)
 
     async def run(self) -> None:
         """Keep statuses true until cancelled; raises nothing but WritesStopped."""
-        for gang in self._books:
+        for gang in self._registry:
             self._look_at(gang)
         watch = asyncio.create_task(self._watch(), name="kopf: podgroups")
         try:
@@ -118,7 +118,7 @@ class PodGroupOperator:
             self._said.pop(key, None)
             return
         self._said[key] = {field: status[field] for field in FIELDS if field in status}
-        if gang := self._books.get(key):
+        if gang := self._registry.get(key):
             self._look_at(gang)
 
     # Writing
@@ -139,13 +139,13 @@ class PodGroupOperator:
                 )
                 self._failing = True
                 self._said.pop(key, None)
-                if gang := self._books.get(key):
+                if gang := self._registry.get(key):
                     self._look_at(gang)
                 await asyncio.sleep(self._pause)
 
     async def _bring_up_to_date(self, key: str) -> bool:
         """Write a status if it has changed; tells whether that was so."""
-        gang = self._books.get(key)
+        gang = self._registry.get(key)
         if gang is None or gang.rules is None:
             return False
         said = self._said.get(key, {})
@@ -168,7 +168,7 @@ class PodGroupOperator:
             fault = await _Watcher(self.seen, self._access).run()
             log.warning("Watch of pod groups' status ended, starting again", error=fault)
             await asyncio.sleep(RESTART_SECONDS)
-            if all(gang.rules is None for gang in self._books):
+            if all(gang.rules is None for gang in self._registry):
                 self._found.clear()
 
 

@@ -1,4 +1,4 @@
-"""VolumeBinding: a pod goes where its volumes can be used, found or made, and gets them there."""
+"""VolumeBinding: filters nodes where a pod's claims cannot be satisfied, and binds the claims."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from scheduler.model.storage import (
 from scheduler.model.volumes import DELAYED, ClaimUse, class_of, fully_bound, made_for
 from scheduler.plugins.names import VOLUME_BINDING
 from scheduler.plugins.volumes.binder import Binder, Reservation
-from scheduler.plugins.volumes.catalog import Offers, Rooms
+from scheduler.plugins.volumes.catalog import AvailableVolumes, StorageCapacities
 from scheduler.plugins.volumes.hints import VolumeHints, after_claim, by_claim
-from scheduler.plugins.volumes.matching import Outlook, PodClaims, Search
+from scheduler.plugins.volumes.matching import PodClaims, PodVolumesByRow, VolumeSearch
 from scheduler.plugins.volumes.versions import Versions
 from scheduler.plugins.volumes.words import claim_not_found, not_owner
 from scheduler.queueing.columns import ColumnFactory, HintFunction, alike
@@ -41,7 +41,7 @@ REASONS = (
     "node(s) did not have enough free storage",
     "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 )
-"""In the order in which they are said; several may hold for a node."""
+"""In the order of the message; several may hold for a node."""
 
 _CLAIMS: Slot[PodClaims] = Slot("claims of the pod")
 _RESERVED: Slot[Reservation] = Slot("volumes assumed for the pod", lasting=True)
@@ -81,8 +81,8 @@ class VolumeBinding:
         timeout = (args or VolumeBindingArgs()).bind_timeout_seconds
         self._handle = handle
         objects = self._objects = handle.state.objects
-        self._offers = Offers(objects)
-        self._rooms = Rooms(objects)
+        self._available = AvailableVolumes(objects)
+        self._capacities = StorageCapacities(objects)
         self._versions = Versions(
             objects, PersistentVolumeClaim, PersistentVolume, StorageClass, CSIDriver
         )
@@ -90,16 +90,16 @@ class VolumeBinding:
         self._hints = VolumeHints(objects)
 
     def filter_key(self, pod: PodInfo) -> Key:
-        """Of each claim, what decides where it is good for: no other volume or class matters."""
+        """Of each claim, what decides where it can be used or bound."""
         uses = dict.fromkeys(pod.volumes.claims)
-        return tuple(self._standing(use, pod) for use in uses) if uses else None
+        return tuple(self._claim_key(use, pod) for use in uses) if uses else None
 
-    def _standing(self, use: ClaimUse, pod: PodInfo) -> Key:
-        """The reach of its volume, or the versions of all that it may get a volume from."""
+    def _claim_key(self, use: ClaimUse, pod: PodInfo) -> Key:
+        """The node affinity of its volume, or the versions of all that it may be bound to."""
         try:
             claim = _claim(use, pod, self._objects)
             if fully_bound(claim):
-                return self._reach(claim.spec.volume_name)
+                return self._nodes_key(claim.spec.volume_name)
             if not _is_delayed(claim, self._objects):
                 return "immediate"
         except _RejectedError as verdict:
@@ -111,11 +111,11 @@ class VolumeBinding:
             version(PersistentVolumeClaim, use.key),
             version(StorageClass, name),
             version(CSIDriver, storage_class.provisioner if storage_class else ""),
-            self._offers.versions(name, use.key),
-            self._rooms.version(name),
+            self._available.versions(name, use.key),
+            self._capacities.version(name),
         )
 
-    def _reach(self, name: str) -> Key:
+    def _nodes_key(self, name: str) -> Key:
         volume = self._objects.get(PersistentVolume, name)
         if volume is None:
             return "missing"
@@ -124,7 +124,7 @@ class VolumeBinding:
         return volume.spec.node_affinity, ""
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
-        """Find the pod's claims; reject it if one has no volume and does not wait for a node."""
+        """Find the pod's claims; reject the pod if one is unbound and its binding is immediate."""
         uses = dict.fromkeys(cycle.pod.volumes.claims)
         if not uses:
             return PreFilterResult(SKIP)
@@ -144,9 +144,9 @@ class VolumeBinding:
         return PreFilterResult(SUCCESS)
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        """Reject nodes that cannot use a volume the pod has, or cannot get it one it lacks."""
-        outlook = self._look(cycle, rows)
-        facts = (outlook.out_of_reach, outlook.unbindable, outlook.cramped, outlook.missing)
+        """Reject nodes that cannot use a bound volume, or where an unbound claim finds none."""
+        found = self._find(cycle, rows)
+        facts = (found.node_conflict, found.no_volume, found.no_capacity, found.missing)
         kinds = sum(fact.astype(np.int32) << bit for bit, fact in enumerate(facts))
         codes: Codes = np.zeros(1 << len(facts), np.int32)
         for kind in np.unique(kinds):
@@ -157,9 +157,9 @@ class VolumeBinding:
         verdicts: Codes = codes[kinds]
         return verdicts
 
-    def _look(self, cycle: Cycle, rows: Rows) -> Outlook:
-        search = Search(cycle.state, self._offers, self._rooms, rows)
-        return search.look(cycle.get(_CLAIMS))
+    def _find(self, cycle: Cycle, rows: Rows) -> PodVolumesByRow:
+        search = VolumeSearch(cycle.state, self._available, self._capacities, rows)
+        return search.find(cycle.get(_CLAIMS))
 
     def reserve(self, cycle: Cycle, node: str) -> Status:
         """Assume the volumes that the pod gets on this node."""
@@ -167,14 +167,14 @@ class VolumeBinding:
         if self.name in cycle.skipped["filter"] or row is None:
             return SUCCESS
         if cycle.get(_CLAIMS).delayed:
-            plan = self._look(cycle, np.array([row])).plan(0)
+            plan = self._find(cycle, np.array([row])).plan(0)
             cycle.put(_RESERVED, self._binder.assume(plan, node))
         return SUCCESS
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
-        """Take back what was assumed and not written, and wake those who may get it now.
+        """Forget what was assumed and not written, and wake pods that may get it now.
 
-        In the pass of a gang nobody else has seen it.
+        Not in the pass of a gang: no other pod was attempted meanwhile.
         """
         reservation = cycle.find(_RESERVED)
         undone = self._binder.forget(reservation) if reservation is not None else ()
@@ -195,7 +195,7 @@ class VolumeBinding:
         return await self._binder.bind(reservation, cycle.pod, node)
 
     def hints(self) -> Sequence[HintRegistration]:
-        """What concerns the pod's own claims, and nodes that these may be good for."""
+        """Events of the pod's own claims, and of nodes where these may be used."""
         came_or_changed = Action.ADD | Action.UPDATE
         hints = self._hints
         return (

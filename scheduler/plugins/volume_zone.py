@@ -55,7 +55,7 @@ class VolumeZone:
         self._hints = VolumeHints(handle.state.objects)
 
     def filter_key(self, pod: PodInfo) -> Key:
-        """Where its bound volumes are, or why that cannot be told."""
+        """The zones of its bound volumes, or why they are not known."""
         try:
             return self._places(pod) or None
         except _RejectedError as verdict:
@@ -128,7 +128,7 @@ class VolumeZone:
         return Hint.QUEUE if own else Hint.SKIP
 
     def _after_node(self, pod: PodInfo, event: Event) -> Hint:
-        """Nodes cure nobody of whose volumes it is not known where they are."""
+        """A node helps no pod whose volumes are in unknown zones."""
         node = event.new
         try:
             places = self._places(pod)

@@ -54,6 +54,7 @@ from scheduler.state.objects import ObjectStore
 from scheduler.state.occupancy import ImageIndex, PortIndex
 from scheduler.state.podindex import PodIndex
 from scheduler.state.residents import Residents
+from scheduler.state.shared import SharedObjects
 from scheduler.state.volume_use import VolumeUse
 
 log = get_logger(__name__)
@@ -82,6 +83,7 @@ class ClusterState:
         self.statuses = StatusTable()
         self.objects = ObjectStore(self._object_changed)
         self.nominations = Nominations(self._nominations_changed)
+        self.shared = SharedObjects()
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.index = PodIndex(self.namespaces, self.columns.capacity, self.changes)
         self._rows: dict[str, int] = {}

@@ -6,7 +6,7 @@ import gc
 import weakref
 
 from scheduler import inspection, simulation
-from scheduler.gangs.books import find_books
+from scheduler.gangs.registry import find_registry
 from tests.builders import make_node, make_pod
 from tests.gangs.support import gang_stage, make_group, member
 
@@ -73,11 +73,11 @@ async def test_an_explanation_of_a_waiting_pod() -> None:
     assert answer["group"]["fault"] == "it does not exist"
 
 
-def test_the_books_go_with_their_cluster() -> None:
+def test_the_registry_goes_with_its_cluster() -> None:
     stage = gang_stage()
-    books = find_books(stage.core.state)
-    assert books is not None
-    remains = weakref.ref(books)
-    del books, stage
+    registry = find_registry(stage.core.state)
+    assert registry is not None
+    remains = weakref.ref(registry)
+    del registry, stage
     gc.collect()
     assert remains() is None

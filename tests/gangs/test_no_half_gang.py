@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.framework.cycle import Cycle
-from scheduler.gangs.books import find_books
 from scheduler.gangs.plugin import Coscheduling
+from scheduler.gangs.registry import find_registry
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
 from scheduler.model.workloads import POD_GROUP_LABEL
@@ -190,8 +190,8 @@ async def test_a_member_that_leaves_does_not_count_though_an_older_version_is_tr
     stage = gang_stage()
     stage.see(make_node("n1").cpu("4"), make_group("g", 1), member("a").deleting())
     stage.core.state.assume(member("a").info(), "n1")
-    books = find_books(stage.core.state)
-    assert books is not None
-    gang = books.get("default/g")
+    registry = find_registry(stage.core.state)
+    assert registry is not None
+    gang = registry.get("default/g")
     assert gang is not None
-    assert not gang.whole
+    assert not gang.is_scheduled

@@ -10,10 +10,10 @@ from scheduler.framework.cycle import Cycle
 from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.objects import from_dict
 from scheduler.model.status import Status
+from scheduler.numa.cell_cache import ReserveCache
 from scheduler.numa.fingerprint import fingerprint
 from scheduler.numa.ledger import Ledger
 from scheduler.numa.plugin import NodeResourceTopologyMatch
-from scheduler.numa.reserve import ReserveCache
 from scheduler.numa.topology import Topology, topology_of
 from scheduler.pipeline.evaluation import evaluate
 from tests.builders import Json, NodeBuilder, PodBuilder, Quantity, make_node, make_pod
@@ -151,9 +151,9 @@ class Numa:
 
     @property
     def cache(self) -> ReserveCache:
-        board = self.plugin.board
-        assert isinstance(board, ReserveCache)
-        return board
+        cache = self.plugin.cache
+        assert isinstance(cache, ReserveCache)
+        return cache
 
     def ledger(self, node: str = "n1") -> Ledger:
         ledger = self.cache.ledger(node)

@@ -1,4 +1,4 @@
-"""After any history of pods, nodes and objects, the columns are what the books say."""
+"""After any history of pods, nodes and objects, the columns are what the ledgers say."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class History:
 
 @settings(max_examples=60, deadline=None)
 @given(steps)
-def test_columns_are_what_the_books_say(history: list[tuple[Any, ...]]) -> None:
+def test_columns_are_what_the_ledgers_say(history: list[tuple[Any, ...]]) -> None:
     world = History()
     for step in history:
         world.play(*step)
@@ -117,12 +117,12 @@ def test_columns_are_what_the_books_say(history: list[tuple[Any, ...]]) -> None:
     for row in rows.tolist():
         node = world.numa.state.name(row)
         ledger = world.numa.cache.ledger(node)
-        outlook = None if ledger is None else ledger.outlook()
-        if outlook is None:
+        capacity = None if ledger is None else ledger.capacity_view()
+        if capacity is None:
             assert not cells.exists[:, row].any()
             assert cells.kind[row] == 0
             continue
-        view = outlook.view()
+        view = capacity.cells()
         for name, column in (("free", cells.free), ("sure", cells.sure)):
             for resource, amounts in getattr(view, name).items():
                 index = cells.resources.find(resource)

@@ -10,9 +10,8 @@ import pytest
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status
-from scheduler.numa.board import Published
+from scheduler.numa.cell_cache import PublishedCells, ReserveCache
 from scheduler.numa.plugin import NodeResourceTopologyMatch
-from scheduler.numa.reserve import ReserveCache
 from scheduler.simulation import explain
 from tests.builders import make_node, make_pod
 from tests.numa.support import Numa, config, large_node, make_topology, pinned, with_container
@@ -206,7 +205,7 @@ def test_without_a_configuration_cells_count_where_they_are_known() -> None:
     )
 
 
-def test_profiles_share_their_books() -> None:
+def test_profiles_share_the_cell_cache() -> None:
     document = config(cacheResyncPeriodSeconds=5)
     (profile,) = document["profiles"]
     document["profiles"] = [
@@ -215,7 +214,7 @@ def test_profiles_share_their_books() -> None:
     ]
     stage = Stage(config=(document,))
     plugins = [f.plugins["NodeResourceTopologyMatch"] for f in stage.core.frameworks.values()]
-    assert plugins[0].board is plugins[1].board  # type: ignore[attr-defined]  # the NUMA plugin
+    assert plugins[0].cache is plugins[1].cache  # type: ignore[attr-defined]  # the NUMA plugin
 
 
 def test_objects_are_watched_where_the_plugin_is_enabled_as_by_default() -> None:
@@ -229,12 +228,12 @@ def test_by_default_cells_are_reserved() -> None:
     framework = Stage().core.frameworks["equipoise"]
     plugin = framework.plugins["NodeResourceTopologyMatch"]
     assert isinstance(plugin, NodeResourceTopologyMatch)
-    assert isinstance(plugin.board, ReserveCache)
+    assert isinstance(plugin.cache, ReserveCache)
 
 
 @pytest.mark.parametrize("off", [False, "Off"], ids=["as YAML reads it", "quoted"])
 def test_the_cache_can_be_turned_off(off: object) -> None:
-    assert isinstance(Numa(cache=off).plugin.board, Published)
+    assert isinstance(Numa(cache=off).plugin.cache, PublishedCells)
 
 
 def test_pods_cost_nothing_until_a_node_publishes_cells() -> None:

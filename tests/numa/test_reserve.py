@@ -1,4 +1,4 @@
-"""The reserve cache, rule by rule: what is charged, what is believed and when, who is woken."""
+"""The reserve cache, rule by rule: what is charged, what is confirmed and when, what is woken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def two_cells(first: int, second: int, name: str = "n1") -> TopologyBuilder:
 
 @pytest.fixture
 def numa() -> Numa:
-    """A node of two cells with 8 of 16 CPUs available each, on which nobody else is."""
+    """A node of two cells with 8 of 16 CPUs available each, without pods."""
     return Numa().nodes("n1").publish(two_cells(8, 8).knows())
 
 
@@ -41,7 +41,7 @@ class TestCharging:
         numa.assume(pinned("a", 6))
         assert numa.fits(pinned("p", 2))
         assert not numa.fits(pinned("p", 3))
-        view = numa.cache.cells.view("n1")
+        view = numa.cache.cells.of_node("n1")
         assert view is not None
         assert view.sure["cpu"] == view.free["cpu"] == [2000, 2000]
 
@@ -119,14 +119,14 @@ class TestCharging:
         assert numa.fits(pinned("p", 8))
 
 
-class TestBelieving:
-    def test_an_object_that_does_not_fit_is_remembered_and_not_believed(self, numa: Numa) -> None:
+class TestConfirming:
+    def test_an_object_that_does_not_match_is_kept_and_not_used(self, numa: Numa) -> None:
         numa.assume(pinned("a", 6), pinned("b", 6))
         numa.publish(two_cells(16, 16).knows("somebody"))
         assert not numa.fits(pinned("p", 3))
         assert not numa.fits(pinned("p", 9))
 
-    def test_an_object_that_fits_settles_the_node(self, numa: Numa) -> None:
+    def test_an_object_that_matches_confirms_the_node(self, numa: Numa) -> None:
         numa.runs(pinned("a", 6), pinned("b", 6))
         assert not numa.fits(pinned("p", 3))
         numa.publish(two_cells(8 - 6, 8 - 6).knows("a", "b"))
@@ -166,7 +166,7 @@ class TestBelieving:
         assert numa.ledger().pods()[1] == [("default", "a")]
         assert not numa.fits(with_container(pinned("p", 16), {"cpu": 16, "memory": "1Gi"}))
 
-    def test_a_namesake_is_not_proven_by_an_object_of_its_predecessor(self, numa: Numa) -> None:
+    def test_a_pod_is_not_confirmed_by_an_object_about_its_predecessor(self, numa: Numa) -> None:
         first = pinned("web-0", 2)
         numa.runs(first).publish(two_cells(6, 8).knows("web-0"))
         numa.lose(first)
@@ -191,15 +191,13 @@ class TestBelieving:
         numa.assume(pinned("b", 2, "40Gi"), pinned("c", 2, "40Gi"))
         assert numa.fits(pinned("p", 2, "40Gi"))
 
-    def test_another_policy_is_believed_at_once(self, numa: Numa) -> None:
+    def test_another_policy_is_used_at_once(self, numa: Numa) -> None:
         numa.assume(pinned("a", 8), pinned("b", 8))
         assert not numa.fits(pinned("p", 1))
         numa.publish(make_topology(policy="none").cell(0).cell(0).knows("x"))
         assert numa.fits(pinned("p", 1))
 
-    def test_a_machine_that_changed_is_believed_at_once_with_all_pods_charged(
-        self, numa: Numa
-    ) -> None:
+    def test_another_machine_is_used_at_once_with_all_pods_charged(self, numa: Numa) -> None:
         numa.runs(pinned("a", 6)).publish(two_cells(2, 8).knows("a"))
         numa.publish(make_topology().cell(24, of=24).cell(24, of=24).knows("nobody we know"))
         assert numa.fits(pinned("p", 24))
@@ -269,24 +267,24 @@ class TestCandidates:
             numa.publish(
                 topology.attribute("nodeTopologyPodsFingerprintMethod", "with-exclusive-resources")
             )
-            assert numa.ledger().proven
+            assert numa.ledger().confirmed
 
     def test_the_method_can_be_dictated(self) -> None:
         numa = Numa(cache={"resyncMethod": "OnlyExclusiveResources"})
         numa.nodes("n1").runs(make_pod("shared").cpu(1), pinned("a", 6))
         numa.publish(two_cells(2, 8).knows("a"))
-        assert numa.ledger().proven
+        assert numa.ledger().confirmed
 
     def test_at_most_eight_are_tried(self, numa: Numa) -> None:
         for i in range(20):
             numa.see(pinned(f"p{i}", 1).on("n1"))
         numa.see(pinned("job", 1).on("n1").phase("Succeeded"))
         numa.see(pinned("going", 1).on("n1").deleting())
-        assert len(list(numa.ledger().expected())) == 8
+        assert len(list(numa.ledger().candidates())) == 8
 
 
-class TestUnproven:
-    """An object whose fingerprint is missing or fits no pods that we know of."""
+class TestUnconfirmed:
+    """An object whose fingerprint is missing or matches no set of known pods."""
 
     @pytest.mark.parametrize("signed", [False, True], ids=["no fingerprint", "another fingerprint"])
     def test_what_it_says_is_taken_is_taken(self, signed: bool) -> None:

@@ -1,4 +1,4 @@
-"""The reserve cache, rule by rule: what pods leave behind, starting anew, who is woken."""
+"""The reserve cache, rule by rule: what pods release, starting anew, what is woken."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def two_cells(first: int, second: int, name: str = "n1") -> TopologyBuilder:
 
 @pytest.fixture
 def numa() -> Numa:
-    """A node of two cells with 8 of 16 CPUs available each, on which nobody else is."""
+    """A node of two cells with 8 of 16 CPUs available each, without pods."""
     return Numa().nodes("n1").publish(two_cells(8, 8).knows())
 
 
 class TestReleasing:
-    def test_a_pod_that_goes_before_it_is_settled_takes_its_charge_along(self, numa: Numa) -> None:
+    def test_a_pod_removed_before_it_is_confirmed_takes_its_charge_along(self, numa: Numa) -> None:
         pods = pinned("a", 6), pinned("b", 6)
         numa.runs(*pods)
         assert not numa.fits(pinned("p", 3))
@@ -27,7 +27,7 @@ class TestReleasing:
         assert numa.fits(pinned("p", 8))
         assert not numa.cache.dirty()
 
-    def test_what_a_settled_pod_frees_is_believed_from_a_later_object(self, numa: Numa) -> None:
+    def test_what_a_confirmed_pod_releases_counts_from_a_later_object(self, numa: Numa) -> None:
         pod = pinned("a", 6)
         numa.runs(pod).publish(two_cells(2, 2).knows("a"))
         numa.lose(pod)
@@ -77,7 +77,7 @@ class TestReleasing:
 
 
 class TestStarting:
-    def test_without_proof_cells_are_empty_and_all_pods_charged(self) -> None:
+    def test_without_a_match_cells_are_empty_and_all_pods_charged(self) -> None:
         numa = Numa().nodes("n1").runs(pinned("a", 12), pinned("b", 8))
         numa.publish(two_cells(16, 16).knows("others"))
         # They cannot both be in one cell of 16.
@@ -85,7 +85,7 @@ class TestStarting:
         assert not numa.fits(pinned("p", 9))
         assert list(numa.cache.dirty()) == ["n1"]
 
-    def test_an_object_without_a_fingerprint_proves_nothing(self) -> None:
+    def test_an_object_without_a_fingerprint_confirms_nothing(self) -> None:
         numa = Numa().nodes("n1").runs(pinned("a", 12))
         numa.publish(two_cells(16, 16))
         assert not numa.fits(with_container(pinned("p", 16), {"cpu": 5, "memory": "1Gi"}))
@@ -106,7 +106,7 @@ class TestStarting:
             verdicts.add((numa.fits(pinned("p", 8)), numa.fits(pinned("p", 9))))
         assert verdicts == {(True, False)}
 
-    def test_pods_in_flight_of_an_earlier_leader_are_unproven(self) -> None:
+    def test_pods_in_flight_of_an_earlier_leader_are_charged(self) -> None:
         numa = Numa().nodes("n1").see(pinned("a", 8).on("n1"), pinned("b", 8).on("n1"))
         numa.publish(two_cells(8, 8).knows())
         assert not numa.fits(pinned("p", 1))
@@ -142,9 +142,7 @@ class TestLooking:
 
 
 class TestWaking:
-    async def test_a_pod_that_was_rejected_is_tried_again_after_a_settlement(
-        self, numa: Numa
-    ) -> None:
+    async def test_a_rejected_pod_is_tried_again_after_a_match(self, numa: Numa) -> None:
         gone = pinned("a", 8)
         numa.runs(gone, pinned("b", 8)).publish(two_cells(0, 0).knows("a", "b").version(2))
         numa.see(pinned("p", 8))
@@ -194,7 +192,7 @@ def test_metrics_tell_about_dirty_nodes(numa: Numa) -> None:
     assert value("equipoise_numa_comparisons_total", result="settled") == 2
 
 
-def test_pods_without_a_node_of_ours_leave_no_books(numa: Numa) -> None:
+def test_pods_of_nodes_without_cells_leave_no_ledger(numa: Numa) -> None:
     pod: PodBuilder = pinned("a", 1)
     numa.runs(pod, node="elsewhere").lose(pod)
     assert numa.cache.ledger("elsewhere") is None

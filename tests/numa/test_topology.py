@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.objects import from_dict
-from scheduler.numa.topology import MAX_CELLS, Policy, Scope, Topology, topology_of
+from scheduler.numa.topology import MAX_CELLS, ManagerPolicy, ManagerScope, Topology, topology_of
 from tests.numa.support import make_topology
 
 
@@ -24,41 +24,41 @@ def attributes(**values: str) -> list[dict[str, str]]:
 @pytest.mark.parametrize(
     ("fields", "policy", "scope"),
     [
-        pytest.param({}, Policy.NONE, Scope.CONTAINER, id="nothing is said"),
+        pytest.param({}, ManagerPolicy.NONE, ManagerScope.CONTAINER, id="nothing is said"),
         pytest.param(
             {"topologyPolicies": ["SingleNUMANodePodLevel"]},
-            Policy.SINGLE,
-            Scope.POD,
+            ManagerPolicy.SINGLE,
+            ManagerScope.POD,
             id="v1alpha1",
         ),
         pytest.param(
             {"topologyPolicies": ["SingleNUMANodeContainerLevel"]},
-            Policy.SINGLE,
-            Scope.CONTAINER,
+            ManagerPolicy.SINGLE,
+            ManagerScope.CONTAINER,
             id="v1alpha1, containers",
         ),
         pytest.param(
             {"topologyPolicies": ["RestrictedPodLevel"]},
-            Policy.RESTRICTED,
-            Scope.POD,
+            ManagerPolicy.RESTRICTED,
+            ManagerScope.POD,
             id="restricted",
         ),
         pytest.param(
             {"topologyPolicies": ["BestEffortContainerLevel"]},
-            Policy.BEST_EFFORT,
-            Scope.CONTAINER,
+            ManagerPolicy.BEST_EFFORT,
+            ManagerScope.CONTAINER,
             id="best effort",
         ),
         pytest.param(
             {"topologyPolicies": ["Restricted"]},
-            Policy.NONE,
-            Scope.CONTAINER,
+            ManagerPolicy.NONE,
+            ManagerScope.CONTAINER,
             id="no level is said",
         ),
         pytest.param(
             {"topologyPolicies": ["None", "SingleNUMANodePodLevel"]},
-            Policy.NONE,
-            Scope.CONTAINER,
+            ManagerPolicy.NONE,
+            ManagerScope.CONTAINER,
             id="only the first counts",
         ),
         pytest.param(
@@ -67,8 +67,8 @@ def attributes(**values: str) -> list[dict[str, str]]:
                     topologyManagerPolicy="single-numa-node", topologyManagerScope="pod"
                 )
             },
-            Policy.SINGLE,
-            Scope.POD,
+            ManagerPolicy.SINGLE,
+            ManagerScope.POD,
             id="v1alpha2",
         ),
         pytest.param(
@@ -76,8 +76,8 @@ def attributes(**values: str) -> list[dict[str, str]]:
                 "topologyPolicies": ["SingleNUMANodePodLevel"],
                 "attributes": attributes(topologyManagerPolicy="restricted"),
             },
-            Policy.RESTRICTED,
-            Scope.POD,
+            ManagerPolicy.RESTRICTED,
+            ManagerScope.POD,
             id="attributes win, one by one",
         ),
         pytest.param(
@@ -86,13 +86,15 @@ def attributes(**values: str) -> list[dict[str, str]]:
                     topologyManagerPolicy="Single-NUMA-node", TopologyManagerScope="pod"
                 )
             },
-            Policy.NONE,
-            Scope.CONTAINER,
+            ManagerPolicy.NONE,
+            ManagerScope.CONTAINER,
             id="spelling matters",
         ),
     ],
 )
-def test_policy_and_scope(fields: dict[str, Any], policy: Policy, scope: Scope) -> None:
+def test_policy_and_scope(
+    fields: dict[str, Any], policy: ManagerPolicy, scope: ManagerScope
+) -> None:
     topology = read(**fields)
     assert (topology.policy, topology.scope) == (policy, scope)
 
@@ -100,7 +102,7 @@ def test_policy_and_scope(fields: dict[str, Any], policy: Policy, scope: Scope) 
 def test_of_several_attributes_of_one_name_the_last_valid_one_counts() -> None:
     values = ("single-numa-node", "restricted", "nonsense")
     listed = [{"name": "topologyManagerPolicy", "value": value} for value in values]
-    assert read(attributes=listed).policy is Policy.RESTRICTED
+    assert read(attributes=listed).policy is ManagerPolicy.RESTRICTED
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.gangs.books import find_books
+from scheduler.gangs.registry import find_registry
 from scheduler.kube.errors import Unreachable
 from scheduler.operators.podgroups import PodGroupOperator
 from tests.daemon.support import eventually
@@ -16,8 +16,8 @@ from tests.gangs.support import gang_stage, make_group
 async def test_a_write_that_fails_is_tried_again_whatever_it_failed_by() -> None:
     stage = gang_stage()
     stage.see(make_group("g", 2))
-    books = find_books(stage.core.state)
-    assert books is not None
+    registry = find_registry(stage.core.state)
+    assert registry is not None
     faults: list[Exception] = [RuntimeError("boom"), Unreachable("nobody answers")]
     written: list[str] = []
 
@@ -29,7 +29,7 @@ async def test_a_write_that_fails_is_tried_again_whatever_it_failed_by() -> None
     async def access() -> Any:
         raise RuntimeError("there is no API server")
 
-    operator = PodGroupOperator(books, write, access, pause=0.01)
+    operator = PodGroupOperator(registry, write, access, pause=0.01)
     running = asyncio.create_task(operator.run())
     try:
         await eventually(lambda: written == ["default/g"], "the status is written in the end")

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 import pytest
 
 from sandbox.apiserver import ApiServer
-from scheduler.gangs.books import find_books
+from scheduler.gangs.registry import find_registry
 from scheduler.operators import podgroups
 from tests.builders import make_worker
 from tests.daemon.support import (
@@ -131,9 +131,11 @@ async def test_a_standby_leaves_statuses_alone(cluster: Cluster, groups: Groups)
     election = {"leaderElect": True, "resourceNamespace": "kube-system"}
     config = configuration(kube={**PROFILES, "leaderElection": election})
     async with running_daemon(cluster, config) as replica:
-        books = find_books(replica.daemon.core.state)
-        assert books is not None
-        await eventually(lambda: books.get("default/g") is not None, "the standby knows the group")
+        registry = find_registry(replica.daemon.core.state)
+        assert registry is not None
+        await eventually(
+            lambda: registry.get("default/g") is not None, "the standby knows the group"
+        )
         cluster.submit(member("a"))
         await eventually(lambda: replica.queued("a") is not None, "and its members")
         assert not kopf_threads()

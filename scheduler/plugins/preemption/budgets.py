@@ -1,4 +1,4 @@
-"""Which evictions no disruption budget allows."""
+"""Which evictions violate a PodDisruptionBudget."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from scheduler.model.workloads import PodDisruptionBudget
 from scheduler.state.objects import ObjectStore
 
 _Place = tuple[str, tuple[str, str] | None]
-"""A namespace, and a label that pods must have."""
+"""A namespace, and a label that matching pods have."""
 
 
 class _Budget(msgspec.Struct, frozen=True):
     selector: Selector
     allowed: int
     disrupted: frozenset[str]
-    """Names of pods whose eviction was granted already: they do not count again."""
+    """``status.disruptedPods``: pods whose eviction was granted already do not count again."""
     place: _Place
 
 
@@ -27,7 +27,7 @@ _NO_BUDGETS: dict[str, _Budget] = {}
 
 
 class Budgets:
-    """All disruption budgets, each compiled once for each change of it.
+    """All PodDisruptionBudgets, compiled once per change.
 
     A pod is compared with the budgets of its namespace that require a label which it has, and with
     those that require no certain value of any label.
@@ -41,9 +41,9 @@ class Budgets:
         objects.subscribe(PodDisruptionBudget, self._note)
 
     def split(self, pods: Iterable[PodInfo]) -> tuple[list[PodInfo], list[PodInfo]]:
-        """The pods, in their order, that cannot all go without violation, and those that can.
+        """Pods whose eviction violates a budget, and the others, both in the given order.
 
-        Every pod takes from each budget that it matches, so who comes first is granted first.
+        Every pod takes from each budget that it matches, so the first pods are granted first.
         """
         self._compile()
         left: dict[int, int] = {}
@@ -88,7 +88,7 @@ class Budgets:
 
 
 def _compiled(budget: PodDisruptionBudget) -> _Budget | None:
-    """None for a budget that matches nothing: without selector, or with an empty or a bad one."""
+    """None for a budget that matches no pod: its selector is missing, empty or invalid."""
     try:
         selector = compile_label_selector(budget.spec.selector, "spec.selector")
     except SelectorError:
@@ -102,7 +102,7 @@ def _compiled(budget: PodDisruptionBudget) -> _Budget | None:
 
 
 def _label_of(selector: Selector) -> tuple[str, str] | None:
-    """A label without which nothing matches; None if there is no such label."""
+    """A label that all matching pods have; None if there is no such label."""
     for requirement in selector.requirements:
         if requirement.operator == "In" and len(requirement.values) == 1:
             return requirement.key, next(iter(requirement.values))

@@ -1,4 +1,4 @@
-"""Nodes that would have room without some of their pods, and which of them does least harm."""
+"""Nodes where evictions make room for a pod, and which of them is chosen."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ _PRIORITY_OFFSET = 2**31
 
 
 class Candidate(msgspec.Struct, frozen=True, dict=True):
-    """A node, and who would have to leave it."""
+    """A node, and the pods that would be evicted from it."""
 
     node: str
     victims: Sequence[PodInfo]
-    """At least one; the most important first."""
+    """At least one; highest priority first, then longest running."""
     violations: int
-    """How many of them no disruption budget allows to go."""
+    """How many of these evictions violate a PodDisruptionBudget."""
 
     @cached_property
     def harm(self) -> tuple[int, int, int, int, float]:
-        """The less, the better."""
+        """Compared in this order; the smallest is chosen."""
         victims = self.victims
         return (
             self.violations,
             victims[0].priority,
-            # Priorities may be negative, and yet two victims are to count more than one.
+            # Priorities may be negative, and two victims must count more than one.
             sum(victim.priority + _PRIORITY_OFFSET for victim in victims),
             len(victims),
-            # The first victim is the oldest of the highest priority: the younger, the better.
+            # The first victim is the longest running one of the highest priority.
             -started(victims[0]),
         )
 
 
 def importance(pod: PodInfo) -> tuple[int, float, str]:
-    """Sorts the most important pod first: by priority, then by age."""
+    """Sort key: highest priority first, then longest running."""
     return -pod.priority, started(pod), pod.key
 
 
 def started(pod: PodInfo) -> float:
-    """When a pod was started, in seconds since the epoch; a pod that was not is the youngest."""
+    """``status.startTime`` in seconds since the epoch; infinity for a pod that has none."""
     try:
         return datetime.fromisoformat(pod.pod.status.start_time or "").timestamp()
     except ValueError:
@@ -52,5 +52,5 @@ def started(pod: PodInfo) -> float:
 
 
 def choose(candidates: Sequence[Candidate]) -> Candidate:
-    """The candidate that does least harm; the first one among equals."""
+    """The candidate with the least ``harm``; the first one among equals."""
     return min(candidates, key=lambda candidate: candidate.harm)

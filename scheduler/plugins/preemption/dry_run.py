@@ -1,10 +1,9 @@
-"""The search for nodes where evictions would help: which are tried out, and in which order.
+"""The search for nodes where evictions help: which nodes get a dry run, and in which order.
 
-Nodes that have no room even without all pods of lower priority are left out before (``screen``).
-Where filters look at each row alone, many nodes are tried in step (``trial``): one run of the
-filters answers for all of them. Otherwise each node is tried while all the others are as they are.
-Between trials the loop is given back; after that filters are prepared anew, and nodes that went
-away are left out.
+Nodes without room even without all pods of lower priority get none (``screen``). Where filters read
+each row alone, many nodes are tried together (``trial``): one run of the filters covers all of
+them. Otherwise one node is tried at a time. Between trials the event loop runs; then filters are
+prepared again, and deleted nodes are dropped.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from scheduler.slices import checkpoint, slices_ended
 from scheduler.state.columns import Mask, NodeColumns, Rows
 
 NODES_SCREENED = 512
-"""How many nodes are screened first; twice as many each time, while none of them promises room."""
+"""How many nodes are screened first; the number doubles each time."""
 MOST_SCREENED = 4096
-"""How many are screened at most before the loop may be given back."""
+"""How many are screened at most between two runs of the event loop."""
 PODS_IN_STEP = 64
-"""So many pods are taken away before the loop may be given back, unless one node has more."""
+"""How many pods are removed between two runs of the event loop, unless one node has more."""
 PODS_IN_SUMS = 256
-"""The same where nothing is booked."""
+"""The same where trials only compute sums."""
 
 
 class _Nodes:
-    """Rows of nodes that can be told from other nodes which get their rows later."""
+    """Rows with the hashes of their nodes, since a row may get another node later."""
 
     def __init__(self, rows: Rows, hashes: NDArray[np.uint64]) -> None:
         self.rows = rows
@@ -44,22 +43,22 @@ class _Nodes:
         return len(self.rows)
 
     def drop_gone(self, columns: NodeColumns) -> None:
-        """Leave out the nodes that went away."""
+        """Drop nodes that were deleted."""
         self._keep(columns.live[self.rows] & (columns.name_hash[self.rows] == self._hashes))
 
     def put_back(self, others: _Nodes) -> None:
-        """Have nodes again that were taken."""
+        """Put nodes in front again that were taken."""
         self.rows = np.concatenate((others.rows, self.rows))
         self._hashes = np.concatenate((others._hashes, self._hashes))
 
     def take(self, chosen: Mask) -> _Nodes:
-        """Some of the nodes, which are left out here."""
+        """Remove some of the nodes and return them."""
         taken = _Nodes(self.rows[chosen], self._hashes[chosen])
         self._keep(~chosen)
         return taken
 
     def first(self, count: int) -> Mask:
-        """Which nodes are the first ones."""
+        """Selects the first nodes."""
         return np.arange(len(self.rows)) < count
 
     def _keep(self, chosen: Mask) -> None:
@@ -67,39 +66,39 @@ class _Nodes:
 
 
 class Search:
-    """The search for nodes on which evictions would help one pod."""
+    """The search for nodes where evictions help one pod."""
 
     def __init__(
         self, handle: Handle, cycle: Cycle, rows: Rows, wanted: Callable[[], bool]
     ) -> None:
-        """``wanted`` says whether the pod still has a use for a node."""
+        """``wanted`` returns whether the pod still needs a node."""
         self._handle = handle
         self._cycle = cycle
         self._wanted = wanted
         self._began = slices_ended()
         self._version = cycle.state.changes.version
-        # In an order that depends on nothing but names: the same for all pods, so that what was
-        # found out for one is of use to the next.
+        # Ordered by the hash of names: the same order for all pods, so that outcomes for one pod
+        # serve the next.
         hashes = cycle.state.columns.name_hash[rows]
         order = np.argsort(hashes)
         self._unseen = _Nodes(rows[order], hashes[order])
         self._promising = _Nodes(rows[:0], hashes[:0])
         self._screened_next = NODES_SCREENED
         self._lost_before: set[int] = set()
-        """Rows that others have changed once during their trial."""
+        """Rows that changed once during their trial."""
 
     @property
     def interrupted(self) -> bool:
-        """Whether others have had their turn since the search began."""
+        """Whether the event loop has run since the search began."""
         return slices_ended() != self._began
 
     def outcomes(
         self, screen: Screen, budgets: Budgets, notes: Callable[[], dict[int, Outcome]]
     ) -> Iterator[Outcome]:
-        """What would come of evictions on all nodes, those first that need no dry run. Lazy.
+        """The outcomes on all nodes, lazily; those first that need no dry run.
 
-        Where filters look at each row alone, what was found for an equal pod is in the notes.
-        The loop is given back between nodes.
+        Where filters read each row alone, the notes hold outcomes for an equal pod. The event loop
+        runs between nodes.
         """
         while self._goes_on() and (len(self._unseen) or len(self._promising)):
             if not len(self._promising):
@@ -122,7 +121,7 @@ class Search:
             yield from [found[row] for row in some if row in found]
 
     def _once_more(self, taken: _Nodes, lost: set[int]) -> None:
-        """Have nodes tried again that others changed meanwhile; not for ever."""
+        """Try nodes again that changed during their trial, but only once."""
         again = lost - self._lost_before
         self._lost_before |= lost
         taken.drop_gone(self._cycle.state.columns)
@@ -133,7 +132,7 @@ class Search:
         return self._look_again()
 
     def _look_again(self) -> bool:
-        """Leave out nodes that went away; False if the pod has no use for any node now."""
+        """Drop deleted nodes; False if the pod needs no node any more."""
         state = self._cycle.state
         if state.changes.version == self._version:
             return not self.interrupted or self._wanted()
@@ -143,7 +142,7 @@ class Search:
         return self._wanted() and self._handle.prepare(self._cycle)
 
     def _next(self, known: Mapping[int, Outcome]) -> list[int]:
-        """The next rows: those that are known, or those that are tried together."""
+        """The next rows: those with known outcomes, or those that are tried together."""
         rows: list[int] = self._promising.rows.tolist()
         if rows[0] in known:
             return list(takewhile(known.__contains__, rows))
@@ -160,7 +159,7 @@ class Search:
         return some
 
     def _screened(self, screen: Screen) -> list[Outcome]:
-        """Look at some more nodes: what evictions cannot cure there, and which nodes they may."""
+        """Screen some more nodes: outcomes where evictions cannot help; the rest is tried."""
         some = self._unseen.take(self._unseen.first(self._screened_next))
         self._screened_next = min(2 * self._screened_next, MOST_SCREENED)
         above = screen.above(self._cycle.pod.priority, some.rows)

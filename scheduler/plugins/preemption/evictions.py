@@ -1,9 +1,9 @@
-"""Carrying a preemption out, behind the back of the cycle.
+"""Carries out preemptions in the background.
 
-Until the watch shows that the last victim is leaving, the pod that it makes room for is kept out of
-the queue: tried in between, it would find its node as full as before and look for victims a second
-time. The last victim is evicted after all others, so that by then everything has been sent, and no
-event that could wake the pod is missed.
+Until the watch shows that the last victim is being deleted, the preemptor is gated: an attempt in
+between would find its node as full as before and select victims a second time. The last victim is
+evicted after all others, so that its deletion is an event after everything was sent, and no event
+that could wake the preemptor is missed.
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ class Evictions:
         self._handle = handle
         self._now = now
         self._last_victim: dict[str, PodInfo | None] = {}
-        """By the uid of the pod they are for; None while others are to be evicted first."""
+        """By the uid of the preemptor; None while other victims are being evicted."""
         self._evicted: dict[str, PodInfo] = {}
-        """Victims, by uid, that were told to go and have not been seen to."""
+        """Uids of victims that were evicted, while the watch has not reported their deletion."""
 
     def leaving(self, pod: PodInfo) -> bool:
-        """Whether a pod makes room for somebody: seen to, or told by us."""
+        """Whether a pod is being preempted: evicted here, or so reported by the watch."""
         return pod.uid in self._evicted or leaving_for_preemption(pod)
 
     def under_way(self, pod: PodInfo) -> bool:
-        """Whether some victim of this pod has yet to be seen leaving."""
+        """Whether the watch has yet to report the deletion of some victim of this pod."""
         if pod.uid not in self._last_victim:
             return False
         last = self._last_victim[pod.uid]
@@ -66,7 +66,7 @@ class Evictions:
         }
 
     def start(self, preemptor: PodInfo, chosen: Candidate) -> None:
-        """Evict the victims in the background; those that are leaving already need nothing."""
+        """Evict the victims in the background, except those that are being deleted already."""
         self._forget_finished()
         self._revoke_lower(preemptor, chosen.node)
         staying = [
@@ -94,18 +94,18 @@ class Evictions:
                 self._evicted.pop(victim.uid, None)
         finally:
             if not sent or not any(self._handle.state.pod(victim.uid) for victim in victims):
-                # No victim may be left whose going would wake the pod.
+                # The deletion of the last victim may not come, so nothing would wake the pod.
                 self._last_victim.pop(preemptor.uid, None)
                 self._handle.activate([preemptor.key])
 
     def _revoke_lower(self, preemptor: PodInfo, node: str) -> None:
-        """Remove nominations of pods of lower priority to the node: they need another one."""
+        """Clear the nominations of pods with lower priority for this node."""
         for pod in self._handle.state.nominations.on(node):
             if pod.priority < preemptor.priority:
                 self._handle.outlet.nominate(pod, "")
 
     async def _evict_all(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
-        """Evict some at once; if that fails for one, the others are tried all the same."""
+        """Evict some pods at once; a failure of one does not stop the others."""
         slots = asyncio.Semaphore(_AT_ONCE)
 
         async def evict(victim: PodInfo) -> None:
@@ -141,7 +141,7 @@ class Evictions:
 
 
 def leaving_for_preemption(pod: PodInfo) -> bool:
-    """Whether a pod is being deleted because a scheduler wanted its place."""
+    """Whether a pod is being deleted because of preemption by a scheduler."""
     condition = pod.pod.condition(CONDITION)
     return (
         pod.pod.deleting

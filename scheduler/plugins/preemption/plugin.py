@@ -1,7 +1,7 @@
-"""The plugin: may the pod preempt, where could it, what is the least harm, and go.
+"""DefaultPreemption: whether a pod may preempt, the candidate nodes, the choice among them.
 
-The attempt only decides. Victims are evicted afterwards (``evictions``), the pod is nominated to
-the node meanwhile, and when they have left, the pod is tried again, there first.
+The attempt only decides. Victims are evicted in the background (``evictions``) while the node is
+nominated for the pod. When they are gone, the pod is tried again, on that node first.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ NO_CANDIDATE = "no candidate node for preemption"
 GONE = "the pod is gone."
 NOT_HELPFUL = "Preemption is not helpful for scheduling"
 MAX_EFFORT = 2000
-"""In pods tried out: who has taken this much of the loop's time makes do with what was found."""
+"""In pods removed and restored: the search ends here if it has a candidate."""
 UNDER_WAY = unresolvable("waiting for the preemption for this pod to be finished")
 
 _Found = tuple[list[Candidate], Counter[Status]]
-"""What would do, and how many nodes would not for which reasons."""
+"""Candidates, and how many nodes are none by status."""
 
 
 class DefaultPreemption:
-    """Makes room for a pod by evicting pods of lower priority from one node."""
+    """Evicts pods of lower priority from one node to make room for a pod."""
 
     name = DEFAULT_PREEMPTION
     observes = ("PodDisruptionBudget",)
@@ -61,15 +61,15 @@ class DefaultPreemption:
         self._notes: Notes[Outcome] = Notes(handle.state.changes, kinds=16)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Hold a pod while evictions for it are being sent."""
+        """Gate a pod while evictions for it are being sent."""
         return UNDER_WAY if self._evictions.under_way(pod) else SUCCESS
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
-        """Nominate the pod to the node where least harm is done, and start evicting there.
+        """Nominate the candidate with the least harm, and start the evictions there.
 
-        Nodes are tried until ``minCandidateNodes…`` of them would do, or ``MAX_EFFORT`` is spent
-        and one of them would do without violating a budget. The loop is given back meanwhile, so
-        nodes and victims are looked up once more before anybody is evicted.
+        Nodes are tried until ``minCandidateNodes…`` of them are candidates, or ``MAX_EFFORT`` is
+        spent and one candidate violates no budget. The event loop runs meanwhile, so nodes and
+        victims are looked up again before any eviction.
         """
         self._handle.metrics.preemption_attempts.inc()
         found = self._candidate(cycle, diagnosis, partial(self._handle.expects, cycle.pod.uid))
@@ -79,7 +79,7 @@ class DefaultPreemption:
         return PostFilterResult(SUCCESS, found.node)
 
     def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview:
-        """Whom ``post_filter`` would evict now, or why nobody; evicts nobody."""
+        """The pods that ``post_filter`` would evict now, or why none; nothing is evicted."""
         found = self._candidate(cycle, diagnosis, lambda: True)
         if isinstance(found, PostFilterResult):
             return RoomPreview(found.status.message)
@@ -88,9 +88,9 @@ class DefaultPreemption:
     def _candidate(
         self, cycle: Cycle, diagnosis: Diagnosis, wanted: Callable[[], bool]
     ) -> Candidate | PostFilterResult:
-        """The node where least harm is done, and whom it costs; or why there is none.
+        """The candidate with the least harm, or why there is none.
 
-        ``wanted`` says whether the pod still has a use for a node.
+        ``wanted`` returns whether the pod still needs a node.
         """
         obstacle = self._obstacle(cycle, diagnosis)
         if obstacle:
@@ -113,7 +113,7 @@ class DefaultPreemption:
         return choose(candidates)
 
     def _obstacle(self, cycle: Cycle, diagnosis: Diagnosis) -> str:
-        """Why the pod must not evict anybody now; "" if it may."""
+        """Why the pod must not preempt now; "" if it may."""
         if cycle.pod.pod.spec.preemption_policy == "Never":
             return NEVER
         nominated = cycle.state.nominations.node_of(cycle.pod.uid)
@@ -123,7 +123,7 @@ class DefaultPreemption:
         return VICTIMS_LEAVING if leaving else ""
 
     def _search(self, search: Search, cycle: Cycle, nodes: int) -> _Found:
-        """Enough candidates, one of them without violations if there is any; all rejections."""
+        """Enough candidates, including one without violations if there is any; all rejections."""
         wanted = self._wanted(nodes)
         candidates: list[Candidate] = []
         rejections: Counter[Status] = Counter()
@@ -148,7 +148,7 @@ class DefaultPreemption:
         )
 
     def _trimmed(self, cycle: Cycle, candidates: Sequence[Candidate]) -> list[Candidate]:
-        """What extenders leave of the candidates, who may also name other victims."""
+        """The candidates after extenders have removed some or changed victims."""
         victims = {each.node: Victims(each.victims, each.violations) for each in candidates}
         left = self._handle.trim_victims(cycle, victims)
         if left is victims:
@@ -163,7 +163,7 @@ class DefaultPreemption:
         return min(max(share, self._args.min_candidate_nodes_absolute), nodes)
 
     def hints(self) -> Sequence[HintRegistration]:
-        """Pods that leave are why a held pod is looked at again; whoever rejected it decides."""
+        """Deleted pods have gated pods checked again; the plugins that rejected a pod decide."""
         column = alike(_not_ours_to_say)
         return (HintRegistration("Pod", Action.DELETE, _not_ours_to_say, column),)
 
@@ -180,7 +180,7 @@ def _verdict(cycle: Cycle, diagnosis: Diagnosis, node: str) -> Code:
 
 
 def _helpful(cycle: Cycle, diagnosis: Diagnosis) -> Rows:
-    """The rows whose verdict evictions might overturn."""
+    """The rows that evictions may make feasible."""
     if diagnosis.pre_filter is not None:
         everywhere = diagnosis.pre_filter.code is Code.UNSCHEDULABLE
         return cycle.state.rows() if everywhere else cycle.state.rows()[:0]
@@ -194,13 +194,13 @@ def _helpful(cycle: Cycle, diagnosis: Diagnosis) -> Rows:
 
 
 def _still_there(cycle: Cycle, candidates: Sequence[Candidate]) -> list[Candidate]:
-    """The best candidate that is as it was found, if there is one."""
+    """The best candidate that still holds, if there is one."""
     best = sorted(candidates, key=lambda candidate: candidate.harm)
     return list(islice((each for each in best if _holds(cycle, each)), 1))
 
 
 def _holds(cycle: Cycle, candidate: Candidate) -> bool:
-    """Whether a node and all its victims are still there."""
+    """Whether a node and all its victims still exist."""
     state = cycle.state
     booked = (state.pod(victim.uid) for victim in candidate.victims)
     there = all(pod is not None and pod.node_name == candidate.node for pod in booked)
@@ -208,7 +208,7 @@ def _holds(cycle: Cycle, candidate: Candidate) -> bool:
 
 
 def _message(rejections: Counter[Status], nodes: int) -> str:
-    """Why no node would do, in the form of the message on the pod."""
+    """Why no node is a candidate, in the form of the message on the pod."""
     counts: Counter[str] = Counter()
     for status, concerned in rejections.items():
         for reason in status.reasons:

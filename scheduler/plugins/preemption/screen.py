@@ -1,9 +1,8 @@
-"""Which nodes have no room even without all pods of lower priority: most of them, cheaply.
+"""Finds nodes without room even without all pods of lower priority, before any dry run.
 
-For each priority it is kept what pods of that priority and above request of each row.
-NodeResourcesFit is asked once about all rows as they would be, and what it rejects needs no dry
-run. The other filters run along on rows that still have all their pods, so what they say there
-counts for nothing.
+For each priority, the screen keeps what pods of that priority and above request of each row.
+NodeResourcesFit filters all rows with these sums once, and rows that it rejects need no dry run.
+The other filters see rows that still have all their pods, so their verdicts do not count.
 """
 
 from __future__ import annotations
@@ -27,17 +26,17 @@ _READS = Reads(rows=frozenset({Aspect.REQUESTED}))
 
 
 class Screen:
-    """What is requested of rows without pods of lower priority, for few priorities at a time."""
+    """The requests of rows without pods of lower priority, for ``MAX_PRIORITIES`` at a time."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self._kept: dict[int, Above] = {}
 
     def above(self, priority: int, rows: Rows) -> Above:
-        """What pods of a priority and above take of these rows, true until the next checkpoint.
+        """What pods of a priority and above request of these rows, valid until the next checkpoint.
 
-        Costs the pods on rows that have changed since they were last asked about. Gives the loop
-        back, so some of the rows may be those of other nodes afterwards.
+        Costs the pods on rows that changed since the last call. The event loop may run meanwhile,
+        so that some rows may hold other nodes afterwards.
         """
         while True:
             above = self._kept.pop(priority, None)
@@ -51,7 +50,7 @@ class Screen:
 
 
 class Above:
-    """The sums for one priority, of rows that somebody has asked about."""
+    """The sums for one priority, of rows that were screened."""
 
     def __init__(self, state: ClusterState, priority: int) -> None:
         self._state = state
@@ -61,14 +60,14 @@ class Above:
         self.requested: Scores = np.zeros_like(state.columns.requested)
         self.pod_count: Scores = np.zeros_like(state.columns.pod_count)
         self.lower: Scores = np.zeros_like(state.columns.pod_count)
-        """How many pods of a row are of lower priority."""
+        """How many pods of a row have lower priority."""
 
     def shaped_like(self, state: ClusterState) -> bool:
-        """Whether there are columns for all rows and resources that there are now."""
+        """Whether the sums have the shape of the state's columns."""
         return self.requested.shape == state.columns.requested.shape
 
     def refresh(self, rows: Rows) -> bool:
-        """Count those of the rows again that have changed; False if that can no longer be told."""
+        """Count the changed ones of the rows again; False if the columns have another shape now."""
         while True:
             touched = self._reader.news()
             if not self.shaped_like(self._state):
@@ -102,9 +101,9 @@ class Above:
 def without_room(
     handle: Handle, cycle: Cycle, above: Above, rows: Rows
 ) -> tuple[Mask, dict[Status, int]]:
-    """The rows on which the pod lacks something even without lower pods; how many lack what.
+    """Rows without room even without pods of lower priority, and how many have which status.
 
-    Rows that have nominated pods are left to the dry run: filters judge each of them twice.
+    Rows with nominated pods are left to the dry run: filters run twice there.
     """
     state = cycle.state
     named = [state.row(node) for node in state.nominations.nodes()]

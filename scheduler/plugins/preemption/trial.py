@@ -1,10 +1,10 @@
-"""Whether a pod would fit on some nodes without pods of lower priority, and without which of them.
+"""The dry run: which pods of lower priority must be evicted for a pod to fit on some nodes.
 
-All of those are taken away; if the pod fits then, they come back one after the other, the most
-important first, and those that leave no room for it are the victims. Where filters look at nothing
-but what is requested of a row, that is done in sums, and nothing is booked. Otherwise the state
-itself is changed, which nobody else may see: so after some turns it is put as it was, the loop is
-given back, and the pods that are still out are taken away again.
+All of them are removed. If the pod fits then, they are restored one after the other, highest
+priority first, and those that leave no room for it are the victims. Where filters read only the
+requests of a row, sums are computed and the state is not changed. Otherwise the state itself is
+changed, which no other task may see: so after some turns it is restored, the event loop runs, and
+the pods that were out are removed again.
 """
 
 from __future__ import annotations
@@ -28,40 +28,40 @@ from scheduler.state.interning import StatusTable
 from scheduler.state.scratch import as_if_requested
 
 TURNS_IN_STEP = 16
-"""So many pods of a node come back before the loop may be given back."""
+"""How many pods of a node are restored between two runs of the event loop."""
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 
 
 def lower_pods(cycle: Cycle, node: str) -> list[PodInfo]:
-    """The pods on a node that have to give way to the pod, the most important first."""
+    """The pods on a node with lower priority than the pod, highest priority first."""
     pods = (pod for pod in cycle.state.pods_on(node) if pod.priority < cycle.pod.priority)
     return sorted(pods, key=importance)
 
 
 class Outcome(NamedTuple):
-    """What came of a trial on one node, or of a look at nodes that all lack the same."""
+    """The outcome of a trial on one node, or of screening nodes with the same shortage."""
 
     result: Candidate | Status
     effort: int
-    """What it costs to find out, in pods tried out."""
+    """Its cost, in pods removed and restored."""
     nodes: int = 1
-    """How many nodes it is true of."""
+    """How many nodes it holds for."""
 
 
 class _Changes(Protocol):
-    """Pods taken away from nodes for a while."""
+    """Removes pods from nodes for a while."""
 
     def remove(self, pod: PodInfo) -> None:
-        """Have a pod gone from its node."""
+        """Remove a pod from its node."""
         ...
 
     def restore(self, pod: PodInfo) -> None:
-        """Have a pod back that was removed."""
+        """Restore a pod that was removed."""
         ...
 
 
 class _Sums:
-    """What would be requested of rows without some pods."""
+    """The requests of rows without some pods."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -86,7 +86,7 @@ class _Sums:
 
 
 class _Site:
-    """A node on which a trial is made."""
+    """A node in a trial."""
 
     __slots__ = ("changed", "code", "lost", "lower", "node", "order", "protected", "row", "victims")
 
@@ -95,25 +95,25 @@ class _Site:
         self.node = cycle.state.name(row)
         self.lower = lower_pods(cycle, self.node)
         self.code = 0
-        """The verdict on the node without all those."""
+        """The verdict on the node without all of them."""
         self.order = self.lower
-        """In which they come back."""
+        """The order in which they are restored."""
         self.protected = 0
-        """How many at the head of ``order`` no disruption budget allows to go."""
+        """How many at the head of ``order`` violate a PodDisruptionBudget if evicted."""
         self.victims: dict[int, PodInfo] = {}
-        """Those that did not come back, by their turn."""
+        """Those that were not restored, by their turn."""
         self.changed = False
-        """Whether something has changed since the trial began."""
+        """Whether the state has changed since the trial began."""
         self.lost = False
-        """Whether it is not what it was, so that nothing can be said of it."""
+        """Whether pods or the node are gone, so that there is no outcome."""
 
     def out(self, turn: int) -> Iterator[PodInfo]:
-        """Who is away before a turn."""
+        """The pods that are removed before a turn."""
         yield from self.victims.values()
         yield from self.order[turn:]
 
     def refresh(self, cycle: Cycle) -> None:
-        """Look up again who is there; the site is lost if somebody has left."""
+        """Look the pods up again; the site is lost if one is gone."""
         state = cycle.state
         self.changed = True
         pods = [state.pod(pod.uid) for pod in self.order]
@@ -133,14 +133,14 @@ class _Site:
         if self.code:
             return statuses.status(self.code)
         if not self.victims:
-            # Some filter says yes now and said no before, to the same question.
+            # Some filter accepts the node now and rejected it before, in the same state.
             return unresolvable(f'expected at least one victim pod on node "{self.node}"')
         violations = sum(turn < self.protected for turn in self.victims)
         return Candidate(self.node, sorted(self.victims.values(), key=importance), violations)
 
 
 class Trial:
-    """Some nodes, tried in step."""
+    """Some nodes, tried together turn by turn."""
 
     def __init__(
         self,
@@ -150,7 +150,7 @@ class Trial:
         rows: Sequence[int],
         look_again: Callable[[], bool],
     ) -> None:
-        """``look_again`` says, after the loop was given back, whether the trial is of use yet."""
+        """``look_again`` returns, after the event loop ran, whether the trial is still needed."""
         self._handle = handle
         self._cycle = cycle
         self._budgets = budgets
@@ -161,9 +161,9 @@ class Trial:
         self._version = cycle.state.changes.version
 
     def outcomes(self) -> list[Outcome | None]:
-        """For each node the victims that would do, or why none would; the state is as before.
+        """For each node the victims, or why there are none; the state is as before.
 
-        None for nodes that are lost: others changed them while they were being tried.
+        None for nodes that are lost: they changed during the trial.
         """
         turn = 0
         while any(turn < len(site.order) for site in self._open()):
@@ -180,11 +180,11 @@ class Trial:
         return [None if site.lost else site.outcome(statuses) for site in self._sites]
 
     def _open(self) -> list[_Site]:
-        """The nodes on which evictions may help, as far as is known."""
+        """The nodes where evictions may still help."""
         return [s for s in self._sites if s.lower and not s.code and not s.lost]
 
     def _begin(self) -> None:
-        """Judge the nodes without all lower pods, and see in which order these come back."""
+        """Filter the nodes without all lower pods, and find the order of restoring these."""
         for site, code in self._judge(self._open()):
             site.code = code
         for site in self._open():
@@ -193,7 +193,7 @@ class Trial:
             site.protected = len(protected)
 
     def _reprieve(self, changes: _Changes, turn: int) -> int:
-        """Bring back whoever leaves enough room, for some turns; returns the next turn."""
+        """Restore pods that leave enough room, for some turns; returns the next turn."""
         sites = self._open()
         most = max((len(site.order) for site in sites), default=0)
         end = min(turn + TURNS_IN_STEP, most)
@@ -211,7 +211,7 @@ class Trial:
         return end
 
     def _go_on(self) -> bool:
-        """Give the loop back and look up again what others may have changed."""
+        """Let the event loop run, and refresh what may have changed."""
         checkpoint()
         if not self._look_again():
             self._lose(self._sites)
@@ -253,14 +253,14 @@ class Trial:
 
 
 def by_sums(handle: Handle, cycle: Cycle, rows: Sequence[int]) -> bool:
-    """Whether trials on these rows need no bookings.
+    """Whether trials on these rows only compute sums.
 
-    Filters judge rows with nominated pods twice, and for that they book.
+    Not on rows with nominated pods: filters run twice there, and change the state for that.
     """
     return handle.judges_by_sums(cycle) and nominated_rows(cycle).isdisjoint(rows)
 
 
 def nominated_rows(cycle: Cycle) -> set[int]:
-    """The rows that have nominated pods."""
+    """The rows with nominated pods."""
     state = cycle.state
     return {row for node in state.nominations.nodes() if (row := state.row(node)) is not None}

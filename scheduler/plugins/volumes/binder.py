@@ -1,8 +1,8 @@
-"""Makes a plan for a pod's claims true: assume, write, wait for the PV controller, or undo.
+"""Carries out the plan for a pod's claims: assume, write, wait for the PV controller, or undo.
 
-A claim is bound by the PV controller. A scheduler only says what it wants: the volume's
-``claimRef`` names the claim, or the claim's annotation names the node for which a volume is to be
-made. From then on it watches until the claim is bound, or something makes that impossible.
+The PV controller binds claims. A scheduler only requests it: the volume's ``claimRef`` names the
+claim, or the claim's annotation names the node for which a volume is to be provisioned. The binder
+then waits until the claim is bound, or cannot be bound any more.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.model.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from scheduler.model.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, fully_bound, promised_to
-from scheduler.plugins.volumes.catalog import reach
+from scheduler.plugins.volumes.catalog import usable_nodes
 from scheduler.plugins.volumes.matching import Plan
 from scheduler.plugins.volumes.words import claim_not_found, volume_not_found
 from scheduler.state.attachments import migrated_on
 from scheduler.state.cache import ClusterState
 
 LONGEST_NAP_SECONDS = 1.0
-"""Pods and nodes may go without a word about volumes, so they are looked at this often."""
+"""Deleted pods and nodes cause no event of volumes, so they are checked this often."""
 
 _Thing = PersistentVolume | PersistentVolumeClaim
 
 
 class Change(msgspec.Struct):
-    """What is to be done for one claim."""
+    """The change for one claim."""
 
     claim: PersistentVolumeClaim
     volume: PersistentVolume | None
-    """The volume that it gets; None if one is to be made."""
+    """The volume that it gets; None if one is provisioned."""
     new: _Thing
-    """The volume, or else the claim, as it is to be."""
+    """The changed volume, or else the changed claim."""
     patch: dict[str, Any] | None
-    """What makes it so; None if it is so already."""
+    """The request that changes it; None if it needs no change."""
     written: bool = False
 
     @property
     def old(self) -> _Thing:
-        """The volume, or else the claim, as it was."""
+        """The volume, or else the claim, before the change."""
         return self.volume or self.claim
 
 
@@ -58,11 +58,11 @@ class Reservation(msgspec.Struct):
 
 
 class BindingError(Exception):
-    """The claims will not be bound as planned; the pod must be tried again."""
+    """The claims cannot be bound as planned; the pod must be scheduled again."""
 
 
 class Binder:
-    """All reservations of a profile; each pod's steps come in order, pods in any."""
+    """All reservations of a profile. The calls for one pod come in order."""
 
     def __init__(self, state: ClusterState, outlet: Outlet, timeout: float) -> None:
         self._state = state
@@ -73,7 +73,7 @@ class Binder:
         state.objects.subscribe(PersistentVolumeClaim, self._claim_changed)
 
     def assume(self, plan: Plan, node: str) -> Reservation:
-        """Have everybody see the volumes and claims as they will be."""
+        """Assume the changed volumes and claims in the object store."""
         changes = [_match(claim, volume) for claim, volume in plan.matches]
         changes += [_provision(claim, node) for claim in plan.provisions]
         for change in changes:
@@ -82,7 +82,7 @@ class Binder:
         return Reservation(changes)
 
     def forget(self, reservation: Reservation) -> list[Event]:
-        """Undo ``assume``; what was written already is true, and stays. Returns what happened."""
+        """Undo ``assume``, except for what was written already. Returns the events of that."""
         undone = []
         for change in reservation.changes:
             if change.patch is None or change.written:
@@ -95,7 +95,7 @@ class Binder:
         return undone
 
     async def bind(self, reservation: Reservation, pod: PodInfo, node: str) -> Status:
-        """Write what was assumed, and return when all claims are bound, or cannot be."""
+        """Write what was assumed, and wait until all claims are bound, or cannot be."""
         try:
             for change in reservation.changes:
                 await self._write(change)
@@ -130,7 +130,7 @@ class Binder:
             event.set()
 
     async def _something_new(self, reservation: Reservation) -> None:
-        """Return when an object of the reservation has changed, or after a nap."""
+        """Wait until an object of the reservation has changed, or for a moment."""
         changed = asyncio.Event()
         keys = set(self._watched(reservation))
         for key in keys:
@@ -155,7 +155,7 @@ class Binder:
             if claim is not None and claim.spec.volume_name:
                 yield PersistentVolume, claim.spec.volume_name
 
-    # Judging, by what the API server has and not by what is assumed
+    # Checks against what the API server has, not what is assumed
 
     def _claim(self, change: Change) -> PersistentVolumeClaim | None:
         return self._state.objects.confirmed(PersistentVolumeClaim, change.claim.metadata.key)
@@ -176,7 +176,7 @@ class Binder:
         )
 
     def _on_its_way(self, change: Change, current: _Thing) -> bool:
-        """Whether what was written, by us or for another pod with this claim, is yet to be seen."""
+        """Whether the watch has yet to report what was written for this claim."""
         same_version = current.metadata.resource_version == change.old.metadata.resource_version
         if not same_version or current == change.new:
             return False
@@ -210,7 +210,7 @@ class Binder:
         if not claim.metadata.annotations:
             raise BindingError(f'selectedNode annotation reset for PVC "{name}"')
         if claim.metadata.annotations.get(SELECTED_NODE) != node.name:
-            # The provisioner could not make a volume there, and asks for another node.
+            # The provisioner failed on that node and requests another one.
             raise BindingError(f'provisioning failed for PVC "{name}"')
         if claim.spec.volume_name:
             volume = self._state.objects.confirmed(PersistentVolume, claim.spec.volume_name)
@@ -232,7 +232,7 @@ class Binder:
         labels = node.metadata.labels
         if not any(
             all(requirement.accepts(labels.get(requirement.key)) for requirement in alternative)
-            for alternative in reach(required)
+            for alternative in usable_nodes(required)
         ):
             raise BindingError(
                 f'pv "{volume.metadata.name}" node affinity doesn\'t match node "{node.name}":'
@@ -241,7 +241,7 @@ class Binder:
 
 
 def _match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Change:
-    """Give a volume to a claim, as the PV controller would."""
+    """Bind a volume to a claim, as the PV controller would."""
     wanted, given = claim.metadata, volume.spec.claim_ref
     annotations = dict(volume.metadata.annotations)
     if not promised_to(volume, claim):
@@ -274,7 +274,7 @@ def _match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Change:
 
 
 def _provision(claim: PersistentVolumeClaim, node: str) -> Change:
-    """Ask for a volume that can be used on a node."""
+    """Request a volume that can be used on a node."""
     metadata = claim.metadata
     if metadata.annotations.get(SELECTED_NODE) == node:
         return Change(claim, None, claim, None)

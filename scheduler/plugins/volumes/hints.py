@@ -1,8 +1,7 @@
-"""Queueing hints of the volume plugins: which pods an event of storage or of a node may cure.
+"""Queueing hints of the volume plugins: which pods an event of storage or of a node may help.
 
-A volume concerns the claim that has it, the claim that it is kept for, and, while it is free,
-claims of its storage class that it suits. All else that happens to volumes, such as an NFS volume
-that comes for somebody else, wakes nobody.
+A volume concerns its bound claim, the claim that its ``claimRef`` names, and, while it is free,
+matching claims of its storage class. Other events of volumes wake no pod.
 """
 
 from __future__ import annotations
@@ -23,8 +22,13 @@ from scheduler.model.storage import (
     StorageClass,
 )
 from scheduler.model.volumes import DELAYED, SELECTED_NODE, class_of, fully_bound
-from scheduler.plugins.volumes.catalog import limit_of, offer_of, reach, shelf_of
-from scheduler.plugins.volumes.matching import Wish
+from scheduler.plugins.volumes.catalog import (
+    available_volume,
+    class_and_claim_of,
+    limit_of,
+    usable_nodes,
+)
+from scheduler.plugins.volumes.matching import ClaimRequirements
 from scheduler.plugins.volumes.versions import differs
 from scheduler.queueing.columns import Indexed, Term
 from scheduler.state.attachments import migrated_on
@@ -32,7 +36,7 @@ from scheduler.state.objects import ObjectStore
 
 
 def after_claim(pod: PodInfo, event: Event) -> Hint:
-    """A claim that the pod uses came or changed."""
+    """A claim that the pod uses was added or changed."""
     claim = event.new
     if not isinstance(claim, PersistentVolumeClaim):
         return Hint.SKIP
@@ -41,12 +45,12 @@ def after_claim(pod: PodInfo, event: Event) -> Hint:
 
 
 def by_claim() -> Indexed:
-    """The column beside `after_claim`: pods by the claims that they use."""
+    """The index for `after_claim`: pods by the claims that they use."""
     return Indexed(claims_of, _claim_of)
 
 
 def claims_of(pod: PodInfo) -> list[Term]:
-    """The claims of a pod, any of which concerns it."""
+    """The claims of a pod as terms of the index."""
     return [[[use.key]] for use in pod.volumes.claims]
 
 
@@ -66,7 +70,7 @@ class VolumeHints:
         self._objects = objects
 
     def claims(self, pod: PodInfo) -> Iterator[PersistentVolumeClaim]:
-        """Those claims of a pod that are there."""
+        """The claims of a pod that exist."""
         for use in pod.volumes.claims:
             claim = self._objects.get(PersistentVolumeClaim, use.key)
             if claim is not None:
@@ -75,9 +79,9 @@ class VolumeHints:
     # Volumes
 
     def after_volume(self, pod: PodInfo, event: Event) -> Hint:
-        """A volume came or changed that a claim of the pod has, or may get.
+        """A volume of a claim, or one that a claim may get, was added or changed.
 
-        One that goes cures only the claim that it was kept for: it may get another one now.
+        A deleted volume helps only the claim that it names: that may get another one now.
         """
         versions = _curing(event)
         return _queue(
@@ -85,14 +89,14 @@ class VolumeHints:
         )
 
     def by_volume(self) -> Indexed:
-        """The column beside `after_volume`: pods by the volumes, and classes, of their claims."""
+        """The index for `after_volume`: pods by the volumes and classes of their claims."""
         return Indexed(self._volumes_of, _volume_tokens)
 
     def _volumes_of(self, pod: PodInfo) -> Iterator[Term]:
-        """Found anew when a claim changes: then `after_claim` has the pod tried again.
+        """Computed again when a claim changes, since `after_claim` then queues the pod.
 
-        What is only assumed of a claim may be forgotten without an event, so its class counts
-        until the API server has bound it.
+        An assumed binding may be forgotten without an event, so the class of a claim counts until
+        the API server has bound it.
         """
         for use in pod.volumes.claims:
             for claim in {
@@ -106,14 +110,14 @@ class VolumeHints:
                 name = claim.spec.volume_name
                 yield [[("volume", name) if name else ("class", class_of(claim))]]
 
-    # Storage classes, drivers and room
+    # Storage classes, drivers and capacity
 
     def delayed(self, pod: PodInfo) -> Iterator[PersistentVolumeClaim]:
-        """Claims of a pod that get a volume only when the pod has a node."""
+        """Claims of a pod that are bound only when the pod has a node."""
         return (claim for claim in self.claims(pod) if not fully_bound(claim))
 
     def after_class(self, pod: PodInfo, event: Event) -> Hint:
-        """A class of an unbound claim came, or allows other nodes."""
+        """The class of an unbound claim was added, or allows other nodes."""
         old, new = event.old, event.new
         if not isinstance(new, StorageClass):
             return Hint.SKIP
@@ -122,7 +126,7 @@ class VolumeHints:
         return _queue(any(class_of(claim) == new.metadata.name for claim in self.delayed(pod)))
 
     def after_driver(self, pod: PodInfo, event: Event) -> Hint:
-        """A driver that makes volumes for the pod no longer says how much room it has."""
+        """A driver that provisions volumes for the pod no longer reports its capacity."""
         old, new = event.old, event.new
         if not isinstance(old, CSIDriver) or not isinstance(new, CSIDriver):
             return Hint.QUEUE
@@ -137,7 +141,7 @@ class VolumeHints:
                 yield storage_class.provisioner
 
     def after_capacity(self, pod: PodInfo, event: Event) -> Hint:
-        """There is more room for volumes of a class of the pod."""
+        """There is more capacity for a storage class of the pod."""
         old, new = event.old, event.new
         if not isinstance(new, CSIStorageCapacity):
             return Hint.SKIP
@@ -150,7 +154,7 @@ class VolumeHints:
     # Nodes
 
     def after_csi_node(self, pod: PodInfo, event: Event) -> Hint:
-        """On some node a CSI driver took over, or no longer does, for a volume of the pod."""
+        """On some node CSI migration was turned on or off for a volume of the pod."""
         old, new = event.old, event.new
         before = migrated_on(old if isinstance(old, CSINode) else None)
         changed = before ^ migrated_on(new if isinstance(new, CSINode) else None)
@@ -164,9 +168,9 @@ class VolumeHints:
                 yield migration.plugin
 
     def after_node(self, pod: PodInfo, event: Event) -> Hint:
-        """A node came, or has other labels, that all claims of the pod may be good for.
+        """A node was added or has other labels, and all claims of the pod may be used there.
 
-        A pod that lacks a claim, or one of whose claims is yet to be bound, waits for that claim.
+        A pod with a missing claim, or with an unbound immediate one, waits for that claim instead.
         """
         node = event.new
         if not isinstance(node, Node):
@@ -188,11 +192,11 @@ class VolumeHints:
         volume = self._objects.get(PersistentVolume, claim.spec.volume_name)
         if volume is None:
             return False
-        return migration_of(volume.spec) is not None or _within_reach(volume, node.metadata.labels)
+        return migration_of(volume.spec) is not None or _usable_on(volume, node.metadata.labels)
 
 
 def _curing(event: Event) -> Sequence[PersistentVolume]:
-    """The versions of a volume by which it may have cured somebody."""
+    """The versions of a volume by which it may have helped a claim."""
     old = event.old if isinstance(event.old, PersistentVolume) else None
     new = event.new if isinstance(event.new, PersistentVolume) else None
     if new is None:
@@ -203,19 +207,19 @@ def _curing(event: Event) -> Sequence[PersistentVolume]:
 
 
 def _concerns(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim has a volume, or may get it."""
+    """Whether a volume is that of a claim, or may become so."""
     if claim.spec.volume_name:
         return claim.spec.volume_name == volume.metadata.name
-    shelf, class_name = shelf_of(volume), class_of(claim)
+    shelf, class_name = class_and_claim_of(volume), class_of(claim)
     if shelf == (class_name, claim.metadata.key):
         return True
     if shelf != (class_name, ""):
         return False
     try:
-        offer = offer_of(volume)
-        return offer is not None and Wish(claim).suits(offer)
+        offer = available_volume(volume)
+        return offer is not None and ClaimRequirements(claim).suits(offer)
     except (QuantityError, SelectorError):
-        return True  # the pod's next attempt says what is wrong with its claim
+        return True  # the pod's next attempt reports what is wrong with its claim
 
 
 def _volume_tokens(event: Event) -> Iterator[Hashable]:
@@ -225,9 +229,9 @@ def _volume_tokens(event: Event) -> Iterator[Hashable]:
             yield "class", class_of(volume)
 
 
-def _within_reach(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:
+def _usable_on(volume: PersistentVolume, labels: Mapping[str, str]) -> bool:
     affinity = volume.spec.node_affinity
     return any(
         all(each.accepts(labels.get(each.key)) for each in requirements)
-        for requirements in reach(affinity.required if affinity else None)
+        for requirements in usable_nodes(affinity.required if affinity else None)
     )

@@ -1,8 +1,8 @@
-"""Where a pod's claims can be satisfied: by the volumes they have, by free ones, by new ones.
+"""On which nodes a pod's claims can be satisfied: by bound, available or provisioned volumes.
 
-Rows are judged together. A claim without a volume gets, on each row, the smallest free volume that
-suits it and can be used there, small claims before large ones; if there is none, a new volume must
-be possible on that row.
+All rows are matched together. An unbound claim gets, on each row, the smallest available volume
+that matches and can be used there, small claims before large ones. If there is none, a volume must
+be provisioned for that row.
 """
 
 from __future__ import annotations
@@ -24,7 +24,14 @@ from scheduler.model.storage import (
     TopologySelectorTerm,
 )
 from scheduler.model.volumes import NO_PROVISIONER, SELECTED_NODE, class_of, promised_to
-from scheduler.plugins.volumes.catalog import STORAGE, Alternatives, Offer, Offers, Rooms, reach
+from scheduler.plugins.volumes.catalog import (
+    STORAGE,
+    Alternatives,
+    AvailableVolume,
+    AvailableVolumes,
+    StorageCapacities,
+    usable_nodes,
+)
 from scheduler.plugins.volumes.nodes import NodeFinder, Positions
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows
@@ -37,141 +44,151 @@ class PodClaims(msgspec.Struct, frozen=True):
 
     bound: tuple[PersistentVolumeClaim, ...] = ()
     delayed: tuple[PersistentVolumeClaim, ...] = ()
-    """Without a volume until the pod has a node."""
+    """``WaitForFirstConsumer``: bound once the pod has a node."""
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How delayed claims are to be satisfied on a certain node."""
+    """How delayed claims are bound on one node."""
 
     matches: tuple[tuple[PersistentVolumeClaim, PersistentVolume], ...] = ()
     provisions: tuple[PersistentVolumeClaim, ...] = ()
 
 
 class _Choice(msgspec.Struct, frozen=True):
-    """What one claim gets on each row: the number of an offer, or none."""
+    """The number of the volume that one claim gets on each row, or none."""
 
     claim: PersistentVolumeClaim
-    offers: Sequence[Offer]
+    volumes: Sequence[AvailableVolume]
     picked: Positions
 
     def ids(self) -> Positions:
-        """What it gets on each row, in a way that can be compared; 0 for nothing new."""
+        """The identity of the volume on each row; 0 for none."""
         # The last is what _NONE points at.
-        return np.array([*map(id, self.offers), 0])[self.picked]
+        return np.array([*map(id, self.volumes), 0])[self.picked]
 
 
-class Outlook(msgspec.Struct, frozen=True):
-    """For each row, what stands against the pod; where nothing does, what it would get."""
+class PodVolumesByRow(msgspec.Struct, frozen=True):
+    """For each row the reasons against the pod, and the volumes that it would get."""
 
-    out_of_reach: Mask
-    """A volume that a claim has cannot be used there."""
+    node_conflict: Mask
+    """The node affinity of a bound volume excludes the node."""
     missing: Mask
-    """A volume that a claim has does not exist."""
-    unbindable: Mask
-    """A claim finds no volume, and none can be made."""
-    cramped: Mask
-    """There is no room to make a volume."""
+    """The volume of a bound claim does not exist."""
+    no_volume: Mask
+    """No volume matches a claim, and none can be provisioned."""
+    no_capacity: Mask
+    """There is too little capacity to provision a volume."""
     choices: tuple[_Choice, ...]
 
     def plan(self, position: int) -> Plan:
-        """What is to be done for the pod to run on the row at a position."""
+        """The plan for the row at a position."""
         matches, provisions = [], []
         for choice in self.choices:
             number = int(choice.picked[position])
             if number == _NONE:
                 provisions.append(choice.claim)
             else:
-                matches.append((choice.claim, choice.offers[number].volume))
+                matches.append((choice.claim, choice.volumes[number].volume))
         return Plan(tuple(matches), tuple(provisions))
 
 
-class Search:
-    """One look for volumes, for one pod, on some rows. Reads the state as it is now."""
+class VolumeSearch:
+    """Finds volumes for one pod on some rows, in the state as it is now."""
 
-    def __init__(self, state: ClusterState, offers: Offers, rooms: Rooms, rows: Rows) -> None:
+    def __init__(
+        self,
+        state: ClusterState,
+        volumes: AvailableVolumes,
+        capacities: StorageCapacities,
+        rows: Rows,
+    ) -> None:
         self._state = state
-        self._offers = offers
-        self._rooms = rooms
+        self._available = volumes
+        self._capacities = capacities
         self._rows = rows
         self._nodes = NodeFinder(state.columns.labels, rows)
 
-    def look(self, claims: PodClaims) -> Outlook:
-        """Judge all rows. Raises TranslationError, QuantityError, SelectorError."""
-        out_of_reach, missing = self._check_bound(claims.bound)
-        unbindable, cramped = self._nowhere(), self._nowhere()
+    def find(self, claims: PodClaims) -> PodVolumesByRow:
+        """Find volumes for all rows. Raises TranslationError, QuantityError, SelectorError."""
+        node_conflict, missing = self._check_bound(claims.bound)
+        no_volume, no_capacity = self._nowhere(), self._nowhere()
         pinned = [claim for claim in claims.delayed if _pinned(claim)]
         for claim in pinned:
             row = self._state.row(claim.metadata.annotations[SELECTED_NODE])
-            unbindable |= self._rows != (_NONE if row is None else row)
+            no_volume |= self._rows != (_NONE if row is None else row)
         nothing = np.full(len(self._rows), _NONE)
         choices = [_Choice(claim, (), nothing) for claim in pinned]
         choices += self._match([claim for claim in claims.delayed if not _pinned(claim)])
         for choice in choices:
-            # Only the first obstacle on a row counts.
-            needed = (choice.picked == _NONE) & ~unbindable & ~cramped
+            # Only the first reason on a row counts.
+            needed = (choice.picked == _NONE) & ~no_volume & ~no_capacity
             if needed.any():
-                possible, roomy = self._provision(choice.claim)
-                unbindable |= needed & ~possible
-                cramped |= needed & possible & ~roomy
-        return Outlook(out_of_reach, missing, unbindable, cramped, tuple(choices))
+                possible, with_capacity = self._provision(choice.claim)
+                no_volume |= needed & ~possible
+                no_capacity |= needed & possible & ~with_capacity
+        return PodVolumesByRow(node_conflict, missing, no_volume, no_capacity, tuple(choices))
 
     def _nowhere(self) -> Mask:
         return np.zeros(len(self._rows), np.bool_)
 
-    # Claims that have a volume
+    # Bound claims
 
     def _check_bound(self, claims: Sequence[PersistentVolumeClaim]) -> tuple[Mask, Mask]:
-        within_reach = ~self._nowhere()
+        usable = ~self._nowhere()
         for claim in claims:
             volume = self._state.objects.get(PersistentVolume, claim.spec.volume_name)
             if volume is None:
-                return ~within_reach, within_reach
-            within_reach &= self._within_reach(volume, within_reach)
-        return ~within_reach, self._nowhere()
+                return ~usable, usable
+            usable &= self._usable_on(volume, usable)
+        return ~usable, self._nowhere()
 
-    def _within_reach(self, volume: PersistentVolume, asked: Mask) -> Mask:
-        """Where a volume can be used; a translation that fails matters only where it is asked."""
+    def _usable_on(self, volume: PersistentVolume, asked: Mask) -> Mask:
+        """Where a volume can be used; only ``asked`` rows need the translation to CSI."""
         affinity = volume.spec.node_affinity
-        mask = self._nodes.mask(reach(affinity.required if affinity else None))
+        mask = self._nodes.mask(usable_nodes(affinity.required if affinity else None))
         migration = migration_of(volume.spec)
         if migration is None:
             return mask
         migrated = self._state.attachments.migrated(migration.plugin)[self._rows] & asked
         if migrated.any():
-            mask = np.where(migrated, self._nodes.mask(reach(translated_affinity(volume))), mask)
+            mask = np.where(
+                migrated, self._nodes.mask(usable_nodes(translated_affinity(volume))), mask
+            )
         return mask
 
-    # Claims that may get a free volume
+    # Claims that may get an available volume
 
     def _match(self, claims: Sequence[PersistentVolumeClaim]) -> list[_Choice]:
         choices: list[_Choice] = []
         for claim in sorted(claims, key=requested):
-            offers = self._suitable(claim)
-            choices.append(_Choice(claim, offers, self._pick(offers, choices)))
+            volumes = self._suitable(claim)
+            choices.append(_Choice(claim, volumes, self._pick(volumes, choices)))
         return choices
 
-    def _pick(self, offers: Sequence[Offer], earlier: Sequence[_Choice]) -> Positions:
-        """The first offer for each row that is good there and not given to an earlier claim.
+    def _pick(self, volumes: Sequence[AvailableVolume], earlier: Sequence[_Choice]) -> Positions:
+        """The first volume for each row that can be used there and that no earlier claim gets.
 
-        Offers that are good for the same nodes are alternatives to each other: as many as there are
-        claims will do, and the rest need no look.
+        Volumes for the same nodes are interchangeable, so only as many of them are tried as there
+        are claims.
         """
         depth = len(earlier) + 1
-        spots: dict[str, dict[str, list[int]]] = {}
+        by_label: dict[str, dict[str, list[int]]] = {}
         others: dict[Alternatives, list[int]] = {}
-        for number, offer in enumerate(offers):
-            if offer.spot is None:
-                peers = others.setdefault(offer.nodes, [])
+        for number, available in enumerate(volumes):
+            if available.label is None:
+                peers = others.setdefault(available.nodes, [])
             else:
-                peers = spots.setdefault(offer.spot[0], {}).setdefault(offer.spot[1], [])
+                peers = by_label.setdefault(available.label[0], {}).setdefault(
+                    available.label[1], []
+                )
             if len(peers) < depth:
                 peers.append(number)
-        none = len(offers)
-        ids = np.array([*map(id, offers), 0])
+        none = len(volumes)
+        ids = np.array([*map(id, volumes), 0])
         taken = [choice.ids() for choice in earlier]
         picked = np.full(len(self._rows), none)
         for level in range(depth):
-            for found in self._candidates(spots, others, level, none):
+            for found in self._candidates(by_label, others, level, none):
                 for given in taken:
                     found[ids[found] == given] = none
                 np.minimum(picked, found, out=picked)
@@ -180,31 +197,33 @@ class Search:
 
     def _candidates(
         self,
-        spots: Mapping[str, Mapping[str, Sequence[int]]],
+        by_label: Mapping[str, Mapping[str, Sequence[int]]],
         others: Mapping[Alternatives, Sequence[int]],
         level: int,
         none: int,
     ) -> Iterator[Positions]:
-        """The number of an offer for each row, once for each label and each set of nodes."""
-        for key, values in spots.items():
+        """The number of a volume for each row, once for each label and each set of nodes."""
+        for key, values in by_label.items():
             numbers = {value: peers[level] for value, peers in values.items() if len(peers) > level}
             yield self._nodes.spread(key, numbers, none)
         for nodes, peers in others.items():
             if len(peers) > level:
                 yield np.where(self._nodes.mask(nodes), peers[level], none)
 
-    def _suitable(self, claim: PersistentVolumeClaim) -> Sequence[Offer]:
-        """Offers for a claim, best first; one that is kept for it excludes all others."""
-        class_name, wish = class_of(claim), Wish(claim)
-        for offer in self._offers.kept(class_name, claim.metadata.key):
-            if promised_to(offer.volume, claim) and wish.fits(offer):
-                return [offer]
-        return [offer for offer in self._offers.free(class_name) if wish.suits(offer)]
+    def _suitable(self, claim: PersistentVolumeClaim) -> Sequence[AvailableVolume]:
+        """Volumes for a claim, smallest first; only that one whose ``claimRef`` names it."""
+        class_name, required = class_of(claim), ClaimRequirements(claim)
+        for available in self._available.prebound(class_name, claim.metadata.key):
+            if promised_to(available.volume, claim) and required.fits(available):
+                return [available]
+        return [
+            available for available in self._available.free(class_name) if required.suits(available)
+        ]
 
-    # Claims that need a new volume
+    # Claims for which a volume is provisioned
 
     def _provision(self, claim: PersistentVolumeClaim) -> tuple[Mask, Mask]:
-        """Where a volume can be made for a claim, and where there is room for it."""
+        """Where a volume can be provisioned for a claim, and where there is capacity for it."""
         objects = self._state.objects
         storage_class = objects.get(StorageClass, class_of(claim))
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
@@ -214,24 +233,24 @@ class Search:
         driver = objects.get(CSIDriver, storage_class.provisioner)
         if size is None or driver is None or not driver.spec.storage_capacity:
             return allowed, ~self._nowhere()
-        roomy = self._nowhere()
-        for nodes in self._rooms.of(storage_class.metadata.name, value(size)):
-            roomy[self._nodes.positions((nodes,))] = True
-        return allowed, roomy
+        with_capacity = self._nowhere()
+        for nodes in self._capacities.of(storage_class.metadata.name, value(size)):
+            with_capacity[self._nodes.positions((nodes,))] = True
+        return allowed, with_capacity
 
 
 def _pinned(claim: PersistentVolumeClaim) -> bool:
-    """Whether a volume is being made for a claim, for a certain node."""
+    """Whether a volume is being provisioned for a claim, for one node."""
     return SELECTED_NODE in claim.metadata.annotations
 
 
 def requested(claim: PersistentVolumeClaim) -> int:
-    """How much a claim asks for, in nano-units. Raises QuantityError."""
+    """The size that a claim requests, in nano-units. Raises QuantityError."""
     return parse(claim.spec.resources.requests.get(STORAGE, 0)).nanos
 
 
-class Wish:
-    """What a claim asks of a volume. Raises QuantityError, SelectorError."""
+class ClaimRequirements:
+    """What a claim requires of a volume. Raises QuantityError, SelectorError."""
 
     def __init__(self, claim: PersistentVolumeClaim) -> None:
         self._spec = claim.spec
@@ -243,26 +262,26 @@ class Wish:
         written = self._spec.selector
         return compile_label_selector(written, "spec.selector") if written else Selector()
 
-    def fits(self, offer: Offer) -> bool:
-        """Whether the claim can have a volume that is kept for it."""
-        volume = offer.volume.spec
+    def fits(self, available: AvailableVolume) -> bool:
+        """Whether the claim can get a volume whose ``claimRef`` names it."""
+        volume = available.volume.spec
         return (
-            offer.size >= self._size
+            available.size >= self._size
             and volume.volume_mode == self._spec.volume_mode
             and volume.volume_attributes_class_name == self._spec.volume_attributes_class_name
         )
 
-    def suits(self, offer: Offer) -> bool:
-        """Whether the claim can have a free volume."""
+    def suits(self, available: AvailableVolume) -> bool:
+        """Whether the claim can get a free volume."""
         return (
-            self.fits(offer)
-            and self._modes.issubset(offer.volume.spec.access_modes)
-            and self._selector.matches(offer.volume.metadata.labels)
+            self.fits(available)
+            and self._modes.issubset(available.volume.spec.access_modes)
+            and self._selector.matches(available.volume.metadata.labels)
         )
 
 
 def _allowed(terms: Sequence[TopologySelectorTerm]) -> Alternatives:
-    """The nodes that a class allows; no terms allow all, an empty one none."""
+    """The nodes that a storage class allows; no terms: all; an empty term: none."""
     if not terms:
         return ((),)
     return tuple(

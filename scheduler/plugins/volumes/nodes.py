@@ -1,4 +1,4 @@
-"""Which of some rows satisfy label requirements, asked many times over the same rows."""
+"""Which of some rows satisfy label requirements, for many requirements and the same rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Positions = NDArray[np.intp]
 
 
 class NodeFinder:
-    """Remembers each answer, and finds rows by the value of a label with a binary search."""
+    """Caches each result, and finds rows by the value of a label with a binary search."""
 
     def __init__(self, labels: LabelColumns, rows: Rows) -> None:
         self._labels = labels
@@ -25,13 +25,13 @@ class NodeFinder:
         self._known: dict[Alternatives, Positions] = {}
 
     def mask(self, alternatives: Alternatives) -> Mask:
-        """Yes or no for each row."""
+        """Whether each row satisfies one of the alternatives."""
         mask: Mask = np.zeros(len(self._rows), np.bool_)
         mask[self.positions(alternatives)] = True
         return mask
 
     def positions(self, alternatives: Alternatives) -> Positions:
-        """The positions in ``rows`` that satisfy any of the alternatives, each once."""
+        """The positions in ``rows`` that satisfy one of the alternatives, each once."""
         known = self._known.get(alternatives)
         if known is None:
             found = [self._satisfying(requirements) for requirements in alternatives]

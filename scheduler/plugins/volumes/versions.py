@@ -1,4 +1,4 @@
-"""Which of many objects have changed, for keys of kept verdicts that depend on a few of them."""
+"""Version numbers of objects, for the keys of cached verdicts that depend on a few of them."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from scheduler.state.objects import ObjectStore
 
 
 class Versions:
-    """A number for each object of some kinds: another one when it changes, 0 if there is none.
+    """A number for each object of some kinds, which changes with the object; 0 if there is none.
 
-    Numbers are never given twice, and an object that is gone takes no memory. What only the API
-    server's bookkeeping has changed (``resourceVersion``) is no change.
+    Numbers are never reused, and deleted objects take no memory. A change of ``resourceVersion``
+    and the like alone does not count.
     """
 
     def __init__(self, objects: ObjectStore, *kinds: type) -> None:
@@ -41,7 +41,7 @@ class Versions:
 
 
 def differs(old: Any, new: Any) -> bool:
-    """Whether two versions of an object differ in more than the API server's bookkeeping."""
+    """Whether two versions of an object differ in more than ``resourceVersion`` and the like."""
     fields, later = old.metadata, new.metadata
     same = msgspec.structs.replace(
         fields,

@@ -1,4 +1,4 @@
-"""Texts that several volume plugins use, as kube-scheduler words them."""
+"""Reasons that several volume plugins use, in kube-scheduler's words."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from scheduler.model.volumes import ClaimUse
 
 
 def claim_not_found(name: str) -> str:
-    """A claim that is not there."""
+    """A claim that does not exist."""
     return f'persistentvolumeclaim "{name}" not found'
 
 
 def volume_not_found(name: str) -> str:
-    """A volume that is not there."""
+    """A volume that does not exist."""
     return f'persistentvolume "{name}" not found'
 
 
 def class_not_found(name: str) -> str:
-    """A storage class that is not there."""
+    """A storage class that does not exist."""
     return f'storageclass.storage.k8s.io "{name}" not found'
 
 
 def not_owner(use: ClaimUse, pod: str) -> str:
-    """A claim with the name of a pod's ephemeral volume, made by somebody else."""
+    """A claim with the name of a pod's ephemeral volume that the pod does not own."""
     return f"PVC {use.key} was not created for pod {pod} (pod is not owner)"

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.model.pinning import Pinning, pinning_of
-from scheduler.numa.locating import Puzzle, follows
+from scheduler.numa.node_pods import CellInference, keeps_init_resources_in_cell
 from tests.builders import PodBuilder
 from tests.numa.support import GIB, pinned, with_container
 
@@ -22,13 +22,13 @@ def cells(*cpus: int) -> list[tuple[int, int]]:
     return [(cpu * 1000, cpu * GIB) for cpu in cpus]
 
 
-def homes(
+def cells_of(
     before: list[tuple[int, int]],
     after: list[tuple[int, int]],
     came: list[Pinning],
     went: list[Pinning] | None = None,
 ) -> list[int | None]:
-    return Puzzle(NAMES, before, after).homes(came, went or [], whole_pod=False)
+    return CellInference(NAMES, before, after).cells_of(came, went or [], whole_pod=False)
 
 
 @pytest.mark.parametrize(
@@ -45,33 +45,33 @@ def homes(
         pytest.param((8, 8), (8, 1), (3,), (), [None], id="more is gone than it takes"),
     ],
 )
-def test_homes(
+def test_cells(
     before: tuple[int, ...],
     after: tuple[int, ...],
     came: tuple[int, ...],
     went: tuple[int, ...],
     expected: list[int | None],
 ) -> None:
-    found = homes(cells(*before), cells(*after), [one(n) for n in came], [one(n) for n in went])
+    found = cells_of(cells(*before), cells(*after), [one(n) for n in came], [one(n) for n in went])
     assert found == expected
 
 
-def test_a_pod_in_two_cells_has_no_home() -> None:
+def test_a_pod_in_two_cells_is_not_located() -> None:
     pod = with_container(pinned("p", 2, "2Gi"), {"cpu": 3, "memory": "3Gi"})
-    assert homes(cells(8, 8), cells(6, 5), [pinning_of(pod.struct())]) == [None]
-    assert homes(cells(8, 8), cells(8, 3), [pinning_of(pod.struct())]) == [1]
+    assert cells_of(cells(8, 8), cells(6, 5), [pinning_of(pod.struct())]) == [None]
+    assert cells_of(cells(8, 8), cells(8, 3), [pinning_of(pod.struct())]) == [1]
 
 
 def test_too_many_arrangements_are_not_tried() -> None:
     many = [one(1) for _ in range(16)]
-    assert homes(cells(16, 16, 16, 16), cells(12, 12, 12, 12), many) == [None] * 16
+    assert cells_of(cells(16, 16, 16, 16), cells(12, 12, 12, 12), many) == [None] * 16
 
 
 placed = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2)), max_size=4)
 
 
 @given(placed, placed)
-def test_a_home_that_is_found_is_the_right_one(
+def test_a_cell_that_is_found_is_the_right_one(
     came: list[tuple[int, int]], went: list[tuple[int, int]]
 ) -> None:
     before, after = [20, 20, 20], [20, 20, 20]
@@ -79,11 +79,11 @@ def test_a_home_that_is_found_is_the_right_one(
         after[cell] -= size
     for size, cell in went:
         after[cell] += size
-    found = homes(
+    found = cells_of(
         cells(*before), cells(*after), [one(size) for size, _ in came], [one(s) for s, _ in went]
     )
-    for home, (_, cell) in zip(found, came, strict=True):
-        assert home in (None, cell)
+    for at, (_, cell) in zip(found, came, strict=True):
+        assert at in (None, cell)
 
 
 def _with(kind: str, pod: PodBuilder, cpu: str = "4") -> PodBuilder:
@@ -108,5 +108,5 @@ def _with(kind: str, pod: PodBuilder, cpu: str = "4") -> PodBuilder:
         ),
     ],
 )
-def test_who_is_where_its_init_containers_were(pod: PodBuilder, expected: bool) -> None:
-    assert follows(pinning_of(pod.struct())) is expected
+def test_which_pods_are_where_their_init_containers_were(pod: PodBuilder, expected: bool) -> None:
+    assert keeps_init_resources_in_cell(pinning_of(pod.struct())) is expected

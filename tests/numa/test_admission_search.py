@@ -9,17 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.numa.prospects import LIMIT, Room, Rooms, Search, Step, Steps
+from scheduler.numa.admission import (
+    MAX_ARRANGEMENTS,
+    AdmissionSearch,
+    AdmissionStep,
+    Arrangement,
+    CellBounds,
+    PodAdmission,
+)
 
-SEARCH = Search([True, False])
+SEARCH = AdmissionSearch([True, False])
 
 
-def rooms(*cells: tuple[int, int]) -> Rooms:
-    return tuple(Room(cell, cell) for cell in cells)
+def rooms(*cells: tuple[int, int]) -> Arrangement:
+    return tuple(CellBounds(cell, cell) for cell in cells)
 
 
-def pod(*containers: tuple[int, int]) -> Steps:
-    return tuple(Step(amounts) for amounts in containers)
+def pod(*containers: tuple[int, int]) -> PodAdmission:
+    return tuple(AdmissionStep(amounts) for amounts in containers)
 
 
 class Naive:
@@ -28,11 +35,11 @@ class Naive:
     def __init__(self, cells: Sequence[tuple[int, ...]]) -> None:
         self.free = [list(cell) for cell in cells]
 
-    def admissions(self, steps: Steps) -> Iterator[bool]:
+    def admissions(self, steps: PodAdmission) -> Iterator[bool]:
         """For each way in which a pod may be put: whether it is taken; the cells are as then."""
         yield from self._admit(steps, {})
 
-    def _admit(self, steps: Steps, left: dict[tuple[int, int], int]) -> Iterator[bool]:
+    def _admit(self, steps: PodAdmission, left: dict[tuple[int, int], int]) -> Iterator[bool]:
         if not steps:
             yield True
             return
@@ -45,11 +52,11 @@ class Naive:
             for r, want in enumerate(step.amounts):
                 old = kept.get((c, r), 0)
                 self.free[c][r] -= max(0, want - old)
-                kept[c, r] = max(old, want) if step.passes_on else max(0, old - want)
+                kept[c, r] = max(old, want) if step.reusable else max(0, old - want)
             yield from self._admit(rest, kept)
             self.free = before
 
-    def _has_room(self, c: int, step: Step, left: dict[tuple[int, int], int]) -> bool:
+    def _has_room(self, c: int, step: AdmissionStep, left: dict[tuple[int, int], int]) -> bool:
         for r, want in enumerate(step.amounts):
             elsewhere = any(n and kept == r and home != c for (home, kept), n in left.items())
             if want and r == 0 and elsewhere:
@@ -59,52 +66,57 @@ class Naive:
         return True
 
 
-def always_taken(cells: Sequence[tuple[int, ...]], pods: Sequence[Steps]) -> bool:
+def always_taken(cells: Sequence[tuple[int, ...]], pods: Sequence[PodAdmission]) -> bool:
     """Whether none of the pods is ever refused, in any order, in whatever cells they are put."""
     node = Naive(cells)
     return all(_never_refused(node, list(order)) for order in permutations(pods))
 
 
-def _never_refused(node: Naive, order: list[Steps]) -> bool:
+def _never_refused(node: Naive, order: list[PodAdmission]) -> bool:
     if not order:
         return True
     return all(taken and _never_refused(node, order[1:]) for taken in node.admissions(order[0]))
 
 
 amounts = st.tuples(st.integers(0, 3), st.integers(0, 2)).filter(any)
-containers = st.builds(Step, amounts, st.booleans(), st.just(1))
+containers = st.builds(AdmissionStep, amounts, st.booleans(), st.just(1))
 pods = st.lists(containers, min_size=1, max_size=2).map(tuple)
 cells = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 4)), min_size=1, max_size=3)
 
 
 @given(cells, st.lists(pods, max_size=2), pods)
 def test_what_is_accepted_is_never_refused(
-    sizes: list[tuple[int, int]], others: list[Steps], newcomer: Steps
+    sizes: list[tuple[int, int]], others: list[PodAdmission], newcomer: PodAdmission
 ) -> None:
     if _accepts(rooms(*sizes), others, newcomer):
         assert always_taken(sizes, [*others, newcomer])
 
 
-@given(cells, st.lists(st.builds(lambda a: (Step(a),), amounts), max_size=3), amounts)
+@given(cells, st.lists(st.builds(lambda a: (AdmissionStep(a),), amounts), max_size=3), amounts)
 def test_pods_of_one_container_are_accepted_whenever_they_are_never_refused(
-    sizes: list[tuple[int, int]], coming: list[Steps], wanted: tuple[int, int]
+    sizes: list[tuple[int, int]], coming: list[PodAdmission], wanted: tuple[int, int]
 ) -> None:
-    newcomer = (Step(wanted),)
+    newcomer = (AdmissionStep(wanted),)
     accepted = _accepts(rooms(*sizes), coming, newcomer)
     assert accepted == always_taken(sizes, [*coming, newcomer])
 
 
-def _accepts(start: Rooms, coming: Sequence[Steps], newcomer: Steps) -> bool:
-    return SEARCH.never_refused([start], [*coming, newcomer])
+def _accepts(start: Arrangement, coming: Sequence[PodAdmission], newcomer: PodAdmission) -> bool:
+    return SEARCH.admits_in_any_order([start], [*coming, newcomer])
 
 
-@given(cells, st.lists(st.builds(lambda a: (Step(a),), amounts), max_size=2), pods, amounts)
+@given(
+    cells, st.lists(st.builds(lambda a: (AdmissionStep(a),), amounts), max_size=2), pods, amounts
+)
 def test_what_went_may_have_made_room_anywhere(
-    sizes: list[tuple[int, int]], coming: list[Steps], newcomer: Steps, gone: tuple[int, int]
+    sizes: list[tuple[int, int]],
+    coming: list[PodAdmission],
+    newcomer: PodAdmission,
+    gone: tuple[int, int],
 ) -> None:
     """A settled pod went from one of the cells; nobody knows from which, nor when."""
     start = tuple(
-        Room(cell, tuple(have + back for have, back in zip(cell, gone, strict=True)))
+        CellBounds(cell, tuple(have + back for have, back in zip(cell, gone, strict=True)))
         for cell in sizes
     )
     if not _accepts(start, coming, newcomer):
@@ -145,40 +157,40 @@ def test_what_is_certain(
 
 
 def test_containers_are_put_one_after_the_other_and_never_back() -> None:
-    assert not SEARCH.certain([rooms((3, 9), (8, 9))], pod((3, 1), (6, 1)))
-    assert SEARCH.certain([rooms((3, 9), (9, 9))], pod((3, 1), (6, 1)))
+    assert not SEARCH.always_admits([rooms((3, 9), (8, 9))], pod((3, 1), (6, 1)))
+    assert SEARCH.always_admits([rooms((3, 9), (9, 9))], pod((3, 1), (6, 1)))
 
 
 def test_an_init_container_ties_those_after_it_to_its_cell() -> None:
-    steps = (Step((2, 1), passes_on=True), Step((8, 1)))
-    assert not SEARCH.certain([rooms((4, 9), (10, 9))], steps)
-    assert SEARCH.certain([rooms((1, 9), (10, 9))], steps)
+    steps = (AdmissionStep((2, 1), reusable=True), AdmissionStep((8, 1)))
+    assert not SEARCH.always_admits([rooms((4, 9), (10, 9))], steps)
+    assert SEARCH.always_admits([rooms((1, 9), (10, 9))], steps)
 
 
 def test_what_an_init_container_held_is_there_for_the_next() -> None:
-    steps = (Step((8, 4), passes_on=True), Step((8, 4)))
-    assert SEARCH.certain([rooms((8, 4))], steps)
-    assert not SEARCH.certain([rooms((8, 4))], pod((8, 4), (8, 4)))
+    steps = (AdmissionStep((8, 4), reusable=True), AdmissionStep((8, 4)))
+    assert SEARCH.always_admits([rooms((8, 4))], steps)
+    assert not SEARCH.always_admits([rooms((8, 4))], pod((8, 4), (8, 4)))
 
 
 def test_memory_of_an_init_container_ties_nobody() -> None:
-    steps = (Step((0, 2), passes_on=True), Step((8, 2)))
-    assert SEARCH.certain([rooms((0, 2), (8, 4))], steps)
+    steps = (AdmissionStep((0, 2), reusable=True), AdmissionStep((8, 2)))
+    assert SEARCH.always_admits([rooms((0, 2), (8, 4))], steps)
 
 
 def test_a_pod_that_is_spread_takes_from_all_cells() -> None:
-    wide = (Step((6, 0), span=2),)
-    states = SEARCH.outcomes([rooms((4, 9), (4, 9))], [wide])
+    wide = (AdmissionStep((6, 0), span=2),)
+    states = SEARCH.arrangements_after([rooms((4, 9), (4, 9))], [wide])
     assert states is not None
-    assert SEARCH.certain([rooms((4, 9), (4, 9))], wide)
-    assert not SEARCH.certain(states, pod((1, 1)))
+    assert SEARCH.always_admits([rooms((4, 9), (4, 9))], wide)
+    assert not SEARCH.always_admits(states, pod((1, 1)))
 
 
 def test_nothing_is_certain_when_there_are_too_many_arrangements() -> None:
     large = rooms(*((1000 + 100 * i, 9) for i in range(8)))
     many = [pod((2**i, 0)) for i in range(8)]
-    assert SEARCH.outcomes([large], many) is None
-    assert LIMIT < 8**8
+    assert SEARCH.arrangements_after([large], many) is None
+    assert MAX_ARRANGEMENTS < 8**8
 
 
 @pytest.mark.parametrize("order", list(product((False, True), repeat=2)))
