@@ -15,7 +15,7 @@ from aiohttp import web
 
 from sandbox import requests
 from sandbox.errors import (
-    ApiError,
+    ApiFailure,
     bad_request,
     method_not_allowed,
     no_such_resource,
@@ -26,7 +26,7 @@ from sandbox.listing import list_body
 from sandbox.registry import Clock, Registry, utc_now
 from sandbox.requests import Address
 from sandbox.resources import Resource
-from sandbox.reviews import Reviews
+from sandbox.reviews import ReviewAnswers
 from sandbox.store import Store, Version, encode
 from sandbox.views import encoded, encoded_item
 from sandbox.watching import Watch
@@ -57,7 +57,7 @@ class ApiServer:
         self._rng = rng or random.Random()
         self.registry = Registry(Store(history), validate=validate, clock=clock, rng=self._rng)
         self.faults = Faults(self.registry.store.compact)
-        self.reviews = Reviews()
+        self.reviews = ReviewAnswers()
         self._authorization = f"Bearer {token}" if token else ""
         self._token = token
         self._tls = tls
@@ -119,7 +119,7 @@ class ApiServer:
             if self.faults.armed:
                 return await self._handle_with_faults(request)
             return await self._dispatch(request)
-        except ApiError as error:
+        except ApiFailure as error:
             return _json(encode(error.status()), error.code, error.headers)
 
     async def _handle_with_faults(self, request: web.BaseRequest) -> web.StreamResponse:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 
-class ApiError(Exception):
+class ApiFailure(Exception):
     """A request that is answered with a failure `Status`; `code` is the HTTP status."""
 
     def __init__(
@@ -62,41 +62,41 @@ def _details(plural: str, group: str, name: str) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value}
 
 
-def not_found(plural: str, name: str, group: str = "") -> ApiError:
+def not_found(plural: str, name: str, group: str = "") -> ApiFailure:
     """404: no object of that name."""
     message = f'{_qualified(plural, group)} "{name}" not found'
-    return ApiError(404, "NotFound", message, _details(plural, group, name))
+    return ApiFailure(404, "NotFound", message, _details(plural, group, name))
 
 
-def no_such_resource() -> ApiError:
+def no_such_resource() -> ApiFailure:
     """404: the path names no resource that this server has."""
-    return ApiError(404, "NotFound", "the server could not find the requested resource")
+    return ApiFailure(404, "NotFound", "the server could not find the requested resource")
 
 
-def already_exists(plural: str, name: str, group: str = "") -> ApiError:
+def already_exists(plural: str, name: str, group: str = "") -> ApiFailure:
     """409: create of a name that is taken."""
     message = f'{_qualified(plural, group)} "{name}" already exists'
-    return ApiError(409, "AlreadyExists", message, _details(plural, group, name))
+    return ApiFailure(409, "AlreadyExists", message, _details(plural, group, name))
 
 
-def conflict(plural: str, name: str, why: str, group: str = "") -> ApiError:
+def conflict(plural: str, name: str, why: str, group: str = "") -> ApiFailure:
     """409: the object is not in the state that the request supposes."""
     message = f'Operation cannot be fulfilled on {_qualified(plural, group)} "{name}": {why}'
-    return ApiError(409, "Conflict", message, _details(plural, group, name))
+    return ApiFailure(409, "Conflict", message, _details(plural, group, name))
 
 
 def forbidden(
     plural: str, name: str, why: str, group: str = "", causes: Iterable[Mapping[str, str]] = ()
-) -> ApiError:
+) -> ApiFailure:
     """403: admission refuses."""
     details = _details(plural, group, name)
     if listed := [dict(cause) for cause in causes]:
         details["causes"] = listed
     message = f'{_qualified(plural, group)} "{name}" is forbidden: {why}'
-    return ApiError(403, "Forbidden", message, details)
+    return ApiFailure(403, "Forbidden", message, details)
 
 
-def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "") -> ApiError:
+def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "") -> ApiFailure:
     """422: the object itself is wrong, field by field."""
     found = list(errors)
     listed = [f"{error.field}: {error.text}" for error in found]
@@ -106,47 +106,47 @@ def invalid(kind: str, name: str, errors: Iterable[FieldError], group: str = "")
         {"reason": error.type, "message": error.text, "field": error.field} for error in found
     ]
     message = f'{_qualified(kind, group)} "{name}" is invalid: {text}'
-    return ApiError(422, "Invalid", message, details)
+    return ApiFailure(422, "Invalid", message, details)
 
 
-def bad_request(message: str) -> ApiError:
+def bad_request(message: str) -> ApiFailure:
     """400: the request does not parse."""
-    return ApiError(400, "BadRequest", message)
+    return ApiFailure(400, "BadRequest", message)
 
 
-def unauthorized() -> ApiError:
+def unauthorized() -> ApiFailure:
     """401: no or a wrong bearer token."""
-    return ApiError(401, "Unauthorized", "Unauthorized")
+    return ApiFailure(401, "Unauthorized", "Unauthorized")
 
 
-def method_not_allowed() -> ApiError:
+def method_not_allowed() -> ApiFailure:
     """405: the resource exists but not this verb on it."""
-    return ApiError(
+    return ApiFailure(
         405, "MethodNotAllowed", "the server does not allow this method on the requested resource"
     )
 
 
-def unsupported_media_type(accepted: Iterable[str]) -> ApiError:
+def unsupported_media_type(accepted: Iterable[str]) -> ApiFailure:
     """415: a patch type that the resource does not have."""
     message = (
         "the body of the request was in an unknown format - accepted media types include: "
         + ", ".join(accepted)
     )
-    return ApiError(415, "UnsupportedMediaType", message)
+    return ApiFailure(415, "UnsupportedMediaType", message)
 
 
-def expired(message: str, continue_token: str = "") -> ApiError:
+def expired(message: str, continue_token: str = "") -> ApiFailure:
     """410: the version asked for has been compacted away."""
-    return ApiError(410, "Expired", message, continue_token=continue_token)
+    return ApiFailure(410, "Expired", message, continue_token=continue_token)
 
 
-def too_large_resource_version(asked: int, current: int) -> ApiError:
+def too_large_resource_version(asked: int, current: int) -> ApiFailure:
     """504: a resource version from the future."""
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
     message = f"Timeout: Too large resource version: {asked}, current: {current}"
-    return ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+    return ApiFailure(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
 
 
-def internal(message: str) -> ApiError:
+def internal(message: str) -> ApiFailure:
     """500: what the real server answers when a refusal is not one of its API errors."""
-    return ApiError(500, "InternalError", f"Internal error occurred: {message}")
+    return ApiFailure(500, "InternalError", f"Internal error occurred: {message}")

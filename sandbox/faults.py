@@ -1,4 +1,4 @@
-"""Everything that can go wrong with an API server, at the command of a test.
+"""Faults of an API server, injected by tests.
 
 ```python
 server.faults.fail("POST", r"/binding$", times=3, status=429, headers={"Retry-After": "1"})
@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from aiohttp import web
 
-from sandbox.errors import ApiError
+from sandbox.errors import ApiFailure
 
 
 @dataclass(slots=True)
@@ -41,7 +41,7 @@ class _Rule:
 
 @dataclass(slots=True)
 class _Failure(_Rule):
-    error: ApiError
+    error: ApiFailure
 
 
 @dataclass(slots=True)
@@ -116,7 +116,7 @@ class Faults:
     ) -> None:
         """Answer the next matching requests with this status, without processing them."""
         reason = _REASONS.get(status, "Unknown")
-        error = ApiError(status, reason, f"injected fault: {reason}", headers=headers)
+        error = ApiFailure(status, reason, f"injected fault: {reason}", headers=headers)
         self._failures.append(_Failure(re.compile(method), re.compile(path), times, error))
 
     def drop(self, method: str, path: str, *, times: int = 1, processed: bool = True) -> None:

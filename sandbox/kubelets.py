@@ -2,8 +2,8 @@
 
 One task plays the kubelets of all nodes. It reads the pods and nodes of a registry in its own
 process and writes through the registry's verbs, so its writes obey the same rules as those over
-HTTP. A pod on a node that does not exist stays as it is, since nobody is there to run it. Whether a
-node takes a pod at all is for an ``Admission`` to say.
+HTTP. A pod on a node that does not exist stays as it is, since no kubelet runs it. Whether a
+node takes a pod at all is for an ``KubeletAdmission`` to say.
 """
 
 import asyncio
@@ -13,10 +13,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
-from sandbox.errors import ApiError
+from sandbox.errors import ApiFailure
 from sandbox.patching import MERGE
 from sandbox.registry import Registry, timestamp
-from sandbox.store import Body, Key, Table, Version
+from sandbox.store import Body, Key, ObjectTable, Version
 
 _BATCH = 64
 """Actions between two returns to the event loop."""
@@ -31,8 +31,8 @@ _HEALTHY = (
 _STARTED = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 
 
-class Admission(Protocol):
-    """Lets pods in and is told how they fare; must never raise, whatever a pod asks for."""
+class KubeletAdmission(Protocol):
+    """Admits pods and hears of their ends; must never raise, whatever a pod asks for."""
 
     def admit(self, node: str, pod: Body) -> tuple[str, str] | None:
         """Take a pod in, or refuse it with a reason and a message."""
@@ -70,7 +70,7 @@ class Kubelets:
         self,
         registry: Registry,
         *,
-        admission: Admission | None = None,
+        admission: KubeletAdmission | None = None,
         start_seconds: float = 0.0,
         stop_seconds: float = 0.0,
         heartbeat_seconds: float = 10.0,
@@ -118,7 +118,7 @@ class Kubelets:
             for table in tables:
                 table.wakers.discard(self._woken)
 
-    def _observe(self, table: Table, position: int, see: Callable[[Version], None]) -> int:
+    def _observe(self, table: ObjectTable, position: int, see: Callable[[Version], None]) -> int:
         """Look at what has changed since a position, or at everything if that is unknown."""
         changes = table.changes(position) if position >= 0 else None
         if changes is None:
@@ -141,7 +141,7 @@ class Kubelets:
             work = heapq.heappop(self._work)
             try:
                 work.act(work.key, work.uid)
-            except ApiError:
+            except ApiFailure:
                 # The object went away or was replaced meanwhile; its successor is seen on its own.
                 continue
         due = self._work[0].due if self._work else None
@@ -187,7 +187,7 @@ class Kubelets:
         return self._admission.admit(pod.body["spec"]["nodeName"], pod.body)
 
     def _follow(self, pod: Version) -> None:
-        """Somebody else says that a pod has ended; one found running is taken for admitted."""
+        """Take over the status of a pod that others wrote; a running one counts as admitted."""
         if self._admission is None:
             return
         node, uid = pod.body["spec"]["nodeName"], pod.body["metadata"]["uid"]
@@ -283,7 +283,7 @@ class Kubelets:
     def _report_ready(self, node: Version) -> None:
         status = node.body.get("status") or {}
         conditions = status.get("conditions") or []
-        # A node whose Ready condition somebody has set keeps it: tests make nodes ill this way.
+        # A node whose Ready condition is set keeps it: tests make nodes ill this way.
         if any(condition.get("type") == "Ready" for condition in conditions):
             return
         now = timestamp(self._registry.clock())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from sandbox.errors import ApiError, bad_request, expired
+from sandbox.errors import ApiFailure, bad_request, expired
 from sandbox.resources import Resource
 from sandbox.store import Key, Store, Version, encode
 from sandbox.views import encoded_item
@@ -50,7 +50,7 @@ def list_body(
         revision = None if token.revision == _INCONSISTENT else token.revision
     try:
         versions = table.list_at(revision)
-    except ApiError as error:
+    except ApiFailure as error:
         if after is None or error.code != 410:
             raise
         raise expired(_TOO_OLD_TO_CONTINUE, _encode(_Token(_INCONSISTENT, after))) from None

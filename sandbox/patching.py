@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sandbox.errors import ApiError, bad_request
+from sandbox.errors import ApiFailure, bad_request
 
 Body = dict[str, Any]
 
@@ -140,7 +140,7 @@ def json_patch(target: Body, operations: Any) -> Any:
         try:
             document = _apply(document, operation)
         except (KeyError, IndexError, ValueError, TypeError) as error:
-            raise ApiError(422, "Invalid", f"{_REJECTED}: {error}") from error
+            raise ApiFailure(422, "Invalid", f"{_REJECTED}: {error}") from error
     return document
 
 

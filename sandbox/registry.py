@@ -21,7 +21,7 @@ from sandbox.errors import (
 )
 from sandbox.patching import JSON, MERGE, STRATEGIC, patcher
 from sandbox.resources import Catalog, Resource, defined_by
-from sandbox.store import Body, Key, Store, Table, Version
+from sandbox.store import Body, Key, ObjectTable, Store, Version
 from sandbox.views import absorb, present, typed
 
 Clock = Callable[[], datetime]
@@ -81,7 +81,7 @@ class Registry:
             raise KeyError(plural)
         return found
 
-    def table(self, resource: Resource) -> Table:
+    def table(self, resource: Resource) -> ObjectTable:
         """The table behind a resource."""
         return self.store.table(resource.table)
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from scheduler.model.objects import KINDS
+
 STATUS = ("status",)
 
 
@@ -64,7 +66,7 @@ def _workload(group: str, plural: str, kind: str) -> Resource:
     return Resource(group, "v1", plural, kind, True, STATUS, counts_generations=True)
 
 
-BUILT_IN: tuple[Resource, ...] = (
+_LISTED: tuple[Resource, ...] = (
     _core("namespaces", "Namespace", False, subresources=STATUS, returns_deleted=True),
     _core("nodes", "Node", False, subresources=STATUS, keeps_status_on_create=True),
     _core(
@@ -157,6 +159,18 @@ BUILT_IN: tuple[Resource, ...] = (
         counts_generations=True,
     ),
 )
+
+
+def _watched() -> Iterator[Resource]:
+    """Kinds that the scheduler watches and that have no entry above, with the usual traits."""
+    listed = {resource.kind for resource in _LISTED}
+    for kind in KINDS.values():
+        if not kind.optional and kind.name not in listed:
+            *group, version, plural = kind.path.removeprefix("/").split("/")
+            yield Resource("".join(group[1:]), version, plural, kind.name, kind.namespaced, STATUS)
+
+
+BUILT_IN: tuple[Resource, ...] = (*_LISTED, *_watched())
 
 
 def defined_by(crd: dict[str, Any]) -> list[Resource]:

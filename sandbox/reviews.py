@@ -16,7 +16,7 @@ _TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 _ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 
 
-class Reviews:
+class ReviewAnswers:
     """The users and rights that reviews are answered from."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Reviews:
         self._users[token] = user | {"groups": [*groups, "system:authenticated"]}
 
     def remove_user(self, token: str) -> None:
-        """From now on the token is nobody's."""
+        """Revoke the token."""
         self._users.pop(token, None)
 
     def allow(self, who: str, verb: str, path: str) -> None:

@@ -52,7 +52,7 @@ def _stamped(key: Key, body: Body, revision: int) -> Version:
     return Version(key, {**body, "metadata": metadata}, revision)
 
 
-class Change:
+class StoreChange:
     """One write: `before` is None for a creation, `after` for a deletion."""
 
     __slots__ = ("_last", "after", "before", "key", "revision")
@@ -74,13 +74,13 @@ class Change:
         return self._last
 
 
-class Table:
+class ObjectTable:
     """All objects of one resource and the log of their changes."""
 
     def __init__(self, store: "Store", history: int) -> None:
         self._store = store
         self._history = history
-        self._log: list[Change] = []
+        self._log: list[StoreChange] = []
         self._dropped = 0
         self.floor = store.revision
         """Watches and exact lists may start here or later."""
@@ -98,12 +98,12 @@ class Table:
         before = self.current.get(key)
         revision = self._store.advance()
         after = self.current[key] = _stamped(key, body, revision)
-        self._record(Change(key, revision, before, after))
+        self._record(StoreChange(key, revision, before, after))
         return after
 
     def remove(self, key: Key) -> Version:
         """Delete the object, which must exist; answers its last version under the new revision."""
-        change = Change(key, self._store.advance(), self.current.pop(key), None)
+        change = StoreChange(key, self._store.advance(), self.current.pop(key), None)
         self._record(change)
         return change.last()
 
@@ -152,12 +152,12 @@ class Table:
                 low = middle + 1
         return self._dropped + low
 
-    def changes(self, position: int) -> list[Change] | None:
+    def changes(self, position: int) -> list[StoreChange] | None:
         """The changes from a position on; None if some of them are no longer there."""
         start = position - self._dropped
         return self._log[start:] if start >= 0 else None
 
-    def _record(self, change: Change) -> None:
+    def _record(self, change: StoreChange) -> None:
         self._log.append(change)
         # Trimming in blocks keeps a write O(1) on average.
         if len(self._log) >= 2 * self._history:
@@ -188,16 +188,16 @@ class Store:
     def __init__(self, history: int = 10_000) -> None:
         self.revision = 1
         self._history = history
-        self._tables: dict[str, Table] = {}
+        self._tables: dict[str, ObjectTable] = {}
 
-    def table(self, name: str) -> Table:
+    def table(self, name: str) -> ObjectTable:
         """The table of this name, made on first use."""
         found = self._tables.get(name)
         if found is None:
-            found = self._tables[name] = Table(self, self._history)
+            found = self._tables[name] = ObjectTable(self, self._history)
         return found
 
-    def tables(self) -> Iterator[tuple[str, Table]]:
+    def tables(self) -> Iterator[tuple[str, ObjectTable]]:
         """All tables there are."""
         return iter(list(self._tables.items()))
 

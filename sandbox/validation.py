@@ -1,4 +1,4 @@
-"""The refusals a scheduler or its tests can run into.
+"""Validation of objects, as far as a scheduler or its tests depend on it.
 
 Far from all rules of the real server, but each one here is a real one. Shapes that do not decode
 are a 400, rules on values a 422. `ApiServer(validate=False)` skips this module, so that tests can
@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from sandbox.errors import ApiError, FieldError, bad_request, invalid
+from sandbox.errors import ApiFailure, FieldError, bad_request, invalid
 from sandbox.resources import Resource
 from sandbox.store import Body
 from scheduler.model.quantity import QuantityError, parse
@@ -69,7 +69,7 @@ def _check_shape(resource: Resource, body: Body) -> None:
             raise _undecodable(resource, f'parsing time "{text}" as "{layout}": cannot parse')
 
 
-def _undecodable(resource: Resource, why: str) -> ApiError:
+def _undecodable(resource: Resource, why: str) -> ApiFailure:
     kind = resource.kind
     return bad_request(
         f'{kind} in version "{resource.version}" cannot be handled as a {kind}: {why}'

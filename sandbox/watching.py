@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from sandbox.errors import ApiError
+from sandbox.errors import ApiFailure
 from sandbox.faults import Faults
 from sandbox.resources import Resource
 from sandbox.selectors import Predicate
-from sandbox.store import Change, Store, Table, Version, encode
+from sandbox.store import ObjectTable, Store, StoreChange, Version, encode
 from sandbox.views import encoded
 
 _BOOKMARK_BEFORE_END = 2.0
@@ -61,7 +61,7 @@ class Watch:
     ) -> None:
         self._resource = resource
         self._store = store
-        self._table: Table = store.table(resource.table)
+        self._table: ObjectTable = store.table(resource.table)
         self._selection = selection
         self._options = options
         self._faults = faults
@@ -89,7 +89,7 @@ class Watch:
     async def _stream(self, response: web.StreamResponse) -> None:
         try:
             position = self._start()
-        except ApiError as error:
+        except ApiFailure as error:
             # Too late for an HTTP status: the stream has begun, so the refusal is an event in it.
             await response.write(_line(b"ERROR", encode(error.status())))
             return
@@ -133,7 +133,7 @@ class Watch:
         if self._options.mark_state_end:
             yield self._bookmark({"k8s.io/initial-events-end": "true"})
 
-    def _event(self, change: Change) -> bytes:
+    def _event(self, change: StoreChange) -> bytes:
         """The line for a change as seen through the selection; empty if it is out of sight."""
         was_in = change.before in self._selection
         if change.after is not None and change.after in self._selection:

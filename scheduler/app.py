@@ -38,7 +38,7 @@ from scheduler.kube.events import EventRecorder
 from scheduler.kube.fencing import Fence
 from scheduler.kube.lease import LeaderElector
 from scheduler.kube.reviews import Reviews
-from scheduler.kube.watch import IDLE_SECONDS, STALE_SECONDS, Reflector, Resource
+from scheduler.kube.watch import IDLE_SECONDS, STALE_SECONDS, Reflector, WatchedResource
 from scheduler.kube.writes import ApiWriter
 from scheduler.model.objects import KINDS
 from scheduler.model.pods import Pod
@@ -57,10 +57,9 @@ from scheduler.pipeline.confirmation import OVERDUE, BindingConfirmer
 from scheduler.pipeline.permits import NotWaiting, PermitDecision, Undecidable, Verb
 from scheduler.reporting import ClusterOutlet
 from scheduler.serve.endpoints import Replica, Sources, Verdict
-from scheduler.serve.guards import Conflict, NotFound, Unavailable
+from scheduler.serve.guards import HttpConflict, HttpNotFound, Unavailable
 from scheduler.serve.health import PING, Check
-from scheduler.serve.opening import open_server
-from scheduler.serve.server import Server
+from scheduler.serve.server import Server, open_server
 from scheduler.slices import in_slices
 
 log = get_logger(__name__)
@@ -425,9 +424,9 @@ class Daemon:
         try:
             return {**self.core.permits.decide(decision), "replica": replica}
         except NotWaiting as unknown:
-            raise NotFound(str(unknown)) from unknown
+            raise HttpNotFound(str(unknown)) from unknown
         except Undecidable as fault:
-            raise Conflict(str(fault)) from fault
+            raise HttpConflict(str(fault)) from fault
 
     async def _explain(self, key: str) -> Any:
         try:
@@ -435,7 +434,7 @@ class Daemon:
                 self.core, self.pods(), key, leading=self._leading.is_set()
             )
         except inspection.UnknownPod as unknown:
-            raise NotFound(f"unknown pod: {unknown}") from unknown
+            raise HttpNotFound(f"unknown pod: {unknown}") from unknown
 
     async def check_cache(self) -> list[str]:
         """Compare what is remembered with the API server; returns what differed, one line each."""
@@ -455,12 +454,12 @@ def _equivalence(core: Core, name: int | None, node: str | None, limit: int) -> 
     try:
         return inspection.equivalence(core, name, node, limit)
     except inspection.NothingKept as nothing:
-        raise NotFound(str(nothing)) from nothing
+        raise HttpNotFound(str(nothing)) from nothing
 
 
-def _resource(kind: str) -> Resource[Any]:
+def _resource(kind: str) -> WatchedResource[Any]:
     entry = KINDS[kind]
-    return Resource(entry.name, entry.path, entry.type, optional=entry.optional)
+    return WatchedResource(entry.name, entry.path, entry.type, optional=entry.optional)
 
 
 async def run(config: Configuration, connect: Callable[[Metrics], Any]) -> int:

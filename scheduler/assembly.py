@@ -17,8 +17,8 @@ from typing import Any
 
 from scheduler.config.loading import Configuration, documents_of, from_dicts, own_settings
 from scheduler.config.plugins import Available, Enabled, resolve_plugins
-from scheduler.config.problems import ConfigError, Problem
-from scheduler.config.schema import Equivalence as EquivalenceConfig
+from scheduler.config.problems import ConfigError, ConfigProblem
+from scheduler.config.schema import EquivalenceSettings as EquivalenceConfig
 from scheduler.config.schema import Profile
 from scheduler.config.webhooks import with_webhooks
 from scheduler.equivalence import window
@@ -135,7 +135,7 @@ def configure(
     try:
         found = discover(own_settings(documents).plugins.directory, IN_TREE)
     except DiscoveryError as fault:
-        raise ConfigError(Problem("plugins", text) for text in fault.problems) from fault
+        raise ConfigError(ConfigProblem("plugins", text) for text in fault.problems) from fault
     config = from_dicts(documents, available(registry_of(found, IN_TREE)), environ)
     return replace(config, found=tuple(found))
 
@@ -401,9 +401,9 @@ def _framework(
     try:
         observed = framework.observed()
     except ValueError as fault:
-        raise ConfigError([Problem("plugins", str(fault))]) from fault
+        raise ConfigError([ConfigProblem("plugins", str(fault))]) from fault
     unknown = [
-        Problem("plugins", f"plugin {name!r} looks for {kind!r}, of which nothing is known")
+        ConfigProblem("plugins", f"plugin {name!r} looks for {kind!r}, of which nothing is known")
         for name, kinds in observed.items()
         for kind in sorted(kinds - KINDS.keys())
     ]
@@ -416,9 +416,9 @@ def _made(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -
     try:
         return completed(factory)(profile.args(name), handle)
     except Exception as fault:
-        # Its arguments are the likely reason, but nobody else can check them.
+        # Its arguments are the likely reason, and only the plugin can check them.
         problem = f"plugin {name!r} cannot be made: {type(fault).__name__}: {fault}"
-        raise ConfigError([Problem("profiles.pluginConfig", problem)]) from fault
+        raise ConfigError([ConfigProblem("profiles.pluginConfig", problem)]) from fault
 
 
 def _queue(

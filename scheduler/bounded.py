@@ -1,4 +1,4 @@
-"""What is kept to save work, within a number of bytes.
+"""Caches bounded in bytes.
 
 Pod authors decide how large the things are that a cache holds, so a bound on their number bounds
 nothing. Every cache, index and queue counts the bytes it holds, or an estimate from above, and
@@ -61,7 +61,7 @@ class Memo(Generic[K, V]):
             self._held += size
 
     def discard(self, key: K) -> None:
-        """Forget an answer that nobody will ask for soon."""
+        """Forget the least recently used answer."""
         value = self._values.pop(key, None)
         if value is not None:
             self._held -= ENTRY_BYTES + self._size(key, value)

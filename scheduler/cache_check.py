@@ -29,11 +29,11 @@ from scheduler.kube.client import KubeClient
 from scheduler.kube.decoding import UNREADABLE
 from scheduler.kube.errors import KubeError, NotFound
 from scheduler.kube.listing import decoded, find_one, list_pages
-from scheduler.kube.watch import Resource
+from scheduler.kube.watch import WatchedResource
 from scheduler.kube.writes import pod_path
 from scheduler.model.events import ASSIGNED_POD, Action, Event
 from scheduler.model.nodes import Node
-from scheduler.model.objects import KINDS
+from scheduler.model.objects import KINDS, Change
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
@@ -45,7 +45,7 @@ log = get_logger(__name__)
 
 RECHECK_SECONDS = 2.0
 PAUSE_SECONDS = 0.05
-"""Between two pages: nobody is in a hurry."""
+"""Between two pages, to leave the API server to others."""
 MOST_SUSPECTS = 1000
 
 
@@ -53,14 +53,9 @@ class Suspect(msgspec.Struct, frozen=True):
     """An object of which the state may have a wrong idea."""
 
     kind: str
-    """`node`, `pod`; `assumed`: a pod that nobody binds; `queue`: one that nobody waits with."""
+    """`node`, `pod`; `assumed`: a pod without a binding; `queue`: one that is missing from it."""
     key: str
     uid: str = ""
-
-
-class _Change(msgspec.Struct, frozen=True):
-    old: Any
-    new: Any
 
 
 class CacheCheck:
@@ -223,12 +218,12 @@ class CacheCheck:
         """Have an object go and come, so that all that is kept of it is made anew."""
         handle = self._core.ingest.handler(kind)
         if old is not None:
-            handle([_Change(old, None)])
+            handle([Change(old, None)])
         if new is not None:
-            handle([_Change(None, new)])
+            handle([Change(None, new)])
 
     def _release(self, assumed: PodInfo, pod: Pod | None) -> list[str]:
-        """Have a pod assumed no longer that nobody binds."""
+        """Forget an assumed pod that has no binding."""
         state, queue = self._core.state, self._core.queue
         uid = assumed.uid
         attended = uid in self._core.bindings.uids() or uid in self._core.unconfirmed
@@ -248,6 +243,6 @@ class CacheCheck:
             return None
 
 
-def _resource(kind: str) -> Resource[Any]:
+def _resource(kind: str) -> WatchedResource[Any]:
     entry = KINDS[kind]
-    return Resource(entry.name, entry.path, entry.type, optional=entry.optional)
+    return WatchedResource(entry.name, entry.path, entry.type, optional=entry.optional)

@@ -1,4 +1,4 @@
-"""What placing a backlog at once would change: the same objects played twice, and told apart.
+"""What placing a backlog at once would change: both ways simulated and compared.
 
 Both plays are simulations over the whole core, so what is compared is what the daemon would do.
 """

@@ -1,9 +1,9 @@
-"""Shares of something scarce, by namespace: no owner takes so much that a newcomer finds nothing.
+"""Shares of a scarce resource by namespace: no owner takes all of it.
 
 The rule is that of shared buffers in network switches (dynamic thresholds): an owner may hold up to
 three times what is left over. Alone it gets `each`; with others the limit falls by itself, so that
 the share of one whose requests hang is bounded by what others want. As long as fewer owners than a
-third of `each` hold on to what they have, somebody new is served at once.
+third of `each` hold on to what they have, a new owner is served at once.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ class Shares:
 
     @property
     def full(self) -> bool:
-        """Whether nothing is left for anybody."""
+        """Whether nothing is left."""
         return self.held >= self.size
 
     def of(self, owner: str) -> int:
@@ -168,7 +168,7 @@ class FairQueue(Generic[T]):
             self._empty.set()
 
     async def join(self) -> None:
-        """Return when nothing waits and nobody works."""
+        """Return when nothing waits and no work is under way."""
         await self._empty.wait()
 
     def _put_back(self, owner: str, item: T) -> None:

@@ -1,4 +1,4 @@
-"""The heartbeat: a thread that holds the lease and answers, however busy scheduling is.
+"""The heartbeat thread: renews the lease and serves probes and metrics, however busy scheduling is.
 
 ::
 

@@ -1,4 +1,4 @@
-"""What people may look at: the queue, the nodes, a verdict, as plain values."""
+"""Views of queue, nodes and verdicts as plain values, for the serving endpoints."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from scheduler.state.scratch import scratch
 
 
 class UnknownPod(LookupError):
-    """Nobody has heard of this pod."""
+    """The scheduler does not know this pod."""
 
 
 class NothingKept(LookupError):
@@ -144,7 +144,7 @@ def _progress(core: Core, pod: Pod, info: PodInfo, leading: bool) -> PodProgress
     if entry is None:
         gate = explanation.gated(framework, info)
         return gate or PodProgress("new", "it has not reached the queue yet")
-    # A replica that does not lead asks nobody outside, so their gates are shut here.
+    # A standby calls no webhooks, so their gates are shut here.
     outside = framework.bookkeepers.intersection(entry.plugins)
     if leading or (entry.tier == Tier.GATED.value and not outside):
         return explanation.waiting(entry, group)

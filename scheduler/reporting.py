@@ -17,7 +17,7 @@ from scheduler.framework.outlet import Stale, WriteError, holds
 from scheduler.kube.client import MERGE_PATCH
 from scheduler.kube.decoding import UNREADABLE
 from scheduler.kube.errors import Conflict, KubeError, NotFound, WritesStopped
-from scheduler.kube.events import EventRecorder, ObjectReference
+from scheduler.kube.events import EventRecorder, RegardingReference
 from scheduler.kube.listing import decoded
 from scheduler.kube.writes import ApiWriter, Binding, pod_path
 from scheduler.model.objects import KINDS
@@ -33,7 +33,7 @@ STATUS_WORKERS = 8
 MAX_REPORTS = 16_384
 
 
-class _Report(msgspec.Struct):
+class _StatusReport(msgspec.Struct):
     """What is to be said on a pod's status; only the newest of each."""
 
     pod: PodInfo
@@ -51,7 +51,7 @@ class ClusterOutlet:
     def __init__(self, writer: ApiWriter, recorders: Mapping[str, EventRecorder]) -> None:
         self._writer = writer
         self._recorders = recorders
-        self._reports: dict[str, _Report] = {}
+        self._reports: dict[str, _StatusReport] = {}
         """By uid: each is in the queue, or follows the one that is being written."""
         self._queue: FairQueue[str] = FairQueue(MAX_REPORTS, STATUS_WORKERS)
         """Uids by namespace: one whose status cannot be written leaves room for others."""
@@ -124,7 +124,7 @@ class ClusterOutlet:
     def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
         """Queue an event about the pod."""
         metadata = pod.pod.metadata
-        regarding = ObjectReference(
+        regarding = RegardingReference(
             api_version="v1",
             kind="Pod",
             namespace=metadata.namespace,
@@ -163,10 +163,10 @@ class ClusterOutlet:
         if report := self._report(pod):
             report.nominated = node
 
-    def _report(self, pod: PodInfo) -> _Report | None:
+    def _report(self, pod: PodInfo) -> _StatusReport | None:
         report = self._reports.get(pod.uid)
         if report is None:
-            report = _Report(pod)
+            report = _StatusReport(pod)
             # What is being written goes first; the rest of what was said follows it.
             if pod.uid not in self._writing and not self._enqueued(report):
                 return None
@@ -174,7 +174,7 @@ class ClusterOutlet:
         report.pod = pod
         return report
 
-    def _enqueued(self, report: _Report) -> bool:
+    def _enqueued(self, report: _StatusReport) -> bool:
         pod = report.pod
         if self._queue.put(pod.pod.metadata.namespace, pod.uid):
             self._overfull = False
@@ -204,7 +204,7 @@ class ClusterOutlet:
         if later is not None and not self._enqueued(later):
             del self._reports[uid]
 
-    async def _write(self, report: _Report) -> None:
+    async def _write(self, report: _StatusReport) -> None:
         metadata = report.pod.pod.metadata
         status: dict[str, Any] = {}
         if report.condition is not None:

@@ -34,7 +34,7 @@ from scheduler.model.nodes import (
     NodeSelectorRequirement,
     NodeSelectorTerm,
 )
-from scheduler.model.objects import KINDS, PodGroup, from_dict
+from scheduler.model.objects import KINDS, Change, PodGroup, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod, named_node
 from scheduler.model.status import SUCCESS, Status
@@ -94,11 +94,6 @@ class Placed(NamedTuple):
     message: str
 
 
-class _Change(NamedTuple):
-    old: Any
-    new: Any
-
-
 class _Clock:
     """Stands still while pods are attempted, so that equal input has one outcome."""
 
@@ -117,7 +112,7 @@ class _Recorder:
 
     def __init__(self) -> None:
         self.core: Core | None = None
-        """The scheduler that is told of it, as by a watch."""
+        """The scheduler that gets changes, as from a watch."""
         self.progress = 0
         """Grows with every pod that is bound or evicted."""
         self.evicted: dict[str, None] = {}
@@ -135,12 +130,12 @@ class _Recorder:
         return SUCCESS
 
     def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
-        """Nobody listens, but victims are to know who came in their place."""
+        """Keep the message of victims, which names the preemptor; other events have no effect."""
         if pod.key in self.evicted and note.startswith(PREEMPTED):
             self.messages[pod.key] = note
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
-        """Do what the controllers of volumes would do; nobody listens to anything else."""
+        """Do what the volume controllers would do; other patches have no effect."""
         objects = self._cluster.state.objects
         if kind == PersistentVolume.__name__:
             reference = patch["spec"]["claimRef"]
@@ -205,7 +200,7 @@ class _Recorder:
     def _tell(self, new: PersistentVolume | PersistentVolumeClaim) -> None:
         kind, key = type(new).__name__, new.metadata.key
         old = self._cluster.state.objects.confirmed(type(new), key)
-        self._cluster.ingest.handler(kind)([_Change(old, new)])
+        self._cluster.ingest.handler(kind)([Change(old, new)])
 
     @property
     def _cluster(self) -> Core:
@@ -219,7 +214,7 @@ class _Recorder:
         self.bound.pop(pod.key, None)
         self.progress += 1
         if placed is not None:
-            self._cluster.ingest.handler("Pod")([_Change(placed.pod, None)])
+            self._cluster.ingest.handler("Pod")([Change(placed.pod, None)])
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Nobody listens; but what a pod waits for is done, if its volumes are on their way."""
@@ -395,7 +390,7 @@ def place(
     """Schedule every pending pod that names one of our schedulers (or none), in queue order.
 
     A pod that fits nowhere, also after all others are placed, comes with its message. Volumes are
-    bound, or made on the node of their pod, as soon as it has one. Evicts nobody, unless ``evict``
+    bound, or made on the node of their pod, as soon as it has one. Evicts no pod, unless ``evict``
     says so: post-filters run then, and victims are gone and come last, with who took their place.
     With ``prepare``, plugins from outside the tree prepare nodes (pre-bind) too; what they do
     elsewhere they do for real.
@@ -411,7 +406,7 @@ def played(
     batch: bool,
     watch: Callable[[BatchProblem, Solution], None] | None = None,
 ) -> T:
-    """Schedule as ``place`` does, at once or one by one, and let somebody look at the result."""
+    """Schedule as ``place`` does, at once or one by one, and pass the result to ``look``."""
     return asyncio.run(_played(objects, config, look, batch, watch))
 
 
@@ -495,7 +490,7 @@ async def _bound(core: Core, recorder: _Recorder) -> None:
     await core.bindings.idle()
     await core.background.idle()
     told = [
-        _Change(pod, structs.replace(pod, spec=structs.replace(pod.spec, node_name=node)))
+        Change(pod, structs.replace(pod, spec=structs.replace(pod.spec, node_name=node)))
         for pod, node in recorder.unseen
     ]
     recorder.unseen.clear()
@@ -628,14 +623,14 @@ def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
                 _keep(core, kind, _own(core, decoded) if kind == "Pod" else decoded, item)
     pods = [_counted(core, _own(core, pod)) for pod in by_kind.pop("Pod", [])]
     for kind, items in by_kind.items():
-        core.ingest.handler(kind)([_Change(None, item) for item in items])
-    core.ingest.handler("Pod")([_Change(None, pod) for pod in pods])
+        core.ingest.handler(kind)([Change(None, item) for item in items])
+    core.ingest.handler("Pod")([Change(None, pod) for pod in pods])
     limits = core.config.equipoise.limits
     return [PodInfo(p, limits) for p in pods if core.ingest.responsible(p) and _waits(p)]
 
 
 def _keep(core: Core, kind: str, decoded: Any, raw: Object) -> None:
-    """Remember an object as it was given, if somebody outside wants to see it."""
+    """Keep an object as it was given, if webhooks or extenders get whole objects."""
     originals = core.remotes.originals
     if originals is not None and (keep := originals.keeper(kind)) is not None:
         keep(decoded.metadata.key, decoded, msgspec.json.encode(raw))

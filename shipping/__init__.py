@@ -1,1 +1,1 @@
-"""Makes what users install: the chart's generated parts and the manifests rendered from it."""
+"""Generators and builds: manifests, dashboard, documentation, image, bill of materials, release."""

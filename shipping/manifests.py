@@ -1,7 +1,8 @@
 """``make manifests``: write what is generated from the chart and its values.
 
 The manifests in ``deploy/`` are the chart rendered with its defaults; the chart's schema and the
-table in its README come from its values. A test compares all of them with what is on disk.
+table in its README come from its values, its rights from the plugins. A test compares all of them
+with what is on disk.
 """
 
 import sys
@@ -14,6 +15,8 @@ from shipping.dashboard import FILE as DASHBOARD
 from shipping.dashboard import PAGE as PANELS
 from shipping.dashboard import dashboard_text, with_panels
 from shipping.helm import CHART, NAMESPACE, PROJECT, Json, objects
+from shipping.rights import FILE as RIGHTS
+from shipping.rights import rights_text
 from shipping.schema import schema_text
 from shipping.values import ValuesFile
 from shipping.version import with_version
@@ -24,13 +27,14 @@ OF_HELM = ("helm.sh/chart", "app.kubernetes.io/managed-by")
 
 
 def generated() -> dict[Path, str]:
-    """Every generated file and what it must contain. The schema is used by all renderings."""
+    """Every generated file and what it must contain. Renderings use the schema and the rights."""
     values = ValuesFile()
     readme = CHART / "README.md"
     definitions = sorted((CHART / "files" / "crds").glob("*.yaml"))
     return {
         **with_version(),
         CHART / "values.schema.json": schema_text(values),
+        RIGHTS: rights_text(),
         readme: with_values(readme.read_text(), values),
         DEPLOY / "equipoise.yaml": installation(),
         DASHBOARD: dashboard_text(),
@@ -71,8 +75,9 @@ _Dumper.add_representer(str, _text)
 def main() -> int:
     """Write the files that differ and name them."""
     values = ValuesFile()
-    # Helm refuses values that the schema on disk does not know, so that comes first.
+    # Helm reads these two when it renders the others.
     (CHART / "values.schema.json").write_text(schema_text(values))
+    RIGHTS.write_text(rights_text())
     for path, text in generated().items():
         if not path.exists() or path.read_text() != text:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,10 +1,212 @@
 """The panels of the dashboard: what they ask, and when they have nothing to show."""
 
-from shipping.batch_panels import BATCH
-from shipping.gang_panels import GANGS
 from shipping.grafana import Panel, Query, Row
-from shipping.queries import ATTEMPTS, HERE, LEADING, PROFILE, SCHEDULED, quantiles, rate
-from shipping.webhook_panels import WEBHOOKS
+
+HERE = 'job=~"$job",instance=~"$instance"'
+PROFILE = f'{HERE},profile=~"$profile"'
+ATTEMPTS = "scheduler_schedule_attempts_total"
+SCHEDULED = f'{PROFILE},result="scheduled"'
+# A standby fills the same queue and schedules nothing from it: only the leader's counts.
+LEADING = 'unless on (job, instance) (leader_election_master_status{job=~"$job"} == 0)'
+
+
+def rate(metric: str, selector: str = HERE) -> str:
+    """How much a counter grows each second."""
+    return f"rate({metric}{{{selector}}}[$__rate_interval])"
+
+
+def quantiles(
+    metric: str, by: str = "", selector: str = HERE, of: tuple[float, ...] = (0.5, 0.9, 0.99)
+) -> tuple[Query, ...]:
+    """Quantiles of a histogram over all instances, one series for each value of `by`."""
+    labels = f"le, {by}" if by else "le"
+    buckets = f"sum by ({labels}) ({rate(f'{metric}_bucket', selector)})"
+    return tuple(
+        Query(
+            f"histogram_quantile({q}, {buckets})",
+            f"p{q * 100:g} {{{{{by}}}}}" if by else f"p{q * 100:g}",
+        )
+        for q in of
+    )
+
+
+_CALLS = "equipoise_webhook_duration_seconds"
+_NEVER = "a webhook or an extender is configured"
+
+WEBHOOKS = Row(
+    "Webhooks and extenders",
+    (
+        Panel(
+            "Calls by result",
+            "Anything but success is a failure; the runbook of the alert explains the words.",
+            (
+                Query(
+                    f"sum by (webhook, result) ({rate(f'{_CALLS}_count')})",
+                    "{{webhook}}: {{result}}",
+                ),
+            ),
+            unit="ops",
+            empty_until=_NEVER,
+        ),
+        Panel(
+            "Time of a call, p99",
+            "With its retries and its wait for a free slot; by webhook and extension point.",
+            quantiles(_CALLS, "webhook, point", of=(0.99,)),
+            unit="s",
+            empty_until=_NEVER,
+        ),
+        Panel(
+            "Calls in flight, and repeated",
+            "How many are under way, and how many a second are made again after a failure.",
+            (
+                Query(
+                    f"sum by (webhook) (equipoise_webhook_in_flight{{{HERE}}})",
+                    "{{webhook}} in flight",
+                ),
+                Query(
+                    f"sum by (webhook) ({rate('equipoise_webhook_retries_total')})",
+                    "{{webhook}} repeated",
+                ),
+            ),
+            empty_until=_NEVER,
+        ),
+        Panel(
+            "Circuit breakers",
+            "0: calls are made. 1: one call tries. 2: nothing is sent after too many failures.",
+            (
+                Query(
+                    f"max by (webhook) (equipoise_webhook_breaker_state{{{HERE}}})", "{{webhook}}"
+                ),
+            ),
+            empty_until=_NEVER,
+        ),
+        Panel(
+            "Suspended pods",
+            "Pods whose attempt waits for an answer, and pods put back because too many do.",
+            (
+                Query(f"sum(equipoise_webhook_suspended_pods{{{HERE}}})", "suspended"),
+                Query(f"sum({rate('equipoise_webhook_postponed_pods_total')})", "put back/s"),
+            ),
+        ),
+    ),
+    folded=True,
+)
+
+
+GANGS = Row(
+    "Gangs",
+    (
+        Panel(
+            "Groups by phase",
+            "PodGroups; those in Scheduling have enough members and not enough room.",
+            (Query(f"sum by (phase) (equipoise_gang_groups{{{HERE}}} {LEADING})", "{{phase}}"),),
+            empty_until="there are PodGroups",
+        ),
+        Panel(
+            "Passes by result",
+            "Attempts to place a gang; unplaced ones were undone as a whole.",
+            (Query(f"sum by (result) ({rate('equipoise_gang_passes_total')})", "{{result}}"),),
+            unit="ops",
+            empty_until="there are PodGroups",
+        ),
+        Panel(
+            "Time until whole",
+            "From when enough members existed until all of them had nodes.",
+            quantiles("equipoise_gang_placement_duration_seconds"),
+            unit="s",
+            empty_until="there are PodGroups",
+        ),
+        Panel(
+            "Time of a pass, p99",
+            "Nothing else is done meanwhile: large gangs of pods that differ make others wait.",
+            quantiles("equipoise_gang_pass_duration_seconds", of=(0.99,)),
+            unit="s",
+            empty_until="there are PodGroups",
+        ),
+        Panel(
+            "Pods that wait for members",
+            "They hold nodes, for as long as their group's scheduleTimeoutSeconds says.",
+            (Query(f"sum(equipoise_gang_pods_waiting{{{HERE}}} {LEADING})", "pods"),),
+        ),
+    ),
+    folded=True,
+)
+
+
+BATCH = Row(
+    "Batches",
+    (
+        Panel(
+            "Backlogs by result",
+            "Solved at once; uncontended and greedy: one by one was as good; nowhere: none took "
+            "part; failed: the solver did.",
+            (Query(f"sum by (result) ({rate('equipoise_batch_tiers_total')})", "{{result}}"),),
+            unit="ops",
+            empty_until="batch.enabled is true and a backlog comes",
+        ),
+        Panel(
+            "Pods of backlogs",
+            "Placed at once, or left to the normal cycle.",
+            (Query(f"sum by (outcome) ({rate('equipoise_batch_pods_total')})", "{{outcome}}"),),
+            unit="ops",
+            empty_until="batch.enabled is true and a backlog comes",
+        ),
+        Panel(
+            "Time to solve",
+            "From posing a problem to its solution.",
+            quantiles("equipoise_batch_solve_duration_seconds"),
+            unit="s",
+            empty_until="batch.enabled is true and pods contend",
+        ),
+        Panel(
+            "Time to compare",
+            "Trying a solution and one by one, to keep the better; batch.compare: false saves it.",
+            quantiles("equipoise_batch_compare_duration_seconds"),
+            unit="s",
+            empty_until="batch.enabled is true and pods contend",
+        ),
+        Panel(
+            "Arcs of the last network",
+            "Between classes of pods, domains and nodes.",
+            (Query(f"max(equipoise_batch_arcs{{{HERE}}})", "arcs"),),
+        ),
+        Panel(
+            "Refused placements, rounds",
+            "What filters did not confirm of what the solver proposed, and problems solved.",
+            (
+                Query(f"sum({rate('equipoise_batch_refused_total')})", "refused/s"),
+                Query(f"sum({rate('equipoise_batch_rounds_total')})", "rounds/s"),
+            ),
+            unit="ops",
+        ),
+        Panel(
+            "Pods that took no part",
+            "By reason; they take the normal cycle.",
+            (
+                Query(
+                    f"sum by (reason) ({rate('equipoise_batch_excluded_pods_total')})",
+                    "{{reason}}",
+                ),
+            ),
+            unit="ops",
+            empty_until="a pod with volumes to bind, claims or the like is in a backlog",
+        ),
+        Panel(
+            "Solver failures",
+            "By reason; pods are then placed one by one.",
+            (
+                Query(
+                    f"sum by (reason) ({rate('equipoise_batch_solver_failures_total')})",
+                    "{{reason}}",
+                ),
+            ),
+            unit="ops",
+            empty_until="the solver fails, which it should not",
+        ),
+    ),
+    folded=True,
+)
+
 
 OVERVIEW = Row(
     "Overview",

@@ -6,7 +6,7 @@ takes any.
 
 import json
 import types
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
@@ -16,10 +16,10 @@ from scheduler.config.schema import (
     KUBE_KIND,
     OWN_API_VERSION,
     OWN_KIND,
-    Batch,
+    BatchSettings,
     EquipoiseConfiguration,
     KubeSchedulerConfiguration,
-    Logging,
+    LoggingSettings,
     PluginConfig,
     PluginSet,
 )
@@ -65,6 +65,8 @@ def _of(kind: Any) -> Json:
     if kind in _SCALARS:
         return _SCALARS[kind]
     origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _of(arguments[0])
     if origin in (Union, types.UnionType):
         (inner,) = (each for each in arguments if each is not type(None))
         return _of(inner)
@@ -106,9 +108,9 @@ KNOWN: dict[str, Json] = {
     "existingPluginsConfigMap": DNS_NAME,
     "config": _document(KubeSchedulerConfiguration, KUBE_API_VERSION, KUBE_KIND),
     "equipoiseConfig": _document(EquipoiseConfiguration, OWN_API_VERSION, OWN_KIND),
-    "batch.enabled": _of_field(Batch, "enabled"),
-    "logging.level": _of_field(Logging, "level"),
-    "logging.format": _of_field(Logging, "format"),
+    "batch.enabled": _of_field(BatchSettings, "enabled"),
+    "logging.level": _of_field(LoggingSettings, "level"),
+    "logging.format": _of_field(LoggingSettings, "format"),
     "existingConfigMap": DNS_NAME,
     "replicaCount": COUNT,
     "leaderElection.leaseDuration": DURATION,

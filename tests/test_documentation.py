@@ -9,8 +9,8 @@ import click
 import pytest
 
 from scheduler.cli.main import cli
-from shipping.documents import Page, pages
 from shipping.helm import PROJECT
+from tests.documents import Page, pages
 
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", (PROJECT / "Makefile").read_text(), re.M))
 PAGES = pages()

@@ -1,4 +1,4 @@
-"""Who is compared: two schedulers, started alike with one configuration, and the limit."""
+"""The contestants: two schedulers, started alike with one configuration, and the limit."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The limit: a client that binds and reports as it is told, through the scheduler's own outlet.
+"""The limit: a client that binds and reports by a list, through the scheduler's own outlet.
 
 It watches nothing and decides nothing, so no scheduler that writes in this way can be faster. Pods
 are bound first; those that fit nowhere get their condition and their event afterwards.

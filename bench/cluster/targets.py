@@ -1,4 +1,4 @@
-"""What was promised, and whether a result keeps it."""
+"""The targets, and whether a result meets them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

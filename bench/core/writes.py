@@ -1,4 +1,4 @@
-"""What telling the cluster of one pod costs us: ``python -m bench.core.writes``.
+"""``python -m bench.core.writes``: what the binding and the event of one pod cost.
 
 A binding and an event for each pod go over TLS through the daemon's own outlet to a server that
 answers as kube-apiserver does, at once, in a process of its own. Only the CPU time of this side is

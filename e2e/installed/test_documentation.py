@@ -21,8 +21,8 @@ from e2e.harness.shell import Shell
 from e2e.installed.conftest import cluster
 from e2e.installed.release import wait_until_leading
 from scheduler.config.loading import from_dicts
-from shipping.documents import Page, pages
 from shipping.helm import CHART, NAMESPACE, PROJECT, RELEASE, HelmError, helm, objects
+from tests.documents import Page, pages
 
 NODES = 3
 

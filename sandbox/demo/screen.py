@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sandbox.demo.session import Demo
+from sandbox.workload import APPS
 from scheduler.assembly import Core
 
 _BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -119,3 +120,57 @@ def _decisions(core: Core) -> Table:
             Text(decision.message),
         )
     return table
+
+
+# What became of the demo's pods, in one table.
+
+
+def pending_reasons(demo: Demo) -> dict[str, str]:
+    """Why pods of an app wait: the newest message of any of them."""
+    return {
+        entry.pod.split("/", 1)[1].rsplit("-", 1)[0]: entry.message
+        for entry in demo.daemon.core.queue.snapshot()
+    }
+
+
+def summary_table(demo: Demo) -> Table:
+    """One line per app: wanted, bound, pending and why."""
+    wanted = {app.name: 0 for app in APPS}
+    for pod in demo.pods():
+        wanted[pod.metadata.labels["app"]] += 1
+    bound, reasons = demo.bound_by_app(), pending_reasons(demo)
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("APP", "PODS", "BOUND", "PENDING"):
+        table.add_column(heading, justify="left" if heading == "APP" else "right")
+    table.add_column("WHY", overflow="fold")
+    for name, count in wanted.items():
+        pending = count - bound[name]
+        table.add_row(
+            name,
+            str(count),
+            str(bound[name]),
+            str(pending),
+            Text(reasons.get(name, "") if pending else ""),
+        )
+    return table
+
+
+def summary_line(demo: Demo, seconds: float) -> str:
+    """The totals, and how fast."""
+    total, bound = len(demo.pods()), sum(demo.bound_by_app().values())
+    rate = bound / seconds if seconds else 0.0
+    return (
+        f"{bound} of {total} pods bound on {demo.daemon.core.state.node_count} nodes "
+        f"in {seconds:.2f} s ({rate:.0f} pods/s), {total - bound} pending"
+    )
+
+
+def cells_line(demo: Demo) -> str:
+    """How the nodes with NUMA cells fared."""
+    kubelets = demo.numa.kubelets.values()
+    pinned = sum(listed.exclusive for kubelet in kubelets for listed in kubelet.listed())
+    cells = sum(len(kubelet.machine.cells) for kubelet in kubelets)
+    return (
+        f"Then {pinned} pods more got CPUs of their own in {cells} NUMA cells, "
+        f"{demo.numa.refused} refused with TopologyAffinityError"
+    )

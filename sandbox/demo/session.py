@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import itertools
 import random
+import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
+
+from msgspec.structs import replace
 
 from sandbox.apiserver import ApiServer
 from sandbox.kubelets import Kubelets
@@ -32,6 +36,42 @@ from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import Conflict, NotFound
 from scheduler.model.pods import Pod
 from scheduler.observe.metrics import Metrics
+
+# The demo's changes to a configuration.
+
+
+_CELLS = "NodeResourceTopologyMatch"
+
+DOCUMENT: dict[str, Any] = {
+    "apiVersion": "kubescheduler.config.k8s.io/v1",
+    "kind": "KubeSchedulerConfiguration",
+    "profiles": [
+        {
+            "plugins": {"multiPoint": {"enabled": [{"name": _CELLS}]}},
+            "pluginConfig": [{"name": _CELLS, "args": {"cacheResyncPeriodSeconds": 5}}],
+        }
+    ],
+}
+"""The default profile, and in addition a look at NUMA cells: some nodes of the demo have them."""
+
+
+def for_demo(config: Configuration, port: int) -> Configuration:
+    """Without leader election, and serving on the given port, or on any free one for 0."""
+    election = replace(config.scheduler.leader_election, leader_elect=False)
+    server = replace(config.equipoise.server, bind_address="127.0.0.1", port=port or _free_port())
+    return dataclasses.replace(
+        config,
+        scheduler=replace(config.scheduler, leader_election=election),
+        equipoise=replace(config.equipoise, server=server),
+    )
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number: int = probe.getsockname()[1]
+        return number
+
 
 _CONCURRENCY = 32
 _POLL_SECONDS = 0.02
@@ -140,7 +180,7 @@ class Demo:
         await asyncio.gather(*map(one, manifests))
 
     async def _delete(self, victim: Pod) -> None:
-        with contextlib.suppress(NotFound, Conflict):  # somebody was quicker
+        with contextlib.suppress(NotFound, Conflict):  # it is gone or changed already
             await self._client.request("DELETE", f"{_PODS}/{victim.metadata.name}")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sandbox.numa.cpu_picking import NotEnoughCpus, take
 from sandbox.numa.demands import ContainerDemand, PodDemand
-from sandbox.numa.hints import AllocationError, Hint, Hints, masks, preferring
+from sandbox.numa.hints import AllocationError, CellHint, Hints, masks, preferring
 from sandbox.numa.machine import Machine
 
 
@@ -40,7 +40,7 @@ class CpuManager:
     def pod_hints(self, pod: PodDemand) -> Hints:
         return {"cpu": self._hints(pod.cpus, set())} if pod.cpus else {}
 
-    def _hints(self, wanted: int, reusable: set[int]) -> list[Hint]:
+    def _hints(self, wanted: int, reusable: set[int]) -> list[CellHint]:
         """All sets of cells with enough CPUs that contain every reusable one.
 
         How narrow a set could be is judged by all CPUs, reserved and taken ones included.
@@ -70,7 +70,7 @@ class CpuManager:
     def _within(mask: int, counts: dict[int, int]) -> int:
         return sum(count for cell, count in counts.items() if mask >> cell & 1)
 
-    def allocate(self, pod: PodDemand, container: ContainerDemand, hint: Hint) -> None:
+    def allocate(self, pod: PodDemand, container: ContainerDemand, hint: CellHint) -> None:
         if not container.cpus:
             return
         reusable = self._reusable.setdefault(pod.uid, set())

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from sandbox.numa.demands import ContainerDemand, PodDemand
-from sandbox.numa.hints import AllocationError, Hint, Hints, masks, preferring
+from sandbox.numa.hints import AllocationError, CellHint, Hints, masks, preferring
 from sandbox.numa.machine import Machine
 
 
@@ -61,7 +61,7 @@ class DeviceManager:
             if name in self._all
         }
 
-    def _places(self, name: str, wanted: int, reusable: set[Device]) -> list[Hint] | None:
+    def _places(self, name: str, wanted: int, reusable: set[Device]) -> list[CellHint] | None:
         cells = sorted({d.cell for d in self._all[name] if d.cell is not None})
         if not cells:
             return None
@@ -79,7 +79,7 @@ class DeviceManager:
                 found.append(mask)
         return preferring(found, narrowest)
 
-    def allocate(self, pod: PodDemand, container: ContainerDemand, hint: Hint) -> None:
+    def allocate(self, pod: PodDemand, container: ContainerDemand, hint: CellHint) -> None:
         reusable = self._reusable.setdefault(pod.uid, set())
         given: set[Device] = set()
         for name, count in container.devices.items():

@@ -9,14 +9,14 @@ from typing import NamedTuple, Protocol
 from sandbox.numa.demands import ContainerDemand, PodDemand
 
 
-class Hint(NamedTuple):
+class CellHint(NamedTuple):
     """A set of cells as a bit mask (None: any), and whether it is as narrow as it could be."""
 
     mask: int | None
     preferred: bool
 
 
-Hints = Mapping[str, Sequence[Hint] | None]
+Hints = Mapping[str, Sequence[CellHint] | None]
 """Hints by resource: None has no preference, an empty list cannot be satisfied."""
 
 
@@ -40,7 +40,7 @@ class HintProvider(Protocol):
         """Where the resources of the whole pod could come from."""
         ...
 
-    def allocate(self, pod: PodDemand, container: ContainerDemand, hint: Hint) -> None:
+    def allocate(self, pod: PodDemand, container: ContainerDemand, hint: CellHint) -> None:
         """Take the container's resources, from the hint's cells first; raises AllocationError."""
         ...
 
@@ -62,6 +62,6 @@ def cells_in(mask: int) -> list[int]:
     return [bit for bit in range(mask.bit_length()) if mask >> bit & 1]
 
 
-def preferring(found: Iterable[int], narrowest: int) -> list[Hint]:
+def preferring(found: Iterable[int], narrowest: int) -> list[CellHint]:
     """Hints for these masks; those of exactly the narrowest possible size are preferred."""
-    return [Hint(mask, mask.bit_count() == narrowest) for mask in found]
+    return [CellHint(mask, mask.bit_count() == narrowest) for mask in found]

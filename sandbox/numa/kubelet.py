@@ -1,4 +1,4 @@
-"""A kubelet as far as cells are concerned: lets pods in, keeps what they hold, lists them.
+"""A kubelet as far as cells are concerned: admits pods, keeps what they hold, lists them.
 
 Synchronous and without a clock, so that simulations may drive thousands; ``tasks`` runs it for
 nodes of the embedded API server.
@@ -18,7 +18,7 @@ from sandbox.numa.hints import HintProvider, cells_in
 from sandbox.numa.machine import Machine
 from sandbox.numa.memory_manager import MemoryManager
 from sandbox.numa.settings import KubeletSettings, Policy, Scope
-from sandbox.numa.topology_manager import Refusal, TopologyManager
+from sandbox.numa.topology_manager import AdmissionRefusal, TopologyManager
 from scheduler.model.pods import Pod
 from scheduler.model.resources import Amounts, pod_requests
 
@@ -73,7 +73,7 @@ class NumaKubelet:
         self.settings = msgspec.structs.replace(self.settings, policy=policy, scope=scope)
         self._topology = self._topology_manager()
 
-    def admit(self, pod: Pod) -> Refusal | None:
+    def admit(self, pod: Pod) -> AdmissionRefusal | None:
         """Let a pod in, or say why not. Cells are looked at before the node as a whole."""
         demand = demand_of(pod)
         if demand.uid in self._active:
@@ -88,7 +88,7 @@ class NumaKubelet:
         self._requests[demand.uid] = requests
         return None
 
-    def _misfit(self, requests: Amounts) -> Refusal | None:
+    def _misfit(self, requests: Amounts) -> AdmissionRefusal | None:
         """What the node as a whole has too little of; millis of CPU, bytes and counts."""
         offered = dict(self.machine.allocatable)
         offered["cpu"] *= 1000
@@ -96,7 +96,7 @@ class NumaKubelet:
             used = sum(held.get(name, 0) for held in self._requests.values())
             used += len(self._requests) if name == "pods" else 0
             if name in offered and used + wanted > offered[name]:
-                return Refusal(
+                return AdmissionRefusal(
                     f"OutOf{name}",
                     f"Pod was rejected: Node didn't have enough resource: {name}, "
                     f"requested: {wanted}, used: {used}, capacity: {offered[name]}",
@@ -116,7 +116,7 @@ class NumaKubelet:
             self._memory.started(uid)
 
     def release(self, uid: str) -> None:
-        """A pod's containers have ended: all it holds is free, before anybody else learns of it."""
+        """A pod's containers have ended: all it holds is free, before the API server knows."""
         if uid in self._active:
             self._ended[uid] = self._active.pop(uid)
             del self._requests[uid]

@@ -19,7 +19,7 @@ class MachineError(ValueError):
     """A machine that cannot exist; the message names the field."""
 
 
-class Cell(msgspec.Struct, frozen=True):
+class MachineCell(msgspec.Struct, frozen=True):
     """A NUMA cell: logical CPUs, bytes of memory, bytes of huge pages and counts of devices."""
 
     id: int
@@ -33,7 +33,7 @@ class Cell(msgspec.Struct, frozen=True):
 class Machine(msgspec.Struct, frozen=True, dict=True):
     """What a kubelet finds when it starts; every cell is a socket of its own."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[MachineCell, ...]
     threads_per_core: int = 1
     reserved_cpus: int = 1
     """Kept for the system, taken from the lowest cores; the static CPU policy demands some."""
@@ -82,12 +82,12 @@ class Machine(msgspec.Struct, frozen=True, dict=True):
         """The CPUs that are never given to a container exclusively."""
         return frozenset(take(self.cpus, set(self.cpus), self.reserved_cpus))
 
-    def memory_of(self, cell: Cell) -> dict[str, int]:
+    def memory_of(self, cell: MachineCell) -> dict[str, int]:
         """Allocatable memory and huge pages of a cell."""
         kept = self.reserved_memory if cell is self.cells[0] else 0
         return {"memory": cell.memory - kept, **cell.hugepages}
 
-    def cpus_of(self, cell: Cell) -> frozenset[int]:
+    def cpus_of(self, cell: MachineCell) -> frozenset[int]:
         """Allocatable CPUs of a cell."""
         mine = (cpu.id for cpu in self.cpus.values() if cpu.cell == cell.id)
         return frozenset(mine) - self.reserved
@@ -127,4 +127,4 @@ def uniform(
 ) -> Machine:
     """A machine of equal cells, numbered from 0."""
     each = dict(devices or {})
-    return Machine(tuple(Cell(i, cpus, memory, devices=each) for i in range(cells)), **more)
+    return Machine(tuple(MachineCell(i, cpus, memory, devices=each) for i in range(cells)), **more)

@@ -12,7 +12,7 @@ import msgspec
 from sandbox.numa.demands import ContainerDemand, PodDemand
 from sandbox.numa.hints import (
     AllocationError,
-    Hint,
+    CellHint,
     Hints,
     cells_in,
     masks,
@@ -74,7 +74,7 @@ class MemoryManager:
         found = self._possible(uid, wanted) if wanted else []
         return dict.fromkeys(wanted, found) if found else {}
 
-    def _possible(self, uid: str, wanted: Mapping[str, int]) -> list[Hint]:
+    def _possible(self, uid: str, wanted: Mapping[str, int]) -> list[CellHint]:
         narrowest = len(self._cells)
         found: list[int] = []
         for mask in self._masks:
@@ -102,7 +102,7 @@ class MemoryManager:
     def _free(self, mask: int, name: str) -> int:
         return sum(self._cells[cell].free.get(name, 0) for cell in cells_in(mask))
 
-    def allocate(self, pod: PodDemand, container: ContainerDemand, hint: Hint) -> None:
+    def allocate(self, pod: PodDemand, container: ContainerDemand, hint: CellHint) -> None:
         wanted = container.memory
         if not wanted:
             return
@@ -117,7 +117,7 @@ class MemoryManager:
         mine[container.name] = given
         self._shrink_init(pod, container, given)
 
-    def _choose(self, uid: str, wanted: Mapping[str, int], hint: Hint) -> int:
+    def _choose(self, uid: str, wanted: Mapping[str, int], hint: CellHint) -> int:
         """The hint's cells, or if they do not suffice the best larger set around them."""
         mask, preferred = hint
         if mask is None:
@@ -211,10 +211,10 @@ class MemoryManager:
                     left -= given
 
 
-def _best(hints: Sequence[Hint]) -> Hint | None:
+def _best(hints: Sequence[CellHint]) -> CellHint | None:
     """Preferred before others, then the narrowest, then the lowest."""
 
-    def rank(hint: Hint) -> tuple[bool, int, int]:
+    def rank(hint: CellHint) -> tuple[bool, int, int]:
         mask = hint.mask or 0
         return not hint.preferred, mask.bit_count(), mask
 

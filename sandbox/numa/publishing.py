@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from sandbox.numa.kubelet import CellAmounts, ListedPod, NumaKubelet
-from sandbox.numa.machine import Cell, Machine
+from sandbox.numa.machine import Machine, MachineCell
 from sandbox.numa.settings import KubeletSettings, PublisherSettings
 from scheduler.numa.fingerprint import fingerprint
 
@@ -63,11 +63,11 @@ def _seen(machine: Machine, pods: Iterable[ListedPod]) -> CellAmounts:
     return left
 
 
-def _allocatable(machine: Machine, cell: Cell) -> dict[str, int]:
+def _allocatable(machine: Machine, cell: MachineCell) -> dict[str, int]:
     return {"cpu": len(machine.cpus_of(cell)), **machine.memory_of(cell), **cell.devices}
 
 
-def _zone(machine: Machine, cell: Cell, available: dict[str, int]) -> dict[str, Any]:
+def _zone(machine: Machine, cell: MachineCell, available: dict[str, int]) -> dict[str, Any]:
     capacity = {"cpu": cell.cpus, "memory": cell.memory, **cell.hugepages, **cell.devices}
     return {
         "name": f"node-{cell.id}",

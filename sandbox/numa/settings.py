@@ -17,7 +17,7 @@ class KubeletSettings(msgspec.Struct, frozen=True):
     policy: Policy = "single-numa-node"
     scope: Scope = "container"
     cpu_manager: bool = True
-    """The static policy; without it nobody gets CPUs of their own."""
+    """The static policy; without it no container gets exclusive CPUs."""
     memory_manager: bool = True
     """The Static policy."""
     lists_finished: bool = False

@@ -10,8 +10,7 @@ from typing import Any, Self
 
 import msgspec
 
-from sandbox.errors import ApiError
-from sandbox.numa.definition import CRD
+from sandbox.errors import ApiFailure
 from sandbox.numa.kubelet import NumaKubelet
 from sandbox.numa.publishing import topology
 from sandbox.numa.settings import PublisherSettings
@@ -21,6 +20,106 @@ from sandbox.resources import Resource
 from sandbox.store import Body
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
+
+# The NodeResourceTopology resource, for API servers that do not have it yet.
+
+
+Schema = dict[str, Any]
+
+_TEXT: Schema = {"type": "string"}
+_QUANTITY: Schema = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "x-kubernetes-int-or-string": True,
+}
+
+
+def _list(description: str, required: list[str], **properties: Schema) -> Schema:
+    items: Schema = {"type": "object", "properties": properties, "required": required}
+    return {"type": "array", "description": description, "items": items}
+
+
+_ATTRIBUTES = _list("What the publishing agent adds.", ["name", "value"], name=_TEXT, value=_TEXT)
+_RESOURCES = _list(
+    "What the zone has, may give to pods, and has left.",
+    ["name", "capacity", "allocatable", "available"],
+    name=_TEXT,
+    capacity=_QUANTITY,
+    allocatable=_QUANTITY,
+    available=_QUANTITY,
+)
+_COSTS = _list(
+    "How far other zones are.",
+    ["name", "value"],
+    name=_TEXT,
+    value={"type": "integer", "format": "int64"},
+)
+_ZONES = _list(
+    "The parts of the node; those of type Node are NUMA cells.",
+    ["name", "type"],
+    name=_TEXT,
+    type=_TEXT,
+    parent=_TEXT,
+    costs=_COSTS,
+    attributes=_ATTRIBUTES,
+    resources=_RESOURCES,
+)
+_POLICIES: Schema = {
+    "type": "array",
+    "description": "The Topology Manager's policy and scope; superseded by attributes.",
+    "items": _TEXT,
+}
+_HEAD: Schema = {"apiVersion": _TEXT, "kind": _TEXT, "metadata": {"type": "object"}}
+
+
+def _version(name: str, stored: bool, required: list[str], **properties: Schema) -> Schema:
+    schema = {"type": "object", "properties": {**_HEAD, **properties}, "required": required}
+    return {
+        "name": name,
+        "served": True,
+        "storage": stored,
+        "schema": {"openAPIV3Schema": schema},
+    }
+
+
+CRD: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {
+        "name": "noderesourcetopologies.topology.node.k8s.io",
+        "annotations": {
+            # The group belongs to kubernetes.io, so the API server asks for a reference.
+            "api-approved.kubernetes.io": "https://github.com/kubernetes/enhancements/pull/1870"
+        },
+    },
+    "spec": {
+        "group": "topology.node.k8s.io",
+        "scope": "Cluster",
+        "names": {
+            "kind": "NodeResourceTopology",
+            "listKind": "NodeResourceTopologyList",
+            "plural": "noderesourcetopologies",
+            "singular": "noderesourcetopology",
+            "shortNames": ["node-res-topo"],
+        },
+        "versions": [
+            _version(
+                "v1alpha1",
+                False,
+                ["topologyPolicies", "zones"],
+                topologyPolicies=_POLICIES,
+                zones=_ZONES,
+            ),
+            _version(
+                "v1alpha2",
+                True,
+                ["zones"],
+                topologyPolicies=_POLICIES,
+                zones=_ZONES,
+                attributes=_ATTRIBUTES,
+            ),
+        ],
+    },
+}
 
 
 class NumaNodes:
@@ -66,8 +165,8 @@ class NumaNodes:
         while self.kubelets:
             for name in self.kubelets:
                 await asyncio.sleep(self._publish_seconds / len(self.kubelets))
-                # Somebody may be deleting the object or its definition; the next round is near.
-                with contextlib.suppress(ApiError):
+                # The object or its definition may be in deletion; the next round is near.
+                with contextlib.suppress(ApiFailure):
                     self.publish(name)
 
     # Admission
@@ -110,7 +209,7 @@ class NumaNodes:
             self._registry.patch(resource, key, MERGE, body)
 
     def _resource(self) -> Resource:
-        """The served NRT, defined if nobody has done so."""
+        """The served NRT; its CRD is created if missing."""
         catalog = self._registry.catalog
         spec: dict[str, Any] = CRD["spec"]
         plural = spec["names"]["plural"]

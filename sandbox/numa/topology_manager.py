@@ -1,4 +1,4 @@
-"""The Topology Manager: hears all managers' hints for a container or a pod, and lets it in or not.
+"""The Topology Manager: merges all managers' hints for a container or a pod, and admits it or not.
 
 The kubelet tries every combination of one hint per resource. What it keeps of a combination is the
 cells common to all, and whether all hints were preferred and named the same cells; and which of
@@ -13,21 +13,21 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from sandbox.numa.demands import PodDemand
-from sandbox.numa.hints import AllocationError, Hint, HintProvider, Hints
+from sandbox.numa.hints import AllocationError, CellHint, HintProvider, Hints
 from sandbox.numa.settings import Policy, Scope
 
-_ANYWHERE = Hint(None, True)
-_NOWHERE = Hint(None, False)
+_ANYWHERE = CellHint(None, True)
+_NOWHERE = CellHint(None, False)
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class AdmissionRefusal(msgspec.Struct, frozen=True):
     """Why a pod was not let in: the reason and message of its Failed status."""
 
     reason: str
     message: str
 
 
-MISALIGNED = Refusal(
+MISALIGNED = AdmissionRefusal(
     "TopologyAffinityError",
     "Pod was rejected: Resources cannot be allocated with Topology locality",
 )
@@ -44,12 +44,12 @@ class TopologyManager:
         self._everything = everything
         self._providers = providers
 
-    def admit(self, pod: PodDemand) -> Refusal | None:
+    def admit(self, pod: PodDemand) -> AdmissionRefusal | None:
         """Give the pod all it needs, or refuse it; what a refused pod got is taken back."""
         try:
             refusal = self._admit(pod)
         except AllocationError as fault:
-            refusal = Refusal(fault.reason, f"Pod was rejected: {fault}")
+            refusal = AdmissionRefusal(fault.reason, f"Pod was rejected: {fault}")
         if refusal is not None:
             self.release(pod.uid)
         return refusal
@@ -59,9 +59,9 @@ class TopologyManager:
         for provider in self._providers:
             provider.release(uid)
 
-    def _admit(self, pod: PodDemand) -> Refusal | None:
+    def _admit(self, pod: PodDemand) -> AdmissionRefusal | None:
         if self._policy == "none":
-            # Nobody has heard hints, which counts as one that is not preferred.
+            # No provider has hints, which counts as one that is not preferred.
             return self._allocate(pod, lambda _: _NOWHERE)
         if self._scope == "pod":
             hint = self._merge(provider.pod_hints(pod) for provider in self._providers)
@@ -71,7 +71,9 @@ class TopologyManager:
             lambda i: self._merge(each.hints(pod, pod.containers[i]) for each in self._providers),
         )
 
-    def _allocate(self, pod: PodDemand, hint_for: Callable[[int], Hint]) -> Refusal | None:
+    def _allocate(
+        self, pod: PodDemand, hint_for: Callable[[int], CellHint]
+    ) -> AdmissionRefusal | None:
         """Container after container: what one gets, the next finds gone."""
         for i, container in enumerate(pod.containers):
             hint = hint_for(i)
@@ -81,27 +83,27 @@ class TopologyManager:
                 provider.allocate(pod, container, hint)
         return None
 
-    def _merge(self, heard: Iterable[Hints]) -> Hint:
+    def _merge(self, heard: Iterable[Hints]) -> CellHint:
         lists = [hints for provider in heard for hints in _lists(provider)]
         if self._policy != "single-numa-node":
             return merge(lists, self._everything)
         single = [[h for h in hints if h.preferred and _narrow(h)] for hints in lists]
         best = merge(single, self._everything)
-        return Hint(None, best.preferred) if best.mask == self._everything else best
+        return CellHint(None, best.preferred) if best.mask == self._everything else best
 
 
-def _narrow(hint: Hint) -> bool:
+def _narrow(hint: CellHint) -> bool:
     return hint.mask is None or hint.mask.bit_count() == 1
 
 
-def _lists(hints: Hints) -> list[Sequence[Hint]]:
+def _lists(hints: Hints) -> list[Sequence[CellHint]]:
     """A manager's hints, one list per resource, never empty."""
     if not hints:
         return [[_ANYWHERE]]
     return [[_ANYWHERE] if each is None else (each or [_NOWHERE]) for each in hints.values()]
 
 
-def merge(lists: Sequence[Sequence[Hint]], everything: int) -> Hint:
+def merge(lists: Sequence[Sequence[CellHint]], everything: int) -> CellHint:
     """The best combination of one hint from every list."""
     agreed: set[int | None] = {None}
     mixed: set[int] = set()
@@ -109,15 +111,15 @@ def merge(lists: Sequence[Sequence[Hint]], everything: int) -> Hint:
         agreed, mixed = _combine(agreed, mixed, hints, everything)
     named = {everything if mask is None else mask for mask in agreed}
     if named:
-        return Hint(min(named, key=_width), True)
+        return CellHint(min(named, key=_width), True)
     if not mixed:
-        return Hint(everything, False)
+        return CellHint(everything, False)
     wide = _widest_need(lists)
-    return Hint(min(mixed, key=lambda mask: _unpreferred_rank(mask, wide)), False)
+    return CellHint(min(mixed, key=lambda mask: _unpreferred_rank(mask, wide)), False)
 
 
 def _combine(
-    agreed: set[int | None], mixed: set[int], hints: Sequence[Hint], everything: int
+    agreed: set[int | None], mixed: set[int], hints: Sequence[CellHint], everything: int
 ) -> tuple[set[int | None], set[int]]:
     """All outcomes with one more hint: cells that all name, and cells common to different hints."""
     still: set[int | None] = set()
@@ -139,7 +141,7 @@ def _width(mask: int) -> tuple[int, int]:
     return mask.bit_count(), mask
 
 
-def _widest_need(lists: Sequence[Sequence[Hint]]) -> int:
+def _widest_need(lists: Sequence[Sequence[CellHint]]) -> int:
     """The number of cells of the resource that needs the most."""
     narrowest = (
         min((hint.mask.bit_count() for hint in hints if hint.mask is not None), default=0)

@@ -1,4 +1,4 @@
-"""What an API server would fill in before a scheduler sees an object that comes from a file.
+"""Defaults that an API server would set on objects that come from a file.
 
 Only what changes a verdict: requests that follow from limits, host ports of pods on the host's
 network, priorities by class, nodes that give a capacity and nothing else, when a storage class

@@ -7,19 +7,102 @@ The lower part has two bars for each node: its utilisation one by one and at onc
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
+from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from scheduler.cli.svg import Picture
 from scheduler.comparison import Comparison, NodeShare, Play, Round
 from scheduler.flow.cpu_memory import arc_cost
 from scheduler.flow.problem import UNFIT, Ints
 
+# Pictures as SVG text: the few shapes that our figures need, and nothing to install.
+
+
+FONT = "font-family='DejaVu Sans, Verdana, sans-serif'"
+
+
+class Picture:
+    """Shapes on white ground, in the order in which they were added. Units are pixels."""
+
+    def __init__(self, width: float, height: float, title: str) -> None:
+        self._width = width
+        self._height = height
+        self._title = title
+        self._shapes: list[str] = []
+
+    def line(
+        self,
+        points: Sequence[tuple[float, float]],
+        colour: str,
+        width: float = 1.0,
+        *,
+        dashed: bool = False,
+    ) -> None:
+        """A line through points."""
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
+        dashes = " stroke-dasharray='4 3'" if dashed else ""
+        self._shapes.append(
+            f"<polyline points='{path}' fill='none' stroke='{colour}' "
+            f"stroke-width='{width:.1f}'{dashes}/>"
+        )
+
+    def circle(self, x: float, y: float, radius: float, fill: str, stroke: str = "none") -> None:
+        """A circle around a point."""
+        self._shapes.append(
+            f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{radius:.1f}' fill='{fill}' stroke='{stroke}'/>"
+        )
+
+    def box(self, x: float, y: float, width: float, height: float, fill: str) -> None:
+        """A filled rectangle, by its upper left corner."""
+        self._shapes.append(
+            f"<rect x='{x:.1f}' y='{y:.1f}' width='{max(width, 0):.1f}' "
+            f"height='{max(height, 0):.1f}' fill='{fill}'/>"
+        )
+
+    def text(
+        self,
+        x: float,
+        y: float,
+        words: str,
+        *,
+        size: float = 11,
+        anchor: str = "start",
+        colour: str = "#222",
+        bold: bool = False,
+        ground: bool = False,
+    ) -> None:
+        """Words beside (or, anchored, around) a point; white ground keeps lines off them."""
+        weight = " font-weight='bold'" if bold else ""
+        if ground:
+            width = 0.62 * size * len(words) + 4
+            left = x - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+            self.box(left, y - size, width, size * 1.3, "white")
+        self._shapes.append(
+            f"<text x='{x:.1f}' y='{y:.1f}' {FONT} font-size='{size:.1f}' fill='{colour}' "
+            f"text-anchor={quoteattr(anchor)}{weight}>{escape(words)}</text>"
+        )
+
+    def render(self) -> str:
+        """The picture as a document."""
+        size = f"width='{self._width:.0f}' height='{self._height:.0f}'"
+        box = f"viewBox='0 0 {self._width:.0f} {self._height:.0f}'"
+        return "\n".join(
+            (
+                f"<svg xmlns='http://www.w3.org/2000/svg' {size} {box} role='img'>",
+                f"<title>{escape(self._title)}</title>",
+                f"<rect width='{self._width:.0f}' height='{self._height:.0f}' fill='white'/>",
+                *self._shapes,
+                "</svg>\n",
+            )
+        )
+
+
 WIDTH = 1000.0
 MARGIN = 40.0
 MOST_CLASSES, MOST_NODES = 12, 16
-"""Larger networks are not drawn: nobody could follow their arcs."""
+"""Larger networks are not drawn: their arcs cannot be told apart."""
 MOST_BARS = 120
 MOST_PLACES = 5
 
@@ -32,7 +115,7 @@ COLOURS = (
 
 def draw(comparison: Comparison) -> str:
     """The picture of a comparison."""
-    network = _Network(comparison.rounds[0]) if comparison.rounds else None
+    network = _NetworkPlot(comparison.rounds[0]) if comparison.rounds else None
     upper = network.height if network is not None else 60.0
     bars = _Bars(comparison)
     picture = Picture(WIDTH, upper + bars.height, "A backlog placed one by one and at once")
@@ -46,12 +129,12 @@ def draw(comparison: Comparison) -> str:
     return picture.render()
 
 
-class _Point(NamedTuple):
+class _PlotPoint(NamedTuple):
     x: float
     y: float
 
 
-class _Network:
+class _NetworkPlot:
     """Classes on the left, nodes on the right, what flows between them."""
 
     def __init__(self, drawn: Round) -> None:
@@ -79,15 +162,15 @@ class _Network:
         self._add_arcs(picture)
         self._add_points(picture)
 
-    def _class(self, e: int) -> _Point:
-        return _Point(250.0, self._spread(e, self._problem.shape[0]))
+    def _class(self, e: int) -> _PlotPoint:
+        return _PlotPoint(250.0, self._spread(e, self._problem.shape[0]))
 
-    def _node(self, m: int) -> _Point:
-        return _Point(720.0, self._spread(m, self._problem.shape[1]))
+    def _node(self, m: int) -> _PlotPoint:
+        return _PlotPoint(720.0, self._spread(m, self._problem.shape[1]))
 
     @property
-    def _sink(self) -> _Point:
-        return _Point(940.0, 80 + (self.height - 120) / 2)
+    def _sink(self) -> _PlotPoint:
+        return _PlotPoint(940.0, 80 + (self.height - 120) / 2)
 
     def _spread(self, index: int, count: int) -> float:
         return 80 + (self.height - 120) * (index + 0.5) / count
@@ -132,7 +215,7 @@ class _Network:
             taken = np.repeat(largest_first, pods[largest_first, m])[:MOST_PLACES]
             count = min(max(len(taken) + 1, 2), int(problem.slots[m]))
             for i in range(count):
-                place = _Point(x - 110, y + (i - (count - 1) / 2) * 13)
+                place = _PlotPoint(x - 110, y + (i - (count - 1) / 2) * 13)
                 picture.line((place, (x, y)), FAINT)
                 if i < len(taken):
                     e = int(taken[i])

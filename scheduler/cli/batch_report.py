@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduler.cli.exits import ERROR, fail
 from scheduler.cli.output import BAD, DIM, GOOD, WARN, counted, emit, for_programs, say, show
-from scheduler.cli.tables import Cell, Column, Table
+from scheduler.cli.tables import Table, TableCell, TableColumn
 from scheduler.comparison import Comparison, Play, as_value, compare
 from scheduler.config.loading import Configuration
 from scheduler.simulation import Placed
@@ -52,13 +52,15 @@ def _show(comparison: Comparison) -> None:
     if not one.pods:
         say("no pods to schedule")
         return
-    table = Table((Column(""), Column("ONE BY ONE", right=True), Column("AT ONCE", right=True)))
+    table = Table(
+        (TableColumn(""), TableColumn("ONE BY ONE", right=True), TableColumn("AT ONCE", right=True))
+    )
     for title, figure, better in _FIGURES:
         first, second = figure(one), figure(other)
         style = ""
         if better and abs(second[0] - first[0]) > 1e-9:
             style = GOOD if (second[0] - first[0]) * better > 0 else BAD
-        table.add(title, first[1], Cell(second[1], style))
+        table.add(title, first[1], TableCell(second[1], style))
     show(table)
     say("")
     _show_moves(comparison)
@@ -90,14 +92,14 @@ def _show_moves(comparison: Comparison) -> None:
     if not moved:
         say("every pod goes to the same node either way")
         return
-    table = Table((Column("POD"), Column("ONE BY ONE"), Column("AT ONCE")))
+    table = Table((TableColumn("POD"), TableColumn("ONE BY ONE"), TableColumn("AT ONCE")))
     # Pods that only one of the ways finds a node for come first: they matter most.
     moved.sort(key=lambda move: (move[1] is not None, move[2] is not None))
     for pod, before, after in moved[:LISTED]:
         table.add(
             pod,
-            Cell(before or "<none>", "" if before else DIM),
-            Cell(after or "<none>", GOOD if after and not before else ""),
+            TableCell(before or "<none>", "" if before else DIM),
+            TableCell(after or "<none>", GOOD if after and not before else ""),
         )
     show(table)
     if len(moved) > LISTED:

@@ -38,7 +38,7 @@ def demo(once: bool, nodes: int, port: int, config_file: Path | None) -> None:
 
 
 def _configuration(file: Path | None, port: int) -> Any:
-    from sandbox.demo.settings import DOCUMENT, for_demo
+    from sandbox.demo.session import DOCUMENT, for_demo
     from scheduler.assembly import configure, load
     from scheduler.config.problems import ConfigError
     from scheduler.observe.logs import setup
@@ -56,8 +56,8 @@ def _configuration(file: Path | None, port: int) -> Any:
 async def _once(config: Any, nodes: int) -> None:
     from rich.console import Console
 
+    from sandbox.demo.screen import cells_line, summary_line, summary_table
     from sandbox.demo.session import running
-    from sandbox.demo.summary import cells_line, summary_line, summary_table
 
     async with running(config, nodes) as demo:
         await demo.create_nodes()

@@ -132,7 +132,7 @@ async def _ask(node: str, kubeconfig: str | None) -> tuple[Standing, Topology | 
     from scheduler.kube.client import KubeClient
     from scheduler.kube.errors import NotFound
     from scheduler.kube.listing import list_all
-    from scheduler.kube.watch import Resource
+    from scheduler.kube.watch import WatchedResource
     from scheduler.model.nodes import NodeResourceTopology
     from scheduler.model.objects import KINDS
     from scheduler.model.pods import Pod
@@ -142,11 +142,11 @@ async def _ask(node: str, kubeconfig: str | None) -> tuple[Standing, Topology | 
     client = await KubeClient.connect(metrics=Metrics(), kubeconfig=kubeconfig)
     try:
         there = {"fieldSelector": f"spec.nodeName={node}"}
-        pods = await list_all(client, Resource("Pod", KINDS["Pod"].path, Pod, there))
+        pods = await list_all(client, WatchedResource("Pod", KINDS["Pod"].path, Pod, there))
         kind = KINDS["NodeResourceTopology"]
         try:
             every = await list_all(
-                client, Resource("NodeResourceTopology", kind.path, NodeResourceTopology)
+                client, WatchedResource("NodeResourceTopology", kind.path, NodeResourceTopology)
             )
         except NotFound:  # the cluster does not know the kind
             every = []
@@ -200,7 +200,7 @@ def _explain(pods: Standing, standing: Standing, expected: str) -> str:
 
 
 def _near(pods: Standing, standing: Standing) -> Iterator[tuple[Iterable[Identity], str]]:
-    """Sets of pods that somebody else may have seen, and what is different about them."""
+    """Sets of pods that the agent may have seen, and how they differ from the given one."""
     for phases in (("Succeeded", "Failed"), ("Pending",), ("Succeeded", "Failed", "Pending")):
         left = [pod for pod, seen in pods.items() if seen.phase not in phases]
         yield left, f"without pods that are {' or '.join(phases)}"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
-from scheduler.cli.following import AT_MOST, Decision, Latest, follow
 from scheduler.cli.output import (
     BAD,
     DIM,
@@ -28,17 +27,70 @@ from scheduler.cli.output import (
     show,
 )
 from scheduler.cli.remote import (
+    AnsweringReplica,
+    NoAnswer,
     Refused,
     Remote,
-    Replica,
-    Unreachable,
-    ask_anybody,
+    ask_any_replica,
     ask_leader,
     fetch,
     server_option,
 )
-from scheduler.cli.tables import Cell, Column, Table
+from scheduler.cli.tables import Table, TableCell, TableColumn
 from scheduler.cli.units import amount, cpu, duration, memory, span
+
+# Follows the numbered decisions of a scheduler that only ever tells its latest ones.
+
+
+Decision = dict[str, Any]
+
+USUALLY = 100
+AT_MOST = 5000
+
+
+class Latest(NamedTuple):
+    """The latest decisions of a process, newest first; each process numbers its own from 1."""
+
+    process: str
+    decisions: list[Decision]
+
+
+class News(NamedTuple):
+    """Decisions since the last look, oldest first, and how many were made and lost before them."""
+
+    decisions: list[Decision]
+    missed: int = 0
+
+
+def follow(
+    first: Latest, latest: Callable[[int], Latest | None], pause: Callable[[], None]
+) -> Iterator[News]:
+    """Yield what is new after ``first``, for ever; pauses before each look.
+
+    ``latest`` gives so many decisions, or None if no leader answers. Another process
+    is followed from its first decision on: it leads now.
+    """
+    process, last = first.process, _newest(first)
+    while True:
+        pause()
+        if (recent := latest(USUALLY)) is None:
+            continue
+        # Processes that do not say who they are differ at least in numbers that fall back.
+        if recent.process != process or _newest(recent) < last:
+            process, last = recent.process, 0
+        if len(recent.decisions) == USUALLY and recent.decisions[-1]["seq"] > last + 1:
+            wider = latest(AT_MOST)
+            recent = wider if wider is not None and wider.process == process else recent
+        fresh = [decision for decision in reversed(recent.decisions) if decision["seq"] > last]
+        if fresh:
+            missed = fresh[0]["seq"] - last - 1
+            last = fresh[-1]["seq"]
+            yield News(fresh, missed)
+
+
+def _newest(latest: Latest) -> int:
+    return latest.decisions[0]["seq"] if latest.decisions else 0
+
 
 FOLLOW_SECONDS = 1.0
 
@@ -76,24 +128,28 @@ def queue(server: Remote, limit: int, output: str) -> None:
     pods, wide = answer["pods"], output == WIDE
     gangs = any(pod["group"] for pod in pods)
     held = any(pod.get("node") for pod in pods)
-    extra = [Column("GROUP")] if gangs else []
-    extra += [Column("NODE"), Column("TIME LEFT", right=True)] if held else []
-    extra += [Column("RETRY IN", right=True), Column("BEHIND"), Column("PROFILE")] if wide else []
+    extra = [TableColumn("GROUP")] if gangs else []
+    extra += [TableColumn("NODE"), TableColumn("TIME LEFT", right=True)] if held else []
+    extra += (
+        [TableColumn("RETRY IN", right=True), TableColumn("BEHIND"), TableColumn("PROFILE")]
+        if wide
+        else []
+    )
     table = Table(
         [
-            Column("POD"),
-            Column("TIER"),
-            Column("SINCE", right=True),
-            Column("ATTEMPTS", right=True),
+            TableColumn("POD"),
+            TableColumn("TIER"),
+            TableColumn("SINCE", right=True),
+            TableColumn("ATTEMPTS", right=True),
             *extra,
-            Column("REJECTED BY", text=True),
-            Column("MESSAGE", text=True),
+            TableColumn("REJECTED BY", text=True),
+            TableColumn("MESSAGE", text=True),
         ]
     )
     for pod in pods:
         table.add(
             pod["pod"],
-            Cell(pod["tier"], _TIER_STYLES.get(pod["tier"], WARN)),
+            TableCell(pod["tier"], _TIER_STYLES.get(pod["tier"], WARN)),
             span(pod["waitingSeconds"]),
             pod["attempts"],
             *([pod["group"]] if gangs else []),
@@ -117,19 +173,19 @@ def queue(server: Remote, limit: int, output: str) -> None:
 @output_option(TABLE, WIDE, JSON, YAML)
 def nodes(server: Remote, limit: int, output: str) -> None:
     """List the nodes: what is requested of what they offer, and what keeps pods away."""
-    answer = ask_anybody(server, "/api/v1/nodes", limit=limit)
+    answer = ask_any_replica(server, "/api/v1/nodes", limit=limit)
     if for_programs(output):
         emit(answer, output)
         return
     wide = output == WIDE
     titles = ("CPU", "MEMORY", "PODS")
-    others = [Column("OTHER RESOURCES", text=True)] if wide else []
+    others = [TableColumn("OTHER RESOURCES", text=True)] if wide else []
     table = Table(
         [
-            Column("NODE"),
-            *(Column(t, right=True) for t in titles),
+            TableColumn("NODE"),
+            *(TableColumn(t, right=True) for t in titles),
             *others,
-            Column("TAINTS", text=True),
+            TableColumn("TAINTS", text=True),
         ]
     )
     for node in answer["nodes"]:
@@ -140,7 +196,7 @@ def nodes(server: Remote, limit: int, output: str) -> None:
             _use(requested.get("memory", 0), offered.get("memory", 0), memory),
             _use(node["pods"], node["podLimit"], str),
             *([_other_resources(requested, offered)] if wide else []),
-            Cell(_taints(node), WARN),
+            TableCell(_taints(node), WARN),
         )
     if table.rows:
         show(table)
@@ -172,22 +228,22 @@ def decisions(server: Remote, limit: int, following: bool, output: str) -> None:
 def decisions_table(entries: Sequence[Decision], wide: bool, widths: Sequence[int] = ()) -> Table:
     """The decisions in the given order; with widths it continues a table that had them."""
     columns = [
-        Column("TIME"),
-        Column("POD"),
-        Column("RESULT"),
-        Column("NODE"),
-        Column("SCORE", right=True),
-        Column("FEASIBLE", right=True),
-        Column("TOOK", right=True),
-        *([Column("COST MODEL"), Column("REJECTED BY", text=True)] if wide else []),
-        Column("MESSAGE", text=True),
+        TableColumn("TIME"),
+        TableColumn("POD"),
+        TableColumn("RESULT"),
+        TableColumn("NODE"),
+        TableColumn("SCORE", right=True),
+        TableColumn("FEASIBLE", right=True),
+        TableColumn("TOOK", right=True),
+        *([TableColumn("COST MODEL"), TableColumn("REJECTED BY", text=True)] if wide else []),
+        TableColumn("MESSAGE", text=True),
     ]
     table = Table(columns, at_least=widths, header=not widths)
     for entry in entries:
         table.add(
             f"{datetime.fromtimestamp(entry['time']):{'%F %T' if wide else '%T'}}",
             entry["pod"],
-            Cell(entry["result"], _RESULT_STYLES.get(entry["result"], "")),
+            TableCell(entry["result"], _RESULT_STYLES.get(entry["result"], "")),
             entry["node"],
             "" if entry["score"] is None else entry["score"],
             f"{entry['feasible']}/{entry['evaluated']}",
@@ -213,7 +269,7 @@ def _follow(server: Remote, answer: dict[str, Any], output: str) -> None:
 
 
 def _latest(answer: dict[str, Any]) -> Latest:
-    return Latest(Replica.of(answer).identity, answer["decisions"])
+    return Latest(AnsweringReplica.of(answer).identity, answer["decisions"])
 
 
 def _pause() -> None:
@@ -230,10 +286,10 @@ class _PatientSource:
     def __call__(self, count: int) -> Latest | None:
         try:
             answer = fetch(self._server, DECISIONS, limit=count)
-        except (Unreachable, Refused) as fault:
+        except (NoAnswer, Refused) as fault:
             self._complain(str(fault))
             return None
-        replica = Replica.of(answer)
+        replica = AnsweringReplica.of(answer)
         if not replica.leading:
             self._complain(replica.standby())
             return None
@@ -281,13 +337,13 @@ def _shown(shown: int, total: int, what: str) -> str:
     return f"{total} {what}" if shown == total else f"{shown} of {total} {what}"
 
 
-def _use(used: int, offered: int, write: Callable[[int], str]) -> Cell:
+def _use(used: int, offered: int, write: Callable[[int], str]) -> TableCell:
     """``1.5/4 38%``, coloured by how full it is."""
     if not offered:
-        return Cell(f"{write(used)}/0", DIM)
+        return TableCell(f"{write(used)}/0", DIM)
     share = 100 * used / offered
     style = BAD if share >= 95 else WARN if share >= 75 else ""
-    return Cell(f"{write(used)}/{write(offered)} {share:3.0f}%", style)
+    return TableCell(f"{write(used)}/{write(offered)} {share:3.0f}%", style)
 
 
 def _other_resources(requested: Mapping[str, int], offered: Mapping[str, int]) -> str:

@@ -36,7 +36,7 @@ class ManifestError(ValueError):
     """Input that cannot be used; the text starts with the name of the file."""
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # because the base is chosen at run time
+class _ManifestLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]  # because the base is chosen at run time
     """Safe YAML, read as Kubernetes reads it: a date is a text, and so is ``=``."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012  because the name and its type are PyYAML's
@@ -45,7 +45,7 @@ class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mi
     }
 
 
-class _Object(Struct, frozen=True):
+class _AnyObject(Struct, frozen=True):
     """What holds of every kind."""
 
     metadata: ObjectMeta
@@ -136,7 +136,7 @@ def _parsed(name: str, content: bytes) -> list[Any]:
         except msgspec.DecodeError:
             pass  # YAML with braces, or bad JSON: YAML errors tell the line
     try:
-        documents = list(yaml.load_all(content.decode("utf-8-sig"), Loader=_Loader))
+        documents = list(yaml.load_all(content.decode("utf-8-sig"), Loader=_ManifestLoader))
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -190,7 +190,7 @@ def _check(body: Body, source: str) -> None:
         if odd.certain:
             raise ManifestError(f"{source}: {_title(body)}: {odd.path}: {odd.message}")
         note(f"{source}: {_title(body)}: {odd.path}: {odd.message}, it has no effect")
-    for shape in _shapes(body["kind"]) if known(body) else (_Object,):
+    for shape in _shapes(body["kind"]) if known(body) else (_AnyObject,):
         try:
             from_dict(body, shape)
         except msgspec.ValidationError as fault:
@@ -219,7 +219,7 @@ def _check_kind(body: Body, source: str) -> None:
 
 
 def _shapes(kind: str) -> Iterable[type]:
-    yield _Object
+    yield _AnyObject
     if kind in KINDS:
         yield KINDS[kind].type
     if kind in WORKLOAD_SHAPES:

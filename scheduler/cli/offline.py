@@ -26,7 +26,7 @@ from scheduler.cli.output import (
     say,
     show,
 )
-from scheduler.cli.tables import Cell, Column, Table
+from scheduler.cli.tables import Table, TableCell, TableColumn
 
 if TYPE_CHECKING:
     from scheduler.config.loading import Configuration
@@ -39,7 +39,7 @@ Body = dict[str, Any]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-class Placed(NamedTuple):
+class PlacedPod(NamedTuple):
     """Where a pod goes, or why it waits."""
 
     pod: str
@@ -115,9 +115,9 @@ def simulate(
             from scheduler.cli.batch_report import compared
 
             at_once = compared(objects, config, plot, output)
-            _note_left_out(objects, [Placed(*outcome) for outcome in at_once])
+            _note_left_out(objects, [PlacedPod(*outcome) for outcome in at_once])
             return
-        placed = [Placed(*outcome) for outcome in place(objects, config, evict=evict)]
+        placed = [PlacedPod(*outcome) for outcome in place(objects, config, evict=evict)]
     except InputError as fault:
         fail(f"{', '.join(files)}: {fault}", USAGE)
     except ConfigError as fault:  # a plugin that cannot be made
@@ -238,7 +238,7 @@ def _class_name(body: Body) -> Any:
     return body.get("spec", {}).get("priorityClassName") if body["kind"] == "Pod" else None
 
 
-def _note_left_out(objects: Iterable[Body], placed: Iterable[Placed]) -> None:
+def _note_left_out(objects: Iterable[Body], placed: Iterable[PlacedPod]) -> None:
     from scheduler.cli.workloads import pod_key
 
     tried = {outcome.pod for outcome in placed}
@@ -254,7 +254,7 @@ def _note_left_out(objects: Iterable[Body], placed: Iterable[Placed]) -> None:
         note(f"left to another scheduler, {scheduler}: {counted(number, 'pod')}")
 
 
-def _note_evictions(objects: Iterable[Body], placed: Iterable[Placed]) -> None:
+def _note_evictions(objects: Iterable[Body], placed: Iterable[PlacedPod]) -> None:
     """Name pods that wait here and for which a running scheduler might evict others."""
     from scheduler.cli.workloads import pod_key
 
@@ -282,7 +282,7 @@ def _note_evictions(objects: Iterable[Body], placed: Iterable[Placed]) -> None:
         )
 
 
-def _as_value(placed: Sequence[Placed]) -> dict[str, Any]:
+def _as_value(placed: Sequence[PlacedPod]) -> dict[str, Any]:
     fitting = sum(outcome.node is not None for outcome in placed)
     evicted = sum(map(_evicted, placed))
     return {
@@ -293,31 +293,31 @@ def _as_value(placed: Sequence[Placed]) -> dict[str, Any]:
     }
 
 
-def _evicted(outcome: Placed) -> bool:
+def _evicted(outcome: PlacedPod) -> bool:
     from scheduler.simulation import PREEMPTED
 
     return outcome.node is None and outcome.message.startswith(PREEMPTED)
 
 
-def _show(placed: Sequence[Placed], objects: Sequence[Body], each: bool) -> None:
+def _show(placed: Sequence[PlacedPod], objects: Sequence[Body], each: bool) -> None:
     if not placed:
         say("no pods to schedule")
         return
-    table = Table((Column("POD"), Column("NODE"), Column("MESSAGE", text=True)))
+    table = Table((TableColumn("POD"), TableColumn("NODE"), TableColumn("MESSAGE", text=True)))
     for outcome in placed:
         if outcome.node is not None:
-            table.add(outcome.pod, Cell(outcome.node, GOOD), "")
+            table.add(outcome.pod, TableCell(outcome.node, GOOD), "")
     for pods, message in _pending(placed, objects, each):
         more = f" and {len(pods) - 1} more" if len(pods) > 1 else ""
-        gone = _evicted(Placed(pods[0], None, message))
-        where = Cell("<evicted>", BAD) if gone else Cell("<none>", DIM)
-        table.add(f"{pods[0]}{more}", where, Cell(message, WARN))
+        gone = _evicted(PlacedPod(pods[0], None, message))
+        where = TableCell("<evicted>", BAD) if gone else TableCell("<none>", DIM)
+        table.add(f"{pods[0]}{more}", where, TableCell(message, WARN))
     show(table)
     _sum_up(placed)
 
 
 def _pending(
-    placed: Iterable[Placed], objects: Iterable[Body], each: bool
+    placed: Iterable[PlacedPod], objects: Iterable[Body], each: bool
 ) -> Iterable[tuple[list[str], str]]:
     """Pods that wait, those of one controller with one message together."""
     from scheduler.cli.workloads import controller_of, pod_key
@@ -331,7 +331,7 @@ def _pending(
     return [(pods, message) for (_, message), pods in groups.items()]
 
 
-def _sum_up(placed: Sequence[Placed]) -> None:
+def _sum_up(placed: Sequence[PlacedPod]) -> None:
     gone = sum(map(_evicted, placed))
     reasons = Counter(
         outcome.message for outcome in placed if outcome.node is None and not _evicted(outcome)

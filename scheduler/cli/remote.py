@@ -1,4 +1,4 @@
-"""Asks a running scheduler over HTTP; trouble ends the command with the exit code for it."""
+"""Requests to a running scheduler over HTTP; an error ends the command with its exit code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Remote:
 
 
 @dataclass(frozen=True)
-class Replica:
+class AnsweringReplica:
     """Who has answered, and who leads."""
 
     identity: str = ""
@@ -48,10 +48,12 @@ class Replica:
     leader: str = ""
 
     @staticmethod
-    def of(answer: Any) -> Replica:
-        """What an answer says of it; whoever says nothing, as older versions, counts as leader."""
+    def of(answer: Any) -> AnsweringReplica:
+        """What an answer says of it; without a word, as of older versions, it is the leader."""
         said = answer.get("replica", {}) if isinstance(answer, dict) else {}
-        return Replica(said.get("identity", ""), said.get("leading", True), said.get("leader", ""))
+        return AnsweringReplica(
+            said.get("identity", ""), said.get("leading", True), said.get("leader", "")
+        )
 
     def standby(self) -> str:
         """In words, for a replica that does not lead."""
@@ -59,12 +61,12 @@ class Replica:
         return f"{self.identity} is a standby: {known}"
 
 
-class Unreachable(Exception):
-    """Nobody answers there; the text says where, and why not."""
+class NoAnswer(Exception):
+    """No server answers; the text says where, and why not."""
 
 
 class Refused(Exception):
-    """The scheduler, or whoever answers in its place, has no good answer; the text is theirs."""
+    """The server answers with an error; the text is its own."""
 
     def __init__(self, text: str, code: int = 0) -> None:
         super().__init__(text)
@@ -146,13 +148,13 @@ def server_option() -> Callable[[Command], Command]:
 
 
 def ask(server: Remote, path: str, **query: object) -> Any:
-    """The JSON answer to a GET; ends the command with 4 if nobody answers, 1 if the answer is no.
+    """The JSON answer to a GET; ends the command with 4 without an answer, 1 if it is an error.
 
     Waits up to ten seconds for each part of the answer of each replica.
     """
     try:
         return fetch(server, path, **query)
-    except Unreachable as fault:
+    except NoAnswer as fault:
         fail(f"{fault}\nIs it running? Name another address with --server.", UNREACHABLE)
     except Refused as fault:
         fail(str(fault), ERROR)
@@ -161,20 +163,20 @@ def ask(server: Remote, path: str, **query: object) -> Any:
 def ask_leader(server: Remote, path: str, **query: object) -> Any:
     """Like `ask`, for what only the leader has: ends the command with 1 if a standby answers.
 
-    As long as nobody leads, as right after a start, there is nobody better to ask: a note says so.
+    As long as no replica leads, as right after a start, any replica is asked, and a note says so.
     """
     answer = ask(server, path, **query)
-    replica = Replica.of(answer)
+    replica = AnsweringReplica.of(answer)
     if not replica.leading and replica.leader:
         fail(f"{replica.standby()}\n{_OTHERS}", ERROR)
     _note_standby(replica)
     return answer
 
 
-def ask_anybody(server: Remote, path: str, **query: object) -> Any:
+def ask_any_replica(server: Remote, path: str, **query: object) -> Any:
     """Like `ask`, for what a standby knows too; a note says if one has answered."""
     answer = ask(server, path, **query)
-    _note_standby(Replica.of(answer))
+    _note_standby(AnsweringReplica.of(answer))
     return answer
 
 
@@ -182,35 +184,35 @@ def tell_leader(server: Remote, path: str, **query: object) -> Any:
     """The JSON answer of the leader to a POST; ends the command as `ask` does."""
     try:
         return fetch(server, path, "POST", **query)
-    except Unreachable as fault:
+    except NoAnswer as fault:
         fail(f"{fault}\nIs it running? Name another address with --server.", UNREACHABLE)
     except Refused as fault:
         fail(str(fault), ERROR)
 
 
-def _note_standby(replica: Replica) -> None:
+def _note_standby(replica: AnsweringReplica) -> None:
     if not replica.leading:
         note(replica.standby())
 
 
 def fetch(server: Remote, path: str, method: str = "GET", /, **query: object) -> Any:
-    """Like `ask`, but raises `Unreachable` or `Refused`.
+    """Like `ask`, but raises `NoAnswer` or `Refused`.
 
     Replicas are asked in turn until the leader answers. Without the leader, a standby's answer
     counts for more than a refusal, and a refusal for more than silence.
     """
     answers: list[Any] = []
     refusals: list[Refused] = []
-    silences: list[Unreachable] = []
+    silences: list[NoAnswer] = []
     for url in server.urls:
         try:
             answer = _fetch(url, server, path, method, query)
         except Refused as refusal:
             refusals.append(refusal)
-        except Unreachable as silence:
+        except NoAnswer as silence:
             silences.append(silence)
         else:
-            if Replica.of(answer).leading:
+            if AnsweringReplica.of(answer).leading:
                 return answer
             answers.append(answer)
     if answers:
@@ -218,7 +220,7 @@ def fetch(server: Remote, path: str, method: str = "GET", /, **query: object) ->
     if refusals:
         # What only the leader does, a standby cannot (503).
         raise min(refusals, key=lambda refusal: refusal.code == HTTPStatus.SERVICE_UNAVAILABLE)
-    raise Unreachable("\n".join(map(str, silences)))
+    raise NoAnswer("\n".join(map(str, silences)))
 
 
 def _fetch(url: str, server: Remote, path: str, method: str, query: dict[str, object]) -> Any:
@@ -234,15 +236,15 @@ def _fetch(url: str, server: Remote, path: str, method: str, query: dict[str, ob
         with opener.open(request, timeout=TIMEOUT_SECONDS) as response:
             body = response.read(LARGEST_ANSWER)
             if response.length:
-                raise Unreachable(f"no answer from {url}: it was cut off after {len(body)} bytes")
+                raise NoAnswer(f"no answer from {url}: it was cut off after {len(body)} bytes")
     except HTTPError as fault:
         with fault:
             hint = "\nName who you are with --token." if fault.code in (401, 403) else ""
             raise Refused(_explained(fault) + hint, fault.code) from None
     except URLError as fault:
-        raise Unreachable(f"no answer from {url}: {_cause(fault.reason)}") from None
+        raise NoAnswer(f"no answer from {url}: {_cause(fault.reason)}") from None
     except (OSError, HTTPException) as fault:
-        raise Unreachable(f"no answer from {url}: {_cause(fault)}") from None
+        raise NoAnswer(f"no answer from {url}: {_cause(fault)}") from None
     try:
         return json.loads(body)
     except ValueError:
@@ -253,7 +255,7 @@ def _trust(server: Remote) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=server.authority or None)
     except OSError as fault:
-        raise Unreachable(f"{server.authority}: {_cause(fault)}") from None
+        raise NoAnswer(f"{server.authority}: {_cause(fault)}") from None
     if not server.verified:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

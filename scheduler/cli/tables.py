@@ -17,18 +17,18 @@ INDENT = "    "
 NARROWEST_TEXT = 30
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A text and the style it has on a terminal."""
 
     text: str
     style: str = ""
 
 
-Line = list[Cell]
+Line = list[TableCell]
 """Cells with the spaces between them."""
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column's title; numbers stand to the right, texts may wrap or move below the row."""
 
     title: str
@@ -40,16 +40,16 @@ class Column(NamedTuple):
 class Table:
     """Columns and rows. Cells may come from anywhere: what a terminal might obey is replaced."""
 
-    columns: Sequence[Column]
+    columns: Sequence[TableColumn]
     rows: list[Line] = field(default_factory=list)
     at_least: Sequence[int] = ()
     """Widths to keep to, for a table that is printed in pieces."""
     header: bool = True
 
-    def add(self, *cells: Cell | str | int) -> None:
+    def add(self, *cells: TableCell | str | int) -> None:
         """Append a row, one cell per column."""
-        row = (cell if isinstance(cell, Cell) else Cell(str(cell)) for cell in cells)
-        self.rows.append([Cell(printable(text), style) for text, style in row])
+        row = (cell if isinstance(cell, TableCell) else TableCell(str(cell)) for cell in cells)
+        self.rows.append([TableCell(printable(text), style) for text, style in row])
 
     @property
     def widths(self) -> list[int]:
@@ -63,7 +63,7 @@ class Table:
 def layout(table: Table, room: int | None = None) -> Iterator[Line]:
     """The lines of a table, header first, in so many columns of a terminal; None: endless."""
     columns, widths = table.columns, table.widths
-    header = [[Cell(column.title, "bold") for column in columns]] if table.header else []
+    header = [[TableCell(column.title, "bold") for column in columns]] if table.header else []
     texts = [i for i, column in enumerate(columns) if column.text]
     excess = 0 if room is None else sum(widths) + len(GAP) * (len(widths) - 1) - room
     if excess <= 0 or not texts or room is None:
@@ -79,31 +79,31 @@ def layout(table: Table, room: int | None = None) -> Iterator[Line]:
             yield from _stacked(columns, row, widths, room)
 
 
-def _line(columns: Sequence[Column], row: Line, widths: Sequence[int]) -> Line:
+def _line(columns: Sequence[TableColumn], row: Line, widths: Sequence[int]) -> Line:
     line = []
     for column, cell, width in zip(columns, row, widths, strict=True):
         spaces = " " * (width - len(cell.text))
-        line += [Cell(spaces), cell] if column.right else [cell, Cell(spaces)]
-        line.append(Cell(GAP))
+        line += [TableCell(spaces), cell] if column.right else [cell, TableCell(spaces)]
+        line.append(TableCell(GAP))
     return line
 
 
 def _wrapped(
-    columns: Sequence[Column], row: Line, widths: Sequence[int], text: int
+    columns: Sequence[TableColumn], row: Line, widths: Sequence[int], text: int
 ) -> Iterator[Line]:
     """The row with one cell wrapped in its place."""
     first, *rest = _wrap(row[text].text, widths[text]) or [""]
     style = row[text].style
-    yield _line(columns, [*row[:text], Cell(first, style), *row[text + 1 :]], widths)
-    blank = Cell("")
+    yield _line(columns, [*row[:text], TableCell(first, style), *row[text + 1 :]], widths)
+    blank = TableCell("")
     for part in rest:
         cells = [blank] * len(row)
-        cells[text] = Cell(part, style)
+        cells[text] = TableCell(part, style)
         yield _line(columns, cells, widths)
 
 
 def _stacked(
-    columns: Sequence[Column], row: Line, widths: Sequence[int], room: int
+    columns: Sequence[TableColumn], row: Line, widths: Sequence[int], room: int
 ) -> Iterator[Line]:
     """The row without its texts, and these below."""
     yield _without_texts(columns, row, widths)
@@ -111,10 +111,10 @@ def _stacked(
     if texts:
         joined = "; ".join(cell.text for cell in texts)
         for part in _wrap(joined, max(room - len(INDENT), NARROWEST_TEXT)):
-            yield [Cell(INDENT), Cell(part, texts[-1].style)]
+            yield [TableCell(INDENT), TableCell(part, texts[-1].style)]
 
 
-def _without_texts(columns: Sequence[Column], row: Line, widths: Sequence[int]) -> Line:
+def _without_texts(columns: Sequence[TableColumn], row: Line, widths: Sequence[int]) -> Line:
     kept = [i for i, column in enumerate(columns) if not column.text]
     return _line([columns[i] for i in kept], [row[i] for i in kept], [widths[i] for i in kept])
 

@@ -1,4 +1,4 @@
-"""What the controllers of a cluster would make of workloads: ReplicaSets, pods and claims.
+"""ReplicaSets, pods and claims that controllers would create for workloads.
 
 Manifests name Deployments, and a scheduler places pods. What a dump of a live cluster already
 holds is not made a second time. Names look like those in a cluster, and are always the same, so
@@ -39,14 +39,14 @@ _LONGEST_STEM = 63 - _SUFFIX_LENGTH
 _Replicas = Annotated[int, msgspec.Meta(ge=0, le=MAX_REPLICAS)]
 
 
-class _Template(Struct, frozen=True):
+class _PodTemplate(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: PodSpec = PodSpec()
 
 
 class _ReplicasSpec(Struct, frozen=True):
     replicas: _Replicas = 1
-    template: _Template | None = None
+    template: _PodTemplate | None = None
 
 
 class _Replicated(Struct, frozen=True):
@@ -65,12 +65,12 @@ class _Ordinals(Struct, frozen=True):
     start: int = 0
 
 
-class _Named(Struct, frozen=True):
+class _NamedObject(Struct, frozen=True):
     name: str
 
 
 class _ClaimTemplate(Struct, frozen=True):
-    metadata: _Named
+    metadata: _NamedObject
 
 
 class _StatefulSpec(_ReplicasSpec, frozen=True):
@@ -83,10 +83,10 @@ class _Stateful(Struct, frozen=True):
 
 
 class _DaemonSpec(Struct, frozen=True):
-    template: _Template | None = None
+    template: _PodTemplate | None = None
 
 
-class _Daemon(Struct, frozen=True):
+class _DaemonSet(Struct, frozen=True):
     spec: _DaemonSpec = _DaemonSpec()
 
 
@@ -95,7 +95,7 @@ class _JobSpec(Struct, frozen=True):
     completions: int | None = None
     completion_mode: str = "NonIndexed"
     suspend: bool = False
-    template: _Template | None = None
+    template: _PodTemplate | None = None
 
 
 class _JobStatus(Struct, frozen=True):
@@ -124,7 +124,7 @@ SHAPES: dict[str, type] = {
     "ReplicaSet": _Replicated,
     "ReplicationController": _Replicated,
     "StatefulSet": _Stateful,
-    "DaemonSet": _Daemon,
+    "DaemonSet": _DaemonSet,
     "Job": _Job,
 }
 """What must hold of a workload before `expand` takes it."""
@@ -257,7 +257,7 @@ def _claimed(pod: Body, templates: list[Body]) -> Iterator[Body]:
 
 def _daemon_pods(owner: Body, owned: list[Body], nodes: Iterable[Node]) -> Iterator[Body]:
     """A pod for each node that the template matches and that has none, as the controller has it."""
-    template = from_dict(owner, _Daemon).spec.template
+    template = from_dict(owner, _DaemonSet).spec.template
     if template is None:
         return
     spec = owner["spec"]["template"].get("spec", {})

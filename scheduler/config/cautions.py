@@ -1,9 +1,9 @@
-"""What a valid configuration says in vain, or at a risk: its author should hear of it."""
+"""Warnings: what a valid configuration says without effect, or at a risk."""
 
 from collections.abc import Iterator
 
 from scheduler.config.plugins import ALL, KNOWN_PLUGINS, Available, resolve_plugins
-from scheduler.config.problems import Problem
+from scheduler.config.problems import ConfigProblem
 from scheduler.config.schema import (
     PLACEMENT_POINTS,
     EquipoiseConfiguration,
@@ -21,72 +21,80 @@ def cautions(
     given: KubeSchedulerConfiguration,
     effective: KubeSchedulerConfiguration,
     available: Available | None,
-) -> Iterator[Problem]:
+) -> Iterator[ConfigProblem]:
     """Warnings about what the file says, in the order of the document's fields."""
     default = KubeSchedulerConfiguration()
     if given.parallelism != default.parallelism:
-        yield Problem("parallelism", "has no effect: nodes are judged in columns by one thread")
+        yield ConfigProblem(
+            "parallelism", "has no effect: nodes are judged in columns by one thread"
+        )
     election = given.leader_election
     if election.leader_elect and election.resource_name == "kube-scheduler":
         message = "is kube-scheduler's own lease: the two would take turns instead of both working"
-        yield Problem("leaderElection.resourceName", message)
+        yield ConfigProblem("leaderElection.resourceName", message)
     for name, value in (
         ("acceptContentTypes", given.client_connection.accept_content_types),
         ("contentType", given.client_connection.content_type),
     ):
         if value and _JSON not in value:
-            yield Problem(f"clientConnection.{name}", f'"{value}" is not used: JSON is spoken')
+            yield ConfigProblem(
+                f"clientConnection.{name}", f'"{value}" is not used: JSON is spoken'
+            )
     if given.enable_profiling:
-        yield Problem("enableProfiling", _PROFILING)
+        yield ConfigProblem("enableProfiling", _PROFILING)
     if given.enable_contention_profiling:
-        yield Problem("enableContentionProfiling", _PROFILING)
+        yield ConfigProblem("enableContentionProfiling", _PROFILING)
     yield from _percentage("percentageOfNodesToScore", given.percentage_of_nodes_to_score)
     if given.delay_cache_until_active:
-        yield Problem("delayCacheUntilActive", "has no effect: a standby keeps its caches warm")
+        yield ConfigProblem(
+            "delayCacheUntilActive", "has no effect: a standby keeps its caches warm"
+        )
     for i, profile in enumerate(given.profiles):
         yield from _profile(f"profiles[{i}]", profile, available)
     for i, profile in enumerate(effective.profiles if available is not None else ()):
         yield from _sorting(f"profiles[{i}].plugins.queueSort", profile, available or {})
 
 
-def _sorting(path: str, profile: Profile, available: Available) -> Iterator[Problem]:
-    """Two pods are never equal in priority and time, so nobody is asked after the default."""
+def _sorting(path: str, profile: Profile, available: Available) -> Iterator[ConfigProblem]:
+    """Plugins after the default QueueSort are never called: it leaves no two pods equal."""
     names = [plugin.name for plugin in resolve_plugins(profile, available)["queueSort"]]
     if _LAST_SORT in names[:-1]:
         unheard = ", ".join(names[names.index(_LAST_SORT) + 1 :])
         message = f"{unheard} has no effect after {_LAST_SORT}, which leaves no two pods equal"
-        yield Problem(path, message)
+        yield ConfigProblem(path, message)
 
 
 def idle_webhooks(
     effective: KubeSchedulerConfiguration, own: EquipoiseConfiguration
-) -> Iterator[Problem]:
-    """Webhooks that no profile enables, and tokens that anybody on the way can read."""
+) -> Iterator[ConfigProblem]:
+    """Webhooks that no profile enables, and tokens that are sent without TLS."""
     sets = [profile.plugins.by_point() for profile in effective.profiles]
     sets += [points.by_point() for points in own.extension_points]
     enabled = {p.name for points in sets for chosen in points.values() for p in chosen.enabled}
     for i, webhook in enumerate(own.webhooks):
         if webhook.name not in enabled:
             message = f'is never asked: no profile enables the plugin "{webhook.name}"'
-            yield Problem(f"webhooks[{i}]", message)
+            yield ConfigProblem(f"webhooks[{i}]", message)
         if webhook.token_file and webhook.url.startswith("http://"):
-            yield Problem(f"webhooks[{i}].tokenFile", "is sent in the clear over http://")
+            yield ConfigProblem(f"webhooks[{i}].tokenFile", "is sent in the clear over http://")
 
 
-def _percentage(path: str, value: int | None) -> Iterator[Problem]:
+def _percentage(path: str, value: int | None) -> Iterator[ConfigProblem]:
     if value:
-        yield Problem(path, "has no effect: all nodes are scored")
+        yield ConfigProblem(path, "has no effect: all nodes are scored")
 
 
-def _profile(path: str, profile: Profile, available: Available | None) -> Iterator[Problem]:
+def _profile(path: str, profile: Profile, available: Available | None) -> Iterator[ConfigProblem]:
     if profile.scheduler_name == "default-scheduler":
         message = "is kube-scheduler's name: both would schedule the same pods"
-        yield Problem(f"{path}.schedulerName", message)
+        yield ConfigProblem(f"{path}.schedulerName", message)
     yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
     for point, chosen in profile.plugins.by_point().items():
         where = f"{path}.plugins.{point}"
         if point in PLACEMENT_POINTS and chosen.enabled:
-            yield Problem(where, "has no effect: placements of whole groups are not generated")
+            yield ConfigProblem(
+                where, "has no effect: placements of whole groups are not generated"
+            )
             continue
         for i, plugin in enumerate(chosen.enabled):
             yield from _unbuilt(f"{where}.enabled[{i}].name", plugin.name, available)
@@ -94,20 +102,20 @@ def _profile(path: str, profile: Profile, available: Available | None) -> Iterat
         for i, plugin in enumerate(chosen.disabled):
             unknown = unknown_plugin(plugin.name, available) if plugin.name != ALL else ""
             if unknown:
-                yield Problem(f"{where}.disabled[{i}].name", unknown)
+                yield ConfigProblem(f"{where}.disabled[{i}].name", unknown)
     for i, config in enumerate(profile.plugin_config):
         yield from _unbuilt(f"{path}.pluginConfig[{i}].name", config.name, available)
 
 
-def _idle(path: str, name: str, point: str, available: Available | None) -> Iterator[Problem]:
+def _idle(path: str, name: str, point: str, available: Available | None) -> Iterator[ConfigProblem]:
     if (
         available is not None
         and name in available
         and point not in {*available[name], "multiPoint"}
     ):
-        yield Problem(path, f"{name} has nothing to do at {point}, has no effect")
+        yield ConfigProblem(path, f"{name} has nothing to do at {point}, has no effect")
 
 
-def _unbuilt(path: str, name: str, available: Available | None) -> Iterator[Problem]:
+def _unbuilt(path: str, name: str, available: Available | None) -> Iterator[ConfigProblem]:
     if available is not None and name in KNOWN_PLUGINS and name not in available:
-        yield Problem(path, f"{name} is not built yet, has no effect")
+        yield ConfigProblem(path, f"{name} is not built yet, has no effect")

@@ -8,12 +8,12 @@ field of every struct has a default; what is required is a matter of validation.
 import math
 import types
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
 from scheduler.config.durations import Duration, format_duration, parse_duration
-from scheduler.config.problems import Problem, join, show, suggest
+from scheduler.config.problems import ConfigProblem, join, show, suggest
 
 _MAX_INT64 = 2**63 - 1
 _SCALARS = {str: "a string", bool: "true or false", int: "an integer", float: "a number"}
@@ -25,7 +25,7 @@ class _Wrong(NamedTuple):
     message: str
 
 
-def decode(kind: Any, raw: Any, path: str, problems: list[Problem]) -> Any:
+def decode(kind: Any, raw: Any, path: str, problems: list[ConfigProblem]) -> Any:
     """The value that `raw` stands for, as an instance of `kind`; faults go to `problems`.
 
     Null counts as absent. Where `raw` is unusable a blank value takes its place.
@@ -33,7 +33,7 @@ def decode(kind: Any, raw: Any, path: str, problems: list[Problem]) -> Any:
     kind = _without_none(kind)
     decoded = _decode(kind, raw, path, problems)
     if isinstance(decoded, _Wrong):
-        problems.append(Problem(path, decoded.message))
+        problems.append(ConfigProblem(path, decoded.message))
         return _blank(kind)
     return decoded
 
@@ -64,7 +64,7 @@ def encode_struct(struct: msgspec.Struct) -> dict[str, Any]:
     return encoded
 
 
-def _decode(kind: Any, raw: Any, path: str, problems: list[Problem]) -> Any:
+def _decode(kind: Any, raw: Any, path: str, problems: list[ConfigProblem]) -> Any:
     if kind is Any:
         return raw
     if kind is Duration:
@@ -84,7 +84,7 @@ def _decode(kind: Any, raw: Any, path: str, problems: list[Problem]) -> Any:
 
 
 def _decode_struct(
-    kind: type[msgspec.Struct], raw: Mapping[Any, Any], path: str, problems: list[Problem]
+    kind: type[msgspec.Struct], raw: Mapping[Any, Any], path: str, problems: list[ConfigProblem]
 ) -> msgspec.Struct:
     fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
     values = {}
@@ -93,17 +93,17 @@ def _decode_struct(
         if field is None:
             hint = suggest(str(name), fields)
             message = f"unknown field{hint}; its value is {show(value)}"
-            problems.append(Problem(join(path, str(name)), message))
+            problems.append(ConfigProblem(join(path, str(name)), message))
         elif value is not None:
             decoded = _decode(_without_none(field.type), value, join(path, name), problems)
             if isinstance(decoded, _Wrong):
-                problems.append(Problem(join(path, name), decoded.message))
+                problems.append(ConfigProblem(join(path, name), decoded.message))
             else:
                 values[field.name] = decoded
     return kind(**values)
 
 
-def _decode_list(kind: Any, raw: Any, path: str, problems: list[Problem]) -> Any:
+def _decode_list(kind: Any, raw: Any, path: str, problems: list[ConfigProblem]) -> Any:
     if not isinstance(raw, list | tuple):
         return _Wrong(f"expected a list, got {show(raw)}")
     return tuple(decode(kind, item, f"{path}[{i}]", problems) for i, item in enumerate(raw))
@@ -137,6 +137,9 @@ def _decode_choice(choices: tuple[str, ...], raw: Any) -> Any:
 
 
 def _without_none(kind: Any) -> Any:
+    """The type of a value that is there, without what its annotation says besides."""
+    if get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
     if get_origin(kind) in {Union, types.UnionType}:
         (kind,) = (arm for arm in get_args(kind) if arm is not type(None))
     return kind

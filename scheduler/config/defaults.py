@@ -1,4 +1,4 @@
-"""Defaults that depend on other fields or on the surroundings. Pure: a new struct comes back.
+"""Defaults that depend on other fields or on the environment. Pure: returns a new struct.
 
 Fixed defaults stand in the structs; here is what is left: the lease's namespace, the one default
 profile, the default plugins and the arguments of every enabled plugin that takes any.

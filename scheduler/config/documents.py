@@ -5,7 +5,7 @@ from typing import Any
 
 import yaml
 
-from scheduler.config.problems import ConfigError, Problem, show, suggest
+from scheduler.config.problems import ConfigError, ConfigProblem, show, suggest
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, OWN_API_VERSION, OWN_KIND
 
 _API_VERSIONS = {KUBE_KIND: KUBE_API_VERSION, OWN_KIND: OWN_API_VERSION}
@@ -32,30 +32,30 @@ def parse_documents(text: str) -> list[dict[str, Any]]:
     try:
         documents = list(yaml.load_all(text, Loader=_StrictLoader))
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as fault:
-        raise ConfigError([Problem("", f"not valid YAML: {fault}")]) from fault
+        raise ConfigError([ConfigProblem("", f"not valid YAML: {fault}")]) from fault
     return [document for document in documents if document is not None]
 
 
 def split_documents(
-    documents: Sequence[Mapping[str, Any]], problems: list[Problem]
+    documents: Sequence[Mapping[str, Any]], problems: list[ConfigProblem]
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
     """The bodies of kube-scheduler's document, None if it is absent, and of ours, in any order."""
     bodies: dict[str, dict[str, Any]] = {}
     for i, document in enumerate(documents):
         where = f"documents[{i}]"
         if not isinstance(document, Mapping):
-            problems.append(Problem(where, f"expected an object, got {show(document)}"))
+            problems.append(ConfigProblem(where, f"expected an object, got {show(document)}"))
             continue
         kind, version = document.get("kind"), document.get("apiVersion")
         expected = _API_VERSIONS.get(str(kind))
         if expected is None:
             hint = suggest(str(kind), _API_VERSIONS)
-            problems.append(Problem(f"{where}.kind", f"unknown kind {show(kind)}{hint}"))
+            problems.append(ConfigProblem(f"{where}.kind", f"unknown kind {show(kind)}{hint}"))
         elif version != expected:
             message = f'expected "{expected}" for a {kind}, got {show(version)}'
-            problems.append(Problem(f"{where}.apiVersion", message))
+            problems.append(ConfigProblem(f"{where}.apiVersion", message))
         elif str(kind) in bodies:
-            problems.append(Problem(where, f"a second {kind}"))
+            problems.append(ConfigProblem(where, f"a second {kind}"))
         else:
             body = {k: v for k, v in document.items() if k not in {"kind", "apiVersion"}}
             bodies[str(kind)] = body

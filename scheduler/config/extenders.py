@@ -4,7 +4,7 @@ import base64
 from collections.abc import Sequence
 
 from scheduler.config.schema import Extender, ExtenderTLSConfig
-from scheduler.config.webhooks import Endpoint
+from scheduler.config.webhooks import CallTarget
 
 DEFAULT_TIMEOUT = 5.0
 MAX_BYTES = 256 * 2**20
@@ -34,14 +34,14 @@ def ignored_resources(extenders: Sequence[Extender]) -> tuple[str, ...]:
     )
 
 
-def endpoint_of(name: str, extender: Extender) -> Endpoint:
+def endpoint_of(name: str, extender: Extender) -> CallTarget:
     """How to call an extender.
 
     As in kube-scheduler, HTTPS without a CA looks at no certificate.
     """
     tls = extender.tls_config or ExtenderTLSConfig()
     has_ca = bool(tls.ca_file or tls.ca_data)
-    return Endpoint(
+    return CallTarget(
         name=name,
         url=extender.url_prefix.rstrip("/"),
         timeout=extender.http_timeout or DEFAULT_TIMEOUT,

@@ -16,7 +16,7 @@ from scheduler.config.defaults import NODE_RESOURCE_TOPOLOGY, OWN_PROFILE, with_
 from scheduler.config.documents import parse_documents, split_documents
 from scheduler.config.plugin_args import ARGS_TYPES, NodeResourceTopologyMatchArgs
 from scheduler.config.plugins import Available
-from scheduler.config.problems import ConfigError, Problem
+from scheduler.config.problems import ConfigError, ConfigProblem
 from scheduler.config.schema import (
     KUBE_API_VERSION,
     KUBE_KIND,
@@ -39,7 +39,7 @@ class Configuration:
 
     scheduler: KubeSchedulerConfiguration
     equipoise: EquipoiseConfiguration
-    warnings: tuple[Problem, ...] = field(default=(), compare=False)
+    warnings: tuple[ConfigProblem, ...] = field(default=(), compare=False)
     found: tuple[Any, ...] = field(default=(), compare=False, repr=False)
     """Plugins from outside the tree, with which it was checked, as `assembly` has found them."""
 
@@ -51,7 +51,7 @@ class Configuration:
         ]
 
     def for_others(self) -> list[dict[str, Any]]:
-        """The same without secrets, for whoever may look at a running scheduler."""
+        """The same without secrets, for ``/configz``."""
         scheduler, own = self.to_dicts()
         for extender in scheduler.get("extenders", ()):
             if (tls := extender.get("tlsConfig")) and tls["keyData"]:
@@ -77,11 +77,11 @@ def documents_of(path: str | Path) -> list[dict[str, Any]]:
     with Path(path).open("rb") as file:
         content = file.read(_LARGEST_FILE + 1)
     if len(content) > _LARGEST_FILE:
-        raise ConfigError([Problem("", f"the file is larger than {_LARGEST_FILE} bytes")])
+        raise ConfigError([ConfigProblem("", f"the file is larger than {_LARGEST_FILE} bytes")])
     try:
         return _documents(content.decode())
     except UnicodeDecodeError as fault:
-        raise ConfigError([Problem("", f"the file is not UTF-8: {fault}")]) from fault
+        raise ConfigError([ConfigProblem("", f"the file is not UTF-8: {fault}")]) from fault
 
 
 def loads(
@@ -96,7 +96,7 @@ def loads(
 def _documents(text: str) -> list[dict[str, Any]]:
     documents = parse_documents(text)
     if not documents:
-        raise ConfigError([Problem("", f"no document found, expected a {KUBE_KIND}")])
+        raise ConfigError([ConfigProblem("", f"no document found, expected a {KUBE_KIND}")])
     return documents
 
 
@@ -110,7 +110,7 @@ def from_dicts(
     `available` names the plugins that exist; without it every plugin of kube-scheduler counts
     as existing and extension points are not checked. Raises `ConfigError` with every problem.
     """
-    problems: list[Problem] = []
+    problems: list[ConfigProblem] = []
     kube, own = split_documents(documents, problems)
     if kube is None:
         kube = {"profiles": [OWN_PROFILE]} if NODE_RESOURCE_TOPOLOGY in (available or ()) else {}
@@ -146,7 +146,7 @@ def _ancestry(path: str) -> list[str]:
 
 
 def _decode_args(
-    config: KubeSchedulerConfiguration, problems: list[Problem]
+    config: KubeSchedulerConfiguration, problems: list[ConfigProblem]
 ) -> KubeSchedulerConfiguration:
     profiles = []
     for i, profile in enumerate(config.profiles):
@@ -158,7 +158,7 @@ def _decode_args(
     return replace(config, profiles=tuple(profiles))
 
 
-def _typed(config: PluginConfig, path: str, problems: list[Problem]) -> PluginConfig:
+def _typed(config: PluginConfig, path: str, problems: list[ConfigProblem]) -> PluginConfig:
     kind = ARGS_TYPES.get(config.name)
     args: dict[str, Any] = decode(
         dict[str, Any], {} if config.args is None else config.args, path, problems
@@ -171,5 +171,5 @@ def _typed(config: PluginConfig, path: str, problems: list[Problem]) -> PluginCo
     for key, expected in (("apiVersion", KUBE_API_VERSION), ("kind", f"{config.name}Args")):
         stated = args.pop(key, expected)
         if stated != expected:
-            problems.append(Problem(f"{path}.{key}", f'must be "{expected}", not "{stated}"'))
+            problems.append(ConfigProblem(f"{path}.{key}", f'must be "{expected}", not "{stated}"'))
     return replace(config, args=decode(kind, args, path, problems))

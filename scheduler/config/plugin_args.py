@@ -4,7 +4,7 @@ from typing import Any
 
 from scheduler.config.durations import Duration
 from scheduler.config.schema import Section
-from scheduler.model.pods import NodeAffinity
+from scheduler.model.pods import NodeAffinitySpec
 
 
 class ResourceSpec(Section, frozen=True):
@@ -55,10 +55,10 @@ class NodeResourcesBalancedAllocationArgs(Section, frozen=True):
 class NodeAffinityArgs(Section, frozen=True):
     """Node affinity that every pod of the profile gets, besides its own."""
 
-    added_affinity: NodeAffinity | None = None
+    added_affinity: NodeAffinitySpec | None = None
 
 
-class TopologySpreadConstraint(Section, frozen=True):
+class DefaultSpreadConstraint(Section, frozen=True):
     """A default spread constraint; its selector comes from each pod's owner."""
 
     max_skew: int = 0
@@ -74,7 +74,7 @@ class TopologySpreadConstraint(Section, frozen=True):
 class PodTopologySpreadArgs(Section, frozen=True):
     """Spread constraints for pods that state none: the built-in ones (System) or this List."""
 
-    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    default_constraints: tuple[DefaultSpreadConstraint, ...] = ()
     defaulting_type: str = "System"
 
 

@@ -15,7 +15,7 @@ from scheduler.config.schema import (
     EXTENSION_POINTS,
     OWN_POINTS,
     OwnPoints,
-    Plugin,
+    PluginRef,
     Plugins,
     PluginSet,
     Profile,
@@ -25,26 +25,26 @@ ALL = "*"
 """The name that disables every default plugin of a set."""
 
 DEFAULT_PLUGINS = (
-    Plugin(name="SchedulingGates"),
-    Plugin(name="PrioritySort"),
-    Plugin(name="NodeUnschedulable"),
-    Plugin(name="NodeName"),
-    Plugin(name="TaintToleration", weight=3),
-    Plugin(name="NodeAffinity", weight=2),
-    Plugin(name="NodePorts"),
-    Plugin(name="NodeResourcesFit", weight=1),
-    Plugin(name="VolumeRestrictions"),
-    Plugin(name="NodeVolumeLimits"),
-    Plugin(name="VolumeBinding"),
-    Plugin(name="VolumeZone"),
-    Plugin(name="PodTopologySpread", weight=2),
-    Plugin(name="InterPodAffinity", weight=2),
-    Plugin(name="DynamicResources", weight=2),
-    Plugin(name="DefaultPreemption"),
-    Plugin(name="NodeResourcesBalancedAllocation", weight=1),
-    Plugin(name="ImageLocality", weight=1),
-    Plugin(name="DefaultBinder"),
-    Plugin(name="NodeDeclaredFeatures"),
+    PluginRef(name="SchedulingGates"),
+    PluginRef(name="PrioritySort"),
+    PluginRef(name="NodeUnschedulable"),
+    PluginRef(name="NodeName"),
+    PluginRef(name="TaintToleration", weight=3),
+    PluginRef(name="NodeAffinity", weight=2),
+    PluginRef(name="NodePorts"),
+    PluginRef(name="NodeResourcesFit", weight=1),
+    PluginRef(name="VolumeRestrictions"),
+    PluginRef(name="NodeVolumeLimits"),
+    PluginRef(name="VolumeBinding"),
+    PluginRef(name="VolumeZone"),
+    PluginRef(name="PodTopologySpread", weight=2),
+    PluginRef(name="InterPodAffinity", weight=2),
+    PluginRef(name="DynamicResources", weight=2),
+    PluginRef(name="DefaultPreemption"),
+    PluginRef(name="NodeResourcesBalancedAllocation", weight=1),
+    PluginRef(name="ImageLocality", weight=1),
+    PluginRef(name="DefaultBinder"),
+    PluginRef(name="NodeDeclaredFeatures"),
 )
 """kube-scheduler's default list; its order is the order of filters, reasons and scores."""
 
@@ -131,7 +131,9 @@ def _resolve(point: str, sets: Mapping[str, PluginSet], available: Available) ->
     return [Enabled(name, chosen[name].weight or 1) for name in overriding + added + rest]
 
 
-def _joining(point: str, sets: Mapping[str, PluginSet], available: Available) -> dict[str, Plugin]:
+def _joining(
+    point: str, sets: Mapping[str, PluginSet], available: Available
+) -> dict[str, PluginRef]:
     disabled = {plugin.name for plugin in sets[point].disabled}
     if ALL in disabled:
         return {}

@@ -1,4 +1,4 @@
-"""What can be wrong with a configuration, said so that its author can fix it at once."""
+"""Problems of a configuration: path, message, and the nearest valid name."""
 
 import difflib
 import json
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 _LONGEST_VALUE = 60
 
 
-class Problem(NamedTuple):
+class ConfigProblem(NamedTuple):
     """One finding: where (`profiles[0].plugins.score`) and what."""
 
     path: str
@@ -21,7 +21,7 @@ class Problem(NamedTuple):
 class ConfigError(ValueError):
     """The configuration cannot be used; `problems` lists every reason."""
 
-    def __init__(self, problems: Iterable[Problem]) -> None:
+    def __init__(self, problems: Iterable[ConfigProblem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
 

@@ -1,4 +1,4 @@
-"""What may be wrong with webhooks and extenders. Pure: every problem comes back as a value."""
+"""Validation of webhooks and extenders. Pure: returns every problem."""
 
 import re
 import ssl
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 from scheduler.config.extenders import pem
 from scheduler.config.plugins import KNOWN_PLUGINS, Available
-from scheduler.config.problems import Problem, show, suggest
+from scheduler.config.problems import ConfigProblem, show, suggest
 from scheduler.config.schema import Extender, ExtenderTLSConfig, Webhook
 from scheduler.config.webhooks import (
     LABEL_PREFIX,
@@ -32,7 +32,7 @@ _RESOURCE = re.compile(r"[a-z0-9][-a-z0-9.]*/[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0
 
 def validate_webhooks(
     webhooks: Sequence[Webhook], available: Available | None
-) -> Iterator[Problem]:
+) -> Iterator[ConfigProblem]:
     """Every problem of our own webhooks."""
     seen: set[str] = set()
     for i, webhook in enumerate(webhooks):
@@ -44,35 +44,39 @@ def validate_webhooks(
         yield from _reads(f"{path}.reads", webhook)
         for field, value in limits(webhook).items():
             if not value > 0:
-                yield Problem(f"{path}.{field}", f"must be greater than 0, not {value:g}")
+                yield ConfigProblem(f"{path}.{field}", f"must be greater than 0, not {value:g}")
         if not 0 <= webhook.retries <= 10:
-            yield Problem(f"{path}.retries", f"must be between 0 and 10, not {webhook.retries}")
+            yield ConfigProblem(
+                f"{path}.retries", f"must be between 0 and 10, not {webhook.retries}"
+            )
         for j, event in enumerate(webhook.retry_on):
             if event not in _EVENTS:
                 message = f'unknown event "{event}"{suggest(event, _EVENTS)}'
-                yield Problem(f"{path}.retryOn[{j}]", message)
+                yield ConfigProblem(f"{path}.retryOn[{j}]", message)
         for key, label in webhook.pods.match_labels.items():
             if not isinstance(label, str):
                 message = f"expected a string, got {show(label)}"
-                yield Problem(f"{path}.pods.matchLabels.{key}", message)
+                yield ConfigProblem(f"{path}.pods.matchLabels.{key}", message)
 
 
-def _name(path: str, name: str, seen: set[str], available: Available | None) -> Iterator[Problem]:
+def _name(
+    path: str, name: str, seen: set[str], available: Available | None
+) -> Iterator[ConfigProblem]:
     if not name:
-        yield Problem(f"{path}.name", "is required")
+        yield ConfigProblem(f"{path}.name", "is required")
     elif not _NAME.fullmatch(name):
         message = f'must be made of letters, digits, "-", "_" and ".", not "{name}"'
-        yield Problem(f"{path}.name", message)
+        yield ConfigProblem(f"{path}.name", message)
     elif name in KNOWN_PLUGINS or name in (available or {}):
-        yield Problem(f"{path}.name", f'"{name}" is the name of another plugin')
+        yield ConfigProblem(f"{path}.name", f'"{name}" is the name of another plugin')
     elif name in seen:
-        yield Problem(f"{path}.name", f'a second webhook "{name}"')
+        yield ConfigProblem(f"{path}.name", f'a second webhook "{name}"')
     seen.add(name)
 
 
-def _url(path: str, url: str) -> Iterator[Problem]:
+def _url(path: str, url: str) -> Iterator[ConfigProblem]:
     if not url:
-        yield Problem(path, "is required")
+        yield ConfigProblem(path, "is required")
         return
     try:
         parts = urlsplit(url)
@@ -80,52 +84,52 @@ def _url(path: str, url: str) -> Iterator[Problem]:
     except ValueError:
         usable = False
     if not usable:
-        yield Problem(path, f'expected a URL such as "https://host:8443/path", not "{url}"')
+        yield ConfigProblem(path, f'expected a URL such as "https://host:8443/path", not "{url}"')
     elif parts.query or parts.fragment or parts.username is not None:
-        yield Problem(path, f'must have neither user, query nor fragment, not "{url}"')
+        yield ConfigProblem(path, f'must have neither user, query nor fragment, not "{url}"')
 
 
-def _points(path: str, points: Sequence[str]) -> Iterator[Problem]:
+def _points(path: str, points: Sequence[str]) -> Iterator[ConfigProblem]:
     if not points:
-        yield Problem(path, f"at least one is required of {', '.join(WEBHOOK_POINTS)}")
+        yield ConfigProblem(path, f"at least one is required of {', '.join(WEBHOOK_POINTS)}")
     for i, point in enumerate(points):
         if point not in WEBHOOK_POINTS:
             message = f'unknown extension point "{point}"{suggest(point, WEBHOOK_POINTS)}'
-            yield Problem(f"{path}[{i}]", message)
+            yield ConfigProblem(f"{path}[{i}]", message)
         elif point in points[:i]:
-            yield Problem(f"{path}[{i}]", f'"{point}" is there twice')
+            yield ConfigProblem(f"{path}[{i}]", f'"{point}" is there twice')
 
 
-def _tls(path: str, webhook: Webhook) -> Iterator[Problem]:
+def _tls(path: str, webhook: Webhook) -> Iterator[ConfigProblem]:
     tls = webhook.tls
     if bool(tls.cert_file) != bool(tls.key_file):
         missing = "keyFile" if tls.cert_file else "certFile"
-        yield Problem(f"{path}.{missing}", "certificate and private key go together")
+        yield ConfigProblem(f"{path}.{missing}", "certificate and private key go together")
     if tls.ca_file and tls.ca_bundle:
-        yield Problem(f"{path}.caBundle", "either caFile or caBundle, not both")
+        yield ConfigProblem(f"{path}.caBundle", "either caFile or caBundle, not both")
     elif tls.ca_bundle:
         yield from _certificates(f"{path}.caBundle", "PEM text", tls.ca_bundle)
     if webhook.url.startswith("http://") and tls != type(tls)():
-        yield Problem(path, "has no meaning for a URL that begins with http://")
+        yield ConfigProblem(path, "has no meaning for a URL that begins with http://")
 
 
-def _reads(path: str, webhook: Webhook) -> Iterator[Problem]:
+def _reads(path: str, webhook: Webhook) -> Iterator[ConfigProblem]:
     if webhook.reads is None:
         return
     for i, field in enumerate(webhook.reads.pod):
         label = field.startswith(LABEL_PREFIX) and len(field) > len(LABEL_PREFIX)
         if field not in POD_FIELDS and not label:
             message = f'unknown field "{field}"{suggest(field, POD_FIELDS)}'
-            yield Problem(f"{path}.pod[{i}]", message)
+            yield ConfigProblem(f"{path}.pod[{i}]", message)
     for i, field in enumerate(webhook.reads.node):
         if field not in NODE_FIELDS:
             message = f'unknown field "{field}"{suggest(field, NODE_FIELDS)}'
-            yield Problem(f"{path}.node[{i}]", message)
+            yield ConfigProblem(f"{path}.node[{i}]", message)
     if not {"filter", "score"} & set(webhook.points):
-        yield Problem(path, "has a meaning for filter and score only")
+        yield ConfigProblem(path, "has a meaning for filter and score only")
 
 
-def validate_extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
+def validate_extenders(extenders: Sequence[Extender]) -> Iterator[ConfigProblem]:
     """Every problem that kube-scheduler would find too, and URLs and certificates besides."""
     managed: set[str] = set()
     binders = [i for i, extender in enumerate(extenders) if extender.bind_verb]
@@ -134,35 +138,41 @@ def validate_extenders(extenders: Sequence[Extender]) -> Iterator[Problem]:
         yield from _url(f"{path}.urlPrefix", extender.url_prefix)
         if extender.prioritize_verb and not 0 < extender.weight <= _MAX_WEIGHT:
             message = f"must be between 1 and {_MAX_WEIGHT}, not {extender.weight}"
-            yield Problem(f"{path}.weight", message)
+            yield ConfigProblem(f"{path}.weight", message)
         if extender.http_timeout < 0:
             message = f"must not be negative, not {extender.http_timeout:g}s"
-            yield Problem(f"{path}.httpTimeout", message)
+            yield ConfigProblem(f"{path}.httpTimeout", message)
         for j, resource in enumerate(extender.managed_resources):
             where = f"{path}.managedResources[{j}].name"
             yield from _extended(where, resource.name)
             if resource.name in managed:
-                yield Problem(where, f'"{resource.name}" is managed by another extender already')
+                yield ConfigProblem(
+                    where, f'"{resource.name}" is managed by another extender already'
+                )
             managed.add(resource.name)
         if extender.tls_config is not None:
             yield from _extender_tls(f"{path}.tlsConfig", extender.tls_config)
     for i in binders[1:]:
         message = f"only one extender can bind, and extenders[{binders[0]}] does"
-        yield Problem(f"extenders[{i}].bindVerb", message)
+        yield ConfigProblem(f"extenders[{i}].bindVerb", message)
 
 
-def _extended(path: str, name: str) -> Iterator[Problem]:
+def _extended(path: str, name: str) -> Iterator[ConfigProblem]:
     native = "kubernetes.io/" in name or name.startswith("requests.")
     if native or not _RESOURCE.fullmatch(name):
-        yield Problem(path, f'must be an extended resource such as "example.com/gpu", not "{name}"')
+        yield ConfigProblem(
+            path, f'must be an extended resource such as "example.com/gpu", not "{name}"'
+        )
 
 
-def _extender_tls(path: str, tls: ExtenderTLSConfig) -> Iterator[Problem]:
+def _extender_tls(path: str, tls: ExtenderTLSConfig) -> Iterator[ConfigProblem]:
     if bool(tls.cert_file or tls.cert_data) != bool(tls.key_file or tls.key_data):
         missing = "keyFile" if tls.cert_file or tls.cert_data else "certFile"
-        yield Problem(f"{path}.{missing}", "certificate and private key go together")
+        yield ConfigProblem(f"{path}.{missing}", "certificate and private key go together")
     if tls.insecure and (tls.ca_file or tls.ca_data):
-        yield Problem(f"{path}.insecure", "a CA has no meaning if certificates are not looked at")
+        yield ConfigProblem(
+            f"{path}.insecure", "a CA has no meaning if certificates are not looked at"
+        )
     for name, data in (
         ("caData", tls.ca_data),
         ("certData", tls.cert_data),
@@ -171,14 +181,14 @@ def _extender_tls(path: str, tls: ExtenderTLSConfig) -> Iterator[Problem]:
         try:
             text = pem(data)
         except ValueError as fault:
-            yield Problem(f"{path}.{name}", f"expected PEM text in base64: {fault}")
+            yield ConfigProblem(f"{path}.{name}", f"expected PEM text in base64: {fault}")
             continue
         if text and name == "caData":
             yield from _certificates(f"{path}.{name}", "PEM text in base64", text)
 
 
-def _certificates(path: str, form: str, text: str) -> Iterator[Problem]:
+def _certificates(path: str, form: str, text: str) -> Iterator[ConfigProblem]:
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
     except (ssl.SSLError, ValueError):
-        yield Problem(path, f"expected certificates as {form}")
+        yield ConfigProblem(path, f"expected certificates as {form}")

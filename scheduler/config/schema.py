@@ -1,12 +1,14 @@
-"""What a configuration file may say, as structs.
+"""The schema of a configuration file, as structs.
 
 Two documents: `KubeSchedulerConfiguration` (kubescheduler.config.k8s.io/v1), with every field
 that kube-scheduler knows so that a stock file loads unchanged, and `EquipoiseConfiguration`
 (equipoise.dev/v1alpha1) for what only Equipoise has. Every field has a default here; defaults
-that depend on other fields or on the surroundings are in `defaults`.
+that depend on other fields or on the environment are in `defaults`. The docstring below a field of
+ours is its row in docs/configuration.md (``make docs``).
 """
 
-from typing import Any, Literal
+import enum
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -17,6 +19,19 @@ KUBE_API_VERSION = "kubescheduler.config.k8s.io/v1"
 KUBE_KIND = "KubeSchedulerConfiguration"
 OWN_API_VERSION = "equipoise.dev/v1alpha1"
 OWN_KIND = "EquipoiseConfiguration"
+
+
+class Bound(enum.Enum):
+    """What a number may be; part of the annotation of a field, checked by `validation`."""
+
+    POSITIVE = "must be greater than 0"
+    NOT_NEGATIVE = "must not be negative"
+
+
+PositiveInt = Annotated[int, Bound.POSITIVE]
+PositiveFloat = Annotated[float, Bound.POSITIVE]
+PositiveDuration = Annotated[Duration, Bound.POSITIVE]
+NotNegativeFloat = Annotated[float, Bound.NOT_NEGATIVE]
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -48,7 +63,7 @@ class ClientConnection(Section, frozen=True):
     burst: int | None = None
 
 
-class Plugin(Section, frozen=True):
+class PluginRef(Section, frozen=True):
     """A plugin by name; `weight` counts for scores only, None or 0 means 1."""
 
     name: str = ""
@@ -58,8 +73,8 @@ class Plugin(Section, frozen=True):
 class PluginSet(Section, frozen=True):
     """Changes to the plugins of one extension point; "*" disables all defaults."""
 
-    enabled: tuple[Plugin, ...] = ()
-    disabled: tuple[Plugin, ...] = ()
+    enabled: tuple[PluginRef, ...] = ()
+    disabled: tuple[PluginRef, ...] = ()
 
 
 class Plugins(Section, frozen=True):
@@ -172,95 +187,121 @@ class KubeSchedulerConfiguration(Section, frozen=True):
 # --- equipoise.dev/v1alpha1 -------------------------------------------------------------------
 
 
-class Server(Section, frozen=True):
+class ServerSettings(Section, frozen=True):
     """Where health, metrics and debugging are served, and to whom; port 0 serves nothing."""
 
     bind_address: str = "127.0.0.1"
+    """Where health, metrics and explanations are served."""
     port: int = 10259
+    """0 serves nothing."""
     tls_cert_file: str = ""
+    """Goes with `tlsPrivateKeyFile`. Without both, a certificate is made off loopback."""
     tls_private_key_file: str = ""
+    """The key of `tlsCertFile`."""
     client_ca_file: str = msgspec.field(default="", name="clientCAFile")
-    """Who signs client certificates; their subject is a user and its groups."""
+    """Signs client certificates, whose subject is a user and its groups
+    ([serving.md](serving.md))."""
     protection: Literal["auto", "always"] = "auto"
-    """`auto` is open plain HTTP on loopback, else TLS to callers the API server lets in."""
+    """`auto`: plain HTTP on loopback, else TLS and only callers that the API server authorizes;
+    `always`: the latter ([serving.md](serving.md))."""
     always_allow_paths: tuple[str, ...] = ("/healthz", "/livez", "/readyz")
     """Open to all; a trailing `*` stands for anything."""
 
 
-class Logging(Section, frozen=True):
+class LoggingSettings(Section, frozen=True):
     """`auto` is console on a terminal, else JSON."""
 
     format: Literal["auto", "json", "console"] = "auto"
+    """`auto` is `console` on a terminal, else `json`."""
     level: Literal["debug", "info", "warning", "error"] = "info"
+    """`debug`, `info`, `warning` or `error`."""
 
 
-class Binding(Section, frozen=True):
+class BindingSettings(Section, frozen=True):
     """How many pods may be on their way to a node at once, and how long one API call may take."""
 
-    concurrency: int = 64
-    timeout_seconds: float = 30.0
-    stop_seconds: float = 20.0
-    """How long a stop waits for bindings whose outcome is not known; less than a pod's grace."""
-    confirm_seconds: float = 15.0
-    """A pod that the watch does not show on its node so long after its binding is read."""
+    concurrency: PositiveInt = 64
+    """Requests of one namespace for bindings and status at once; a third more is for other
+    namespaces. etcd commits requests that arrive together in one transaction."""
+    timeout_seconds: PositiveFloat = 30.0
+    """For one call of the API server."""
+    stop_seconds: NotNegativeFloat = 20.0
+    """How long a stop waits for bindings with an unknown outcome; then the lease is [left to
+    expire](leadership.md). Less than the grace period of the pod."""
+    confirm_seconds: PositiveFloat = 15.0
+    """A pod that the watch does not show on its node so long after its binding is read from the API
+    server, and scheduled again if it has no node."""
 
 
-class Watchdog(Section, frozen=True):
+class WatchdogSettings(Section, frozen=True):
     """When a scheduling loop counts as stuck."""
 
-    stall_seconds: float = 60.0
-    """Without any progress for so long, the process ends and another replica takes over."""
+    stall_seconds: PositiveFloat = 60.0
+    """A scheduling loop without progress for so long ends the process, and another replica takes
+    over ([leadership](leadership.md))."""
 
 
-class CacheCheck(Section, frozen=True):
+class CacheCheckSettings(Section, frozen=True):
     """How often what is remembered is compared with the API server, and repaired."""
 
-    interval_seconds: float = 600.0
-    """0: only when asked (SIGUSR2)."""
+    interval_seconds: NotNegativeFloat = 600.0
+    """How often the cache is [compared with the API server](bindings.md#is-what-we-remember-true)
+    and repaired, give or take a fifth; 0: only on `SIGUSR2`."""
 
 
-class Events(Section, frozen=True):
+class EventSettings(Section, frozen=True):
     """Events waiting to be written; further ones are dropped and counted."""
 
-    queue_size: int = 16_384
+    queue_size: PositiveInt = 16_384
+    """Events of one namespace that wait to be written; further ones are dropped and counted.
+    Warnings get three quarters of it, other namespaces a third more."""
 
 
-class Equivalence(Section, frozen=True):
+class EquivalenceSettings(Section, frozen=True):
     """How verdicts are kept for classes of equal pods."""
 
     enabled: bool = True
+    """Verdicts and scores are kept for [classes of equal pods](equivalence.md); decisions are the
+    same without."""
     key: Literal["Content", "ControllerRef"] = "Content"
-    """By what a pod is; or by its controller as well, and pods without one are not classed."""
-    budget_mebibytes: int = 64
-    """How much memory kept verdicts may take; those not used for longest go first."""
+    """`Content`: by what a pod is; `ControllerRef`: by its controller as well, and pods without one
+    have no class ([how](equivalence.md#how-it-works))."""
+    budget_mebibytes: PositiveInt = 64
+    """Memory for kept verdicts; the least recently used go first."""
 
 
 class UnscheduledCost(Section, frozen=True):
     """What it costs a batch to leave a pod without a node, beyond the worst node it could get."""
 
     per: Literal["Pod", "Volume"] = "Pod"
-    """All pods count the same, so many small ones win; or by what they ask for: large ones do."""
+    """What it costs to leave a pod out: the same for all (many small pods win), or with `Volume` by
+    what it requests (large pods win)."""
     points: float = 1000.0
-    """In points of score."""
+    """In points of score, beyond the worst node that the pod could get."""
     points_per_second: float = 10.0
-    """What each second of waiting adds, so that nobody is left out for ever."""
+    """What each second of waiting adds, so that no pod is left out for ever."""
 
 
-class Batch(Section, frozen=True):
+class BatchSettings(Section, frozen=True):
     """How a backlog is placed at once, by the cheapest flow through a network of pods and nodes."""
 
     enabled: bool = False
+    """A backlog whose pods contend for nodes is [placed at once](flow.md); needs
+    `equivalence.enabled`."""
     cost_model: Literal["Scores", "CpuMemory"] = "Scores"
-    """By the profile's plugins, where that is better than one by one; or by the published design's
-    network, which decides for every backlog."""
+    """`Scores`: by the profile's plugins, where that is better than one by one; `CpuMemory`: by the
+    [published design](flow.md#the-published-design-costmodel-cpumemory), for every backlog."""
     compare: bool = True
-    """Whether `Scores` tries one by one as well, and keeps the better of the two."""
-    min_pending: int = 20
-    """Fewer pods of one rank are placed one by one."""
-    max_pods: int = 10_000
+    """`Scores` tries one by one as well and keeps the [better of the
+    two](flow.md#never-worse-than-one-by-one); `false` saves that time."""
+    min_pending: PositiveInt = 20
+    """Fewer pods of one rank (priority, unless a profile sorts by something else) are placed one by
+    one."""
+    max_pods: PositiveInt = 10_000
+    """How many pods are placed at once."""
     window: Duration = Duration(0.1)
-    """How long to wait for more pods once there are enough."""
-    solver_timeout: Duration = Duration(10.0)
+    """How long to wait for more pods once there are enough, at most `10s`."""
+    solver_timeout: PositiveDuration = Duration(10.0)
     """How long the solver may take; after that pods are placed one by one."""
     unscheduled_cost: UnscheduledCost = UnscheduledCost()
 
@@ -269,9 +310,10 @@ class OutsidePlugins(Section, frozen=True):
     """Plugins from outside the tree."""
 
     directory: str = ""
-    """A directory of Python files with plugins; empty: none. Entry points are always looked at."""
-    slow_after: Duration = Duration(0.1)
-    """How long an answer of one of them may keep the others waiting before it counts as slow."""
+    """Python files with [plugins of your own](plugins/first-plugin.md), relative to the working
+    directory. Their code runs when a configuration is loaded. Entry points are always loaded."""
+    slow_after: PositiveDuration = Duration(0.1)
+    """An answer of an external plugin that takes longer is counted and reported."""
 
 
 class OwnPoints(Section, frozen=True):
@@ -308,7 +350,7 @@ class WebhookTLS(Section, frozen=True):
 
 
 class WebhookReads(Section, frozen=True):
-    """All that a webhook's answers depend on; it is told nothing else, and asked once per class."""
+    """All that a webhook's answers depend on; nothing else is sent, once per class."""
 
     pod: tuple[str, ...] = ()
     """Such as `metadata.labels` or `spec.nodeSelector`."""
@@ -361,22 +403,27 @@ class Webhook(Section, frozen=True):
 class EquipoiseConfiguration(Section, frozen=True):
     """What only Equipoise has."""
 
-    server: Server = Server()
-    logging: Logging = Logging()
-    binding: Binding = Binding()
-    watchdog: Watchdog = Watchdog()
-    cache_check: CacheCheck = CacheCheck()
-    events: Events = Events()
-    equivalence: Equivalence = Equivalence()
-    batch: Batch = Batch()
+    server: ServerSettings = ServerSettings()
+    logging: LoggingSettings = LoggingSettings()
+    binding: BindingSettings = BindingSettings()
+    watchdog: WatchdogSettings = WatchdogSettings()
+    cache_check: CacheCheckSettings = CacheCheckSettings()
+    events: EventSettings = EventSettings()
+    equivalence: EquivalenceSettings = EquivalenceSettings()
+    batch: BatchSettings = BatchSettings()
     plugins: OutsidePlugins = OutsidePlugins()
     extension_points: tuple[OwnPoints, ...] = ()
+    """Plugin sets of the points that [only Equipoise has](plugins/framework.md#the-points),
+    `afterFilter` and `postScore`, by `schedulerName` (may be left out if there is one profile)."""
     webhooks: tuple[Webhook, ...] = ()
+    """Plugins in other processes, called by HTTP ([webhooks.md](plugins/webhooks.md))."""
     limits: PodLimits = PodLimits()
-    """How long the lists of one pod may be; longer ones are not placed."""
-    max_suspended_pods: int = 1024
-    """How many pods may wait for answers of webhooks and extenders at once."""
+    """How long the lists of one pod may be ([below](#how-large-a-pod-may-be)); longer ones are not
+    placed."""
+    max_suspended_pods: PositiveInt = 1024
+    """Pods that may wait for answers of webhooks and extenders at once."""
     tie_break_seed: int = 0
+    """Another seed breaks ties between equal nodes differently."""
 
     def own_points(self, scheduler_name: str) -> OwnPoints:
         """The sets of a profile at the points that only Equipoise has."""

@@ -77,7 +77,7 @@ def limits(webhook: Webhook) -> dict[str, float]:
     }
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Whom to call, and how: what webhooks and extenders have in common."""
 
     name: str
@@ -102,9 +102,9 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     breaker_open_for: float = 10.0
 
 
-def endpoint_of(webhook: Webhook) -> Endpoint:
+def endpoint_of(webhook: Webhook) -> CallTarget:
     """How to call a webhook."""
-    return Endpoint(
+    return CallTarget(
         name=webhook.name,
         url=webhook.url.rstrip("/"),
         timeout=webhook.timeout,

@@ -15,8 +15,8 @@ def contends(problem: Problem, preferences: Ints) -> bool:
     """Whether the nodes that classes like best cannot take them all.
 
     ``preferences`` are scores without what they owe to load: load evens out pod by pod, and a node
-    that is emptier than others is nobody's choice for long. Each class asks of its favourite nodes
-    in proportion to what they take of it.
+    that is emptier than others is the first choice for a few pods only. Each class asks of its
+    favourite nodes in proportion to what they take of it.
     """
     liked = np.where(problem.scores == UNFIT, np.iinfo(np.int64).min, preferences)
     fits = problem.scores != UNFIT

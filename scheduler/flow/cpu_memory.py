@@ -32,7 +32,7 @@ import numpy as np
 import xxhash
 
 from scheduler.flow.network import Arcs, Network
-from scheduler.flow.problem import PRICED, UNFIT, Ints, Problem, Reals, Solution, Steps
+from scheduler.flow.problem import PRICED, UNFIT, Ints, PriceSteps, Problem, Reals, Solution
 from scheduler.flow.solver import solve
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY
@@ -65,7 +65,7 @@ _ALMOST = 1e-9
 def task_class(pod: PodInfo) -> int:
     """The equivalence class of the design: by owner if the pod has affinity, else by its needs.
 
-    Pods with affinity that belong to nobody are told apart by their needs and their affinity.
+    Pods with affinity and without a controller are told apart by their needs and their affinity.
     """
     spec, owner = pod.pod.spec, pod.pod.metadata.controller
     if spec.affinity is not None and owner is not None:
@@ -92,7 +92,7 @@ def solved(problem: Problem) -> Solution:
     """The cheapest placements that nodes have room for. Blocks; holds the interpreter."""
     counts = np.zeros(problem.shape, np.int64)
     left = problem
-    first: Drawn | None = None
+    first: CpuMemoryNetwork | None = None
     build = solving = reading = 0.0
     cost = 0
     for _ in range(MOST_SOLVED):
@@ -188,7 +188,7 @@ def _room(requests: Reals, free: Reals) -> Ints:
     return whole
 
 
-def _quotas_left(problem: Problem, taken: Ints) -> Steps:
+def _quotas_left(problem: Problem, taken: Ints) -> PriceSteps:
     """What domains still take of each class; the cheapest steps were taken first."""
     quotas = problem.quotas
     if not len(quotas.pods):
@@ -215,7 +215,7 @@ def _quotas_left(problem: Problem, taken: Ints) -> Steps:
 # Drawing
 
 
-class Places(NamedTuple):
+class NodeSlots(NamedTuple):
     """Places on nodes that a class has arcs to: parallel arrays."""
 
     of_class: Ints
@@ -224,12 +224,12 @@ class Places(NamedTuple):
     """Of the place on its node, from 0."""
 
 
-class Drawn(NamedTuple):
+class CpuMemoryNetwork(NamedTuple):
     """A network, and what the arcs between classes and places stand for."""
 
     network: Network
     pairs: slice
-    places: Places
+    places: NodeSlots
     shape: tuple[int, int]
 
     def pods(self, flows: Ints) -> Ints:
@@ -241,7 +241,7 @@ class Drawn(NamedTuple):
         return counts.reshape(self.shape)
 
 
-def draw(problem: Problem) -> Drawn:
+def draw(problem: Problem) -> CpuMemoryNetwork:
     """The design's network, without the arcs that no cheapest flow needs."""
     classes, nodes = problem.shape
     hard = _hard_quotas(problem)
@@ -275,7 +275,7 @@ def draw(problem: Problem) -> Drawn:
     supply = np.zeros(sink + 1, np.int64)
     supply[:classes] = problem.supplies
     supply[sink] = -supply.sum()
-    return Drawn(arcs.network(supply), pairs, places, problem.shape)
+    return CpuMemoryNetwork(arcs.network(supply), pairs, places, problem.shape)
 
 
 def arc_cost(problem: Problem, of_class: Ints, node: Ints, number: Ints) -> Reals:
@@ -308,7 +308,7 @@ class Costs:
         return base, slope
 
 
-def cheapest_places(problem: Problem, hard: Steps) -> tuple[Places, Ints]:
+def cheapest_places(problem: Problem, hard: PriceSteps) -> tuple[NodeSlots, Ints]:
     """For each class, and each domain of it, as many of its cheapest places as there are pods.
 
     With what each costs. O(classes * (nodes + pods)).
@@ -336,9 +336,9 @@ def cheapest_places(problem: Problem, hard: Steps) -> tuple[Places, Ints]:
         parts.append((np.full(len(keep), e), nodes[pair[keep]], number[keep], cost[keep]))
     if not parts:
         none = np.zeros(0, np.int64)
-        return Places(none, none, none), none
+        return NodeSlots(none, none, none), none
     of_class, node, which, price = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return Places(of_class, node, which), price
+    return NodeSlots(of_class, node, which), price
 
 
 def _upto(base: Reals, slope: Reals, room: Ints, group: Ints, pods: int) -> Ints:
@@ -379,12 +379,14 @@ def _cheapest(cost: Ints, group: Ints, pods: int) -> Ints:
     return np.sort(order[rank < pods])
 
 
-def _hard_quotas(problem: Problem) -> Steps:
+def _hard_quotas(problem: Problem) -> PriceSteps:
     """The quotas of classes that must keep to them. What should be has no place in this model."""
     quotas = problem.quotas
     priced = np.unique(quotas.of_class[quotas.points > 0])
     keep = ~np.isin(quotas.of_class, priced)
-    return Steps(quotas.of_class[keep], quotas.domain[keep], quotas.pods[keep], quotas.points[keep])
+    return PriceSteps(
+        quotas.of_class[keep], quotas.domain[keep], quotas.pods[keep], quotas.points[keep]
+    )
 
 
 def _stride(problem: Problem) -> int:

@@ -1,4 +1,4 @@
-"""How two ways of placing one backlog are judged: the objective, and nothing else.
+"""The objective by which two placements of one backlog are compared.
 
 First counts what the user asked for: as many pods as possible, or as much of the cluster as
 possible (``unscheduledCost.per``), then the other of the two, then points. A resource is *scarce*

@@ -1,4 +1,4 @@
-"""A backlog and the nodes it may go to, as matrices: what the solver's process is told and answers.
+"""A backlog and the nodes it may go to, as matrices: request and response of the solver process.
 
 Classes of equal pods are numbered along E, nodes along M, resources along R. Costs and scores are
 in *points*: what the profile's score plugins give. Messages are MessagePack, arrays in them bytes.
@@ -26,7 +26,7 @@ _NO_INTS: Ints = np.zeros(0, np.int64)
 _NO_REALS: Reals = np.zeros(0)
 
 
-class Steps(msgspec.Struct, frozen=True):
+class PriceSteps(msgspec.Struct, frozen=True):
     """Arcs of which a class has several, each dearer than the one before: parallel arrays."""
 
     of_class: Ints = _NO_INTS
@@ -59,13 +59,13 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     """The points that a pod loses on a node that the batch has filled from empty."""
     repeat_price: Reals = _NO_REALS
     """[E] The points that each further pod of the class loses on the same node; empty: none."""
-    leaving: Steps = Steps()
+    leaving: PriceSteps = PriceSteps()
     """What it costs to leave pods of a class without a node, the youngest first."""
     by_volume: bool = False
     """Pods count by what they ask for, and not all the same."""
     domain_of: Ints = _NO_INTS
     """[E, M] The domain of a node that a class is spread over, from 1; 0: none. Empty: no class."""
-    quotas: Steps = Steps()
+    quotas: PriceSteps = PriceSteps()
     """How many pods of a class each domain takes, at what price."""
     soft: Ints = _NO_INTS
     """[E, M] Weights of the preferred terms that a node matches; only `CpuMemory` reads them."""

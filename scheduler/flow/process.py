@@ -1,4 +1,4 @@
-"""The solver as the event loop sees it: a process that answers, or is ended and named as the cause.
+"""The solver process from the event loop: started, asked, and ended when it takes too long.
 
 Nothing that happens to it may cost more than one batch: a solver that dies, takes too long or was
 never installed raises `SolverFailed`, and the caller places pods one by one.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from scheduler.flow.problem import Problem, Solution, decode, encode
-from scheduler.flow.worker import LENGTH_BYTES, Answer, Request, framed
+from scheduler.flow.worker import LENGTH_BYTES, SolverAnswer, SolverRequest, framed
 from scheduler.observe.logs import get_logger
 
 log = get_logger(__name__)
@@ -92,13 +92,13 @@ class SolverProcess:
         if process.stdin is not None:
             process.stdin.close()
 
-    async def _ask(self, problem: Problem) -> Answer:
+    async def _ask(self, problem: Problem) -> SolverAnswer:
         process = await self._running()
         assert process.stdin is not None, "made with pipes"
         async with asyncio.timeout(self._timeout):
-            process.stdin.write(framed(encode(Request(problem, self._timeout))))
+            process.stdin.write(framed(encode(SolverRequest(problem, self._timeout))))
             await process.stdin.drain()
-            return decode(await self._message(process), Answer)
+            return decode(await self._message(process), SolverAnswer)
 
     @staticmethod
     async def _message(process: asyncio.subprocess.Process) -> bytes:

@@ -42,7 +42,7 @@ MOST_POINTS = 1e6
 _SPREADER = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Drawn(NamedTuple):
+class ScoreNetwork(NamedTuple):
     """A network, and what the arcs between classes and nodes stand for."""
 
     network: Network
@@ -60,12 +60,12 @@ class Drawn(NamedTuple):
         return sums.reshape(shape) / self.units.of_class[:, np.newaxis]
 
 
-def draw(problem: Problem, units: Units | None = None) -> Drawn:
+def draw(problem: Problem, units: Units | None = None) -> ScoreNetwork:
     """The network of a backlog; ``units`` say what nodes take, if that is known better."""
     classes, nodes = problem.shape
     units = units or measure(problem)
     of_class, node = candidates(problem)
-    domains = _Domains(problem, first=classes + nodes)
+    domains = _SpreadDomains(problem, first=classes + nodes)
     gates = _Gates(units, nodes, first=classes + nodes + domains.count)
     sink = classes + nodes + domains.count + gates.count
     arcs = Arcs()
@@ -79,10 +79,10 @@ def draw(problem: Problem, units: Units | None = None) -> Drawn:
     supply = np.zeros(sink + 1, np.int64)
     supply[:classes] = problem.supplies * units.of_class
     supply[sink] = -supply.sum()
-    return Drawn(arcs.network(supply), pairs.arcs, pairs.of_class, pairs.node, units)
+    return ScoreNetwork(arcs.network(supply), pairs.arcs, pairs.of_class, pairs.node, units)
 
 
-def corrected(problem: Problem, drawn: Drawn, flows: Ints) -> Units | None:
+def corrected(problem: Problem, drawn: ScoreNetwork, flows: Ints) -> Units | None:
     """What nodes take, by the mix of pods that flows to each; None if they take what flows.
 
     Each gate takes what pods leave that come by the others.
@@ -160,7 +160,7 @@ def _add_pairs(
     arcs: Arcs,
     problem: Problem,
     units: Units,
-    domains: _Domains,
+    domains: _SpreadDomains,
     gates: _Gates,
     of_class: Ints,
     node: Ints,
@@ -197,7 +197,7 @@ def _stepped(
     return of_class[which], node[which], rooms, lack[which] + dearer * price[which]
 
 
-class _Domains:
+class _SpreadDomains:
     """A node of the network for each domain that a class is spread over."""
 
     def __init__(self, problem: Problem, first: int) -> None:

@@ -60,7 +60,7 @@ def measure(problem: Problem) -> Units:
     shares = problem.requests / counted
     dominant = shares.max(axis=1, initial=0.0)
     largest = float(dominant.max(initial=0.0))
-    if not largest:  # nobody asks for anything: pods are limited by their number alone
+    if not largest:  # no pod requests anything: pods are limited by their number alone
         one: Ints = np.ones(len(dominant), np.int64)
         none: Ints = np.zeros(len(dominant), np.int64)
         nothing = np.zeros(len(total))

@@ -2,7 +2,7 @@
 
 The library computes without letting other threads run, so it has a process of its own. A message is
 its length in eight bytes and then itself. The process ends with its input, and ends itself if one
-problem takes longer than it may, even if nobody is there any more to end it.
+problem takes longer than it may, even if its parent process is gone.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from scheduler.flow.problem import Problem, Solution, decode, encode
 LENGTH_BYTES = 8
 
 
-class Request(msgspec.Struct, frozen=True):
+class SolverRequest(msgspec.Struct, frozen=True):
     """A problem, and how many seconds it may take."""
 
     problem: Problem
     seconds: float
 
 
-class Answer(msgspec.Struct, frozen=True):
+class SolverAnswer(msgspec.Struct, frozen=True):
     """A solution, or why there is none."""
 
     solution: Solution | None = None
@@ -41,17 +41,17 @@ def framed(message: bytes) -> bytes:
     return len(message).to_bytes(LENGTH_BYTES, "little") + message
 
 
-def answer(request: Request) -> Answer:
+def answer(request: SolverRequest) -> SolverAnswer:
     """Solve, and put whatever goes wrong into words."""
     from scheduler.flow.solver import SolverMissing
     from scheduler.flow.solving import solved
 
     try:
-        return Answer(solved(request.problem))
+        return SolverAnswer(solved(request.problem))
     except SolverMissing as fault:
-        return Answer(missing=True, fault=str(fault))
+        return SolverAnswer(missing=True, fault=str(fault))
     except Exception as fault:
-        return Answer(fault=f"{type(fault).__name__}: {fault}")
+        return SolverAnswer(fault=f"{type(fault).__name__}: {fault}")
 
 
 def serve(problems: BinaryIO, solutions: BinaryIO) -> None:
@@ -60,7 +60,7 @@ def serve(problems: BinaryIO, solutions: BinaryIO) -> None:
     solutions.write(framed(b""))
     solutions.flush()
     while len(length := problems.read(LENGTH_BYTES)) == LENGTH_BYTES:
-        request = decode(problems.read(int.from_bytes(length, "little")), Request)
+        request = decode(problems.read(int.from_bytes(length, "little")), SolverRequest)
         # The default action of this signal ends the process, also from within the library.
         signal.alarm(math.ceil(request.seconds) + 1)
         solutions.write(framed(encode(answer(request))))

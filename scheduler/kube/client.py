@@ -21,12 +21,12 @@ from scheduler import __version__
 from scheduler.kube.connections import (
     CONNECT_TIMEOUT_SECONDS,
     STREAM_BUFFER_BYTES,
+    ApiEndpoint,
     Check,
     ConnectionPool,
-    Endpoint,
     Stream,
 )
-from scheduler.kube.credentials import SERVICE_ACCOUNT, Access, Credentials, find_source
+from scheduler.kube.credentials import SERVICE_ACCOUNT, ApiAccess, Credentials, find_source
 from scheduler.kube.errors import (
     Ambiguous,
     ApiError,
@@ -40,7 +40,7 @@ from scheduler.kube.errors import (
     error_from,
 )
 from scheduler.kube.fencing import Fence
-from scheduler.kube.http1 import MAX_BODY_BYTES, Answer, Head
+from scheduler.kube.http1 import MAX_BODY_BYTES, Head, HttpResponse
 from scheduler.kube.pacing import RateLimit
 from scheduler.kube.scopes import Deadlines
 from scheduler.observe.metrics import Children, Metrics
@@ -93,7 +93,7 @@ class KubeClient:
         self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
         self._connections = ConnectionPool()
         self._deadlines = Deadlines()
-        self._endpoint: tuple[Access, Endpoint] | None = None
+        self._endpoint: tuple[ApiAccess, ApiEndpoint] | None = None
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=MAX_STREAMS),
             headers=self._headers,
@@ -144,12 +144,12 @@ class KubeClient:
         """A client of the same cluster, without fence and rate limit, for the running event loop.
 
         May be called in another thread than the one this client is used in. The twin begins with
-        this client's credentials, so nobody has to log in again.
+        this client's credentials; no new login is needed.
         """
         user_agent = self._headers["User-Agent"]
         return KubeClient(self._credentials.twin(), self._metrics, user_agent=user_agent)
 
-    async def access(self) -> Access:
+    async def access(self) -> ApiAccess:
         """What requests carry now, for libraries that make their own."""
         return await self._credentials.current()
 
@@ -212,13 +212,13 @@ class KubeClient:
         self._connections.close()
         await self._session.close()
 
-    async def _admitted(self) -> Access:
+    async def _admitted(self) -> ApiAccess:
         """Wait for the rate limit, then say how to reach the server."""
         if self._rate_limit is not None and (delay := self._rate_limit.reserve()) > 0:
             await asyncio.sleep(delay)
         return await self._credentials.current()
 
-    async def _ask(self, access: Access, call: _Call, limit: int) -> Answer:
+    async def _ask(self, access: ApiAccess, call: _Call, limit: int) -> HttpResponse:
         """One exchange, whatever the answer is."""
         if access.proxy is not None:
             source = await self._open_proxied(access, call)
@@ -226,7 +226,7 @@ class KubeClient:
                 body = await _read_all(source, limit)
             finally:
                 source.abort()
-            return Answer(source.head.status, body, True, source.head.retry_after)
+            return HttpResponse(source.head.status, body, True, source.head.retry_after)
         endpoint, message = self._message(access, call)
         began, code = self._clock(), FAILED
         try:
@@ -262,7 +262,7 @@ class KubeClient:
 
         return check
 
-    async def _opened(self, call: _Call) -> "_Source":
+    async def _opened(self, call: _Call) -> "_ResponseStream":
         """An answer that is no refusal; its body is still to be read."""
         access = await self._admitted()
         source = await self._begin(access, call)
@@ -279,7 +279,7 @@ class KubeClient:
             raise
         return source
 
-    async def _begin(self, access: Access, call: _Call) -> "_Source":
+    async def _begin(self, access: ApiAccess, call: _Call) -> "_ResponseStream":
         """Send a request; the body of its answer is still to be read."""
         if access.proxy is not None:
             return await self._open_proxied(access, call)
@@ -292,7 +292,7 @@ class KubeClient:
             self._count(access, call.method, code, began)
         return stream
 
-    async def _open_proxied(self, access: Access, call: _Call) -> "_Proxied":
+    async def _open_proxied(self, access: ApiAccess, call: _Call) -> "_Proxied":
         """The same through the library, which knows proxies."""
         if self._session.closed:
             raise Unreachable("the client is closed")
@@ -322,23 +322,23 @@ class KubeClient:
             self._count(access, call.method, code, began)
         return _Proxied(response)
 
-    def _message(self, access: Access, call: _Call) -> tuple[Endpoint, bytes]:
+    def _message(self, access: ApiAccess, call: _Call) -> tuple[ApiEndpoint, bytes]:
         endpoint = self._endpoint_of(access)
         target = call.path if not call.params else f"{call.path}?{urlencode(call.params)}"
         return endpoint, endpoint.message(call.method, target, call.content_type, call.data)
 
-    def _count(self, access: Access, method: str, code: str, began: float) -> None:
+    def _count(self, access: ApiAccess, method: str, code: str, began: float) -> None:
         host = access.server.partition("://")[2]
         self._requests[code, method, host].inc()
         self._duration[method, host].observe(self._clock() - began)
 
-    def _endpoint_of(self, access: Access) -> Endpoint:
+    def _endpoint_of(self, access: ApiAccess) -> ApiEndpoint:
         if self._endpoint is None or self._endpoint[0] is not access:
-            self._endpoint = access, Endpoint.of(access, self._headers)
+            self._endpoint = access, ApiEndpoint.of(access, self._headers)
         return self._endpoint[1]
 
 
-class _Source(Protocol):
+class _ResponseStream(Protocol):
     """The answer to one request, read as it comes."""
 
     @property
@@ -355,7 +355,7 @@ class _Source(Protocol):
 class ByteStream:
     """The body of a stream, read as it comes."""
 
-    def __init__(self, source: _Source, deadlines: Deadlines) -> None:
+    def __init__(self, source: _ResponseStream, deadlines: Deadlines) -> None:
         self._source = source
         self._deadlines = deadlines
 
@@ -375,7 +375,7 @@ class ByteStream:
 class _Proxied:
     """An answer that comes through the library.
 
-    It does not tell whoever reads that the framing of a body is broken: the reader's deadline does.
+    It does not report broken framing of a body; the reader's deadline ends such a read.
     """
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
@@ -396,7 +396,7 @@ class _Proxied:
         self._response.close()
 
 
-async def _read_all(source: _Source, limit: int) -> bytes:
+async def _read_all(source: _ResponseStream, limit: int) -> bytes:
     """The rest of a body, in memory; raises TooLarge."""
     pieces: list[bytes] = []
     size = 0

@@ -2,8 +2,8 @@
 
 Every pod costs at least two requests, a binding and an event, on machines whose API server wants
 the CPU as well. Through aiohttp a request took 0.35 to 0.5 ms of our CPU, nearly all of it for
-things that nobody asks for here; through this module it takes 0.1 ms, TLS included. Streams are
-read here too, because aiohttp tells nobody when the framing of a body breaks. Clusters behind a
+things that are not needed here; through this module it takes 0.1 ms, TLS included. Streams are
+read here too, because aiohttp does not report broken framing of a body. Clusters behind a
 proxy stay with the library: see `scheduler.kube.client`.
 """
 
@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 from urllib.parse import quote, urlsplit
 
-from scheduler.kube.credentials import Access
+from scheduler.kube.credentials import ApiAccess
 from scheduler.kube.errors import Ambiguous, Garbled, TooLarge, Unreachable
-from scheduler.kube.http1 import MAX_BODY_BYTES, Answer, Head, Reader, StreamReader, reader
+from scheduler.kube.http1 import MAX_BODY_BYTES, Head, HttpResponse, Reader, StreamReader, reader
 
 Check = Callable[[], None]
 """Raises if a request must not go out."""
@@ -41,8 +41,8 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e\x80-\xff]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
-    """Where requests go, and what each of them begins with; made once for each `Access`."""
+class ApiEndpoint:
+    """Where requests go, and what each of them begins with; made once for each `ApiAccess`."""
 
     server: str
     host: str
@@ -53,7 +53,7 @@ class Endpoint:
     headers: str
 
     @classmethod
-    def of(cls, access: Access, headers: dict[str, str]) -> "Endpoint":
+    def of(cls, access: ApiAccess, headers: dict[str, str]) -> "ApiEndpoint":
         """Raises Unreachable if the address or a header makes no sense."""
         try:
             parts = urlsplit(access.server)
@@ -109,13 +109,13 @@ class ConnectionPool:
 
     async def exchange(
         self,
-        endpoint: Endpoint,
+        endpoint: ApiEndpoint,
         message: bytes,
         *,
         harmless: bool,
         check: Check | None = None,
         limit: int = MAX_BODY_BYTES,
-    ) -> Answer:
+    ) -> HttpResponse:
         """Send one request and return its answer, whose body has at most `limit` bytes.
 
         Raises Unreachable when nothing was sent, Ambiguous when the answer was lost, and what the
@@ -136,7 +136,7 @@ class ConnectionPool:
                     raise
             return await self._carry(await self._connect(endpoint), endpoint, message, check, limit)
 
-    async def open_stream(self, endpoint: Endpoint, message: bytes) -> "Stream":
+    async def open_stream(self, endpoint: ApiEndpoint, message: bytes) -> "Stream":
         """Send one request on a connection of its own and return its answer once it begins.
 
         Raises as `exchange`; the caller sets the deadline, and closes the stream.
@@ -162,20 +162,20 @@ class ConnectionPool:
     async def _carry(
         self,
         connection: "_Connection",
-        endpoint: Endpoint,
+        endpoint: ApiEndpoint,
         message: bytes,
         check: Check | None,
         limit: int,
-    ) -> Answer:
+    ) -> HttpResponse:
         try:
             return await connection.exchange(message, check, limit)
         except (Ambiguous, OSError) as error:
             raise _lost(endpoint.server, error) from error
         finally:
-            # Also when cancelled: an answer that nobody waits for must not meet the next request.
+            # Also when cancelled: the late answer must not be taken for that of the next request.
             self._release(connection, endpoint.key)
 
-    def _latest(self, endpoint: Endpoint) -> "_Connection | None":
+    def _latest(self, endpoint: ApiEndpoint) -> "_Connection | None":
         if self._key != endpoint.key:
             self._key = endpoint.key
             while self._idle:
@@ -189,16 +189,16 @@ class ConnectionPool:
                 return connection
         return None
 
-    async def _next(self, endpoint: Endpoint) -> "_Connection":
+    async def _next(self, endpoint: ApiEndpoint) -> "_Connection":
         """The connection that is free first: one that another request gives back, or a new one."""
         async with self._connecting:
             return self._latest(endpoint) or await self._connect(endpoint)
 
-    async def _connect(self, endpoint: Endpoint) -> "_Connection":
+    async def _connect(self, endpoint: ApiEndpoint) -> "_Connection":
         loop = asyncio.get_running_loop()
         return await self._connected(endpoint, lambda: _Connection(loop, self._open))
 
-    async def _connected(self, endpoint: Endpoint, protocol: "Callable[[], P]") -> "P":
+    async def _connected(self, endpoint: ApiEndpoint, protocol: "Callable[[], P]") -> "P":
         if self._closed:
             raise Unreachable("the client is closed")
         loop = asyncio.get_running_loop()
@@ -236,9 +236,9 @@ class _Connection(asyncio.Protocol):
         self._all_open = all_open
         self._transport: asyncio.Transport | None = None
         self._reader: Reader | None = None
-        self._waiter: asyncio.Future[Answer] | None = None
+        self._waiter: asyncio.Future[HttpResponse] | None = None
 
-    async def exchange(self, message: bytes, check: Check | None, limit: int) -> Answer:
+    async def exchange(self, message: bytes, check: Check | None, limit: int) -> HttpResponse:
         """Send a request and wait for its answer. Raises Ambiguous, OSError or what `check` does.
 
         What is raised by `check` leaves the connection as it is.
@@ -267,7 +267,7 @@ class _Connection(asyncio.Protocol):
         self._all_open.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Put the answer together; what nobody asked for makes the connection useless."""
+        """Assemble the answer; bytes without a request make the connection unusable."""
         if self._reader is None:
             self.abort()
             return
@@ -283,7 +283,7 @@ class _Connection(asyncio.Protocol):
         self.usable = False
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever waits gets what can be made of it."""
+        """Complete the waiting request with what has arrived."""
         self.usable = False
         self._all_open.discard(self)
         if self._reader is None:
@@ -295,7 +295,7 @@ class _Connection(asyncio.Protocol):
         except Ambiguous as error:
             self._fail(exc if isinstance(exc, OSError) else error)
 
-    def _settle(self, answer: Answer) -> None:
+    def _settle(self, answer: HttpResponse) -> None:
         self._reader = None
         self.usable = answer.reusable
         if self._waiter is not None and not self._waiter.done():
@@ -389,7 +389,7 @@ class Stream(asyncio.Protocol):
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Whoever reads gets what has come, then the end or why there is none."""
+        """Hand the reader what has arrived, then the end or the error."""
         self._all_open.discard(self)
         if self._ended or self._error is not None:
             return

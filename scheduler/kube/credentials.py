@@ -1,24 +1,93 @@
 """Where the API server is and who we are, renewed as tokens and certificates rotate.
 
 kubernetes_asyncio reads kubeconfig files (contexts, merging, exec plugins, OIDC) and the in-cluster
-service account; nothing else in the project knows that package. See `scheduler.kube.library` for
-what it costs.
+service account; nothing else in the project imports that package.
 """
 
 import asyncio
 import os
 import ssl
+import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Protocol
 
+import aiohttp
+
 from scheduler.kube.errors import ClusterUnreachable, Unreachable
-from scheduler.kube.library import library
 from scheduler.kube.timestamps import utc_now
 from scheduler.observe.logs import get_logger
+
+# The part of kubernetes_asyncio that reads configuration, without the rest of it.
+#
+# Importing the package imports all of its API: seven hundred classes, 35 MiB for the life of the
+# process, a third of a second at its start. The modules that read kubeconfig files and service
+# accounts need one class of it. So they are imported as if the package consisted of them alone, and
+# afterwards nothing of it is left in `sys.modules`: a later import gets all of it.
+
+
+PACKAGE = "kubernetes_asyncio"
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """What we use of it; it ships no types."""
+
+    Configuration: Any
+    load_kube_config: Any
+    InClusterConfigLoader: Any
+
+
+@cache
+def library() -> Library:
+    """Import it when a cluster is looked for, and not before."""
+    if PACKAGE in sys.modules:  # all of it is loaded already
+        return _imported()
+    try:
+        _pretend_small()
+        return _imported()
+    except (ImportError, AttributeError):  # a release that is laid out in another way
+        _forget()
+        return _imported()
+    finally:
+        _forget()
+
+
+def _imported() -> Library:
+    from kubernetes_asyncio.client.configuration import Configuration
+    from kubernetes_asyncio.config import load_kube_config
+    from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
+
+    return Library(Configuration, load_kube_config, InClusterConfigLoader)
+
+
+def _pretend_small() -> None:
+    """Put empty packages in place of those whose import would bring everything in."""
+    found = find_spec(PACKAGE)
+    if found is None or found.origin is None:
+        raise ModuleNotFoundError(PACKAGE)
+    root = Path(found.origin).parent
+    for name, directory in ((PACKAGE, root), (f"{PACKAGE}.client", root / "client")):
+        package = ModuleType(name)
+        package.__path__ = [str(directory)]
+        sys.modules[name] = package
+    client = sys.modules[f"{PACKAGE}.client"]
+    configuration = import_module(f"{PACKAGE}.client.configuration")
+    # The second is only named by functions that make clients, which are never called.
+    vars(client).update(Configuration=configuration.Configuration, ApiClient=None)
+
+
+def _forget() -> None:
+    for name in [each for each in sys.modules if each.partition(".")[0] == PACKAGE]:
+        del sys.modules[name]
+
 
 log = get_logger(__name__)
 
@@ -35,7 +104,7 @@ LOAD_TIMEOUT_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class ApiAccess:
     """One answer to "how do I reach the API server": all that a request needs besides its path."""
 
     server: str
@@ -45,7 +114,7 @@ class Access:
     proxy: str | None = None
 
 
-class Source(Protocol):
+class CredentialSource(Protocol):
     """A place that credentials come from."""
 
     name: str
@@ -128,7 +197,7 @@ def find_source(
     *,
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
-) -> Source:
+) -> CredentialSource:
     """The first that exists of: the given kubeconfig, $KUBECONFIG, ~/.kube/config, in-cluster.
 
     What the user names is not replaced by a fallback: a typo must not lead to another cluster.
@@ -153,11 +222,11 @@ def find_source(
 
 
 class Credentials:
-    """The current `Access`, kept fresh. Renewals are single-flight: callers share one load."""
+    """The current `ApiAccess`, kept fresh. Renewals are single-flight: callers share one load."""
 
     def __init__(
         self,
-        source: Source,
+        source: CredentialSource,
         master: str | None = None,
         *,
         clock: Callable[[], float] = time.monotonic,
@@ -165,10 +234,10 @@ class Credentials:
         self.source = source
         self._master = master
         self._clock = clock
-        self._access: Access | None = None
+        self._access: ApiAccess | None = None
         self._stale_at: float | None = None
         self._tls_key: tuple[object, ...] | None = None
-        self._loading: asyncio.Task[Access] | None = None
+        self._loading: asyncio.Task[ApiAccess] | None = None
 
     def twin(self) -> "Credentials":
         """The same credentials for another event loop, which renews them for itself."""
@@ -176,7 +245,7 @@ class Credentials:
         twin._tls_key, twin._stale_at, twin._access = self._tls_key, self._stale_at, self._access
         return twin
 
-    async def current(self) -> Access:
+    async def current(self) -> ApiAccess:
         """What to use for the next request. No I/O unless the credentials came of age."""
         access = self._access
         if access is None:
@@ -191,7 +260,7 @@ class Credentials:
             self._stale_at = self._clock() + RENEW_RETRY_SECONDS
             return access
 
-    async def renew(self, rejected: Access | None) -> Access:
+    async def renew(self, rejected: ApiAccess | None) -> ApiAccess:
         """Credentials other than `rejected`; raises Unreachable when their source fails.
 
         A caller that is cancelled does not end the load: a slow exec plugin would never finish
@@ -209,7 +278,7 @@ class Credentials:
         if self._loading is not None:
             self._loading.cancel()
 
-    async def _load(self) -> Access:
+    async def _load(self) -> ApiAccess:
         try:
             async with asyncio.timeout(LOAD_TIMEOUT_SECONDS):
                 configuration, good_for = await self.source.load()
@@ -219,15 +288,15 @@ class Credentials:
         self._stale_at = None if good_for is None else self._clock() + good_for
         return self._access
 
-    def _loaded(self, task: asyncio.Task[Access]) -> None:
+    def _loaded(self, task: asyncio.Task[ApiAccess]) -> None:
         self._loading = None
         if not task.cancelled():
-            task.exception()  # who still waits gets it; if nobody does, it is not news
+            task.exception()  # callers that still wait get it; without any it is not reported
 
-    def _access_from(self, configuration: Any) -> Access:
+    def _access_from(self, configuration: Any) -> ApiAccess:
         token = configuration.api_key.get("BearerToken")
         server: str = self._master or configuration.host
-        return Access(
+        return ApiAccess(
             server=server.rstrip("/"),
             # Token files end in a newline, which must not reach the header.
             authorization=token.strip() if token else None,
@@ -256,3 +325,14 @@ def _tls_context(configuration: Any) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def open_session(access: ApiAccess) -> aiohttp.ClientSession:
+    """A session for libraries that send requests themselves, on the calling event loop.
+
+    Its credentials do not rotate: after a 401 a new session is needed.
+    """
+    headers = {"Authorization": access.authorization} if access.authorization else {}
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(ssl=access.tls), headers=headers, proxy=access.proxy
+    )

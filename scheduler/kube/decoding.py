@@ -1,4 +1,4 @@
-"""From bytes of lists and watches to structs, quickly, and past objects that make no sense.
+"""From bytes of lists and watches to structs; objects that do not decode are skipped.
 
 An event is decoded in two steps: an envelope that leaves the object as raw bytes, then the object
 into the struct of its kind. So one malformed object costs itself and not the stream.
@@ -21,7 +21,7 @@ log = get_logger(__name__)
 
 # Far above what etcd stores in one object (1.5 MB by default); beyond, the stream is broken.
 MAX_LINE_BYTES = 32 * 1024 * 1024
-# Objects of at least as many bytes are placed where all of their memory comes back.
+# Objects of at least as many bytes are allocated where all of their memory can be returned.
 LONG_BYTES = 16 * 1024
 # How many undecodable versions are remembered so that each is logged once.
 MAX_REMEMBERED = 1024

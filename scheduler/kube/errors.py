@@ -1,4 +1,4 @@
-"""What can go wrong between us and the API server, as one tree.
+"""Errors of requests to the API server, as one tree.
 
     KubeError
     ├── ApiError             the server answered, and the answer is a refusal
@@ -64,10 +64,10 @@ class NotFound(ApiError):
 
 
 class Conflict(ApiError):
-    """Somebody was faster, the uid is another one, or the object already exists."""
+    """The object was changed first, has another uid, or already exists."""
 
 
-class Gone(ApiError):
+class ResourceExpired(ApiError):
     """The resource version or continue token is too old: list again."""
 
 
@@ -129,13 +129,13 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     403: Forbidden,
     404: NotFound,
     409: Conflict,
-    410: Gone,
+    410: ResourceExpired,
     422: Invalid,
     429: TooManyRequests,
 }
 
 
-class Status(msgspec.Struct, frozen=True, gc=False):
+class ErrorStatus(msgspec.Struct, frozen=True, gc=False):
     """The fields of a metav1.Status that tell what went wrong."""
 
     code: int = 0
@@ -149,9 +149,9 @@ def error_from(status: int, body: bytes, retry_after: str | None = None) -> ApiE
     `retry_after` is the header's value; only its form in seconds is used, as Kubernetes sends.
     """
     try:
-        details = msgspec.json.decode(body, type=Status)
+        details = msgspec.json.decode(body, type=ErrorStatus)
     except msgspec.DecodeError:
-        details = Status(message=body[:200].decode(errors="replace").strip())
+        details = ErrorStatus(message=body[:200].decode(errors="replace").strip())
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
     reason = details.reason or _phrase(status)
     seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None

@@ -22,7 +22,7 @@ from scheduler.bounded import Usage
 from scheduler.fairness import FairQueue
 from scheduler.kube.client import JSON, MERGE_PATCH
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound
-from scheduler.kube.pacing import Backoff
+from scheduler.kube.pacing import RetryDelays
 from scheduler.kube.timestamps import micro_time, utc_now
 from scheduler.kube.writes import PATIENT_MOST, ApiWriter
 from scheduler.observe.logs import get_logger
@@ -46,7 +46,7 @@ SERIES_BYTES = 2048
 NAME_CHARS = 253
 
 
-class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+class RegardingReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     """The object that an event is about."""
 
     kind: str
@@ -59,7 +59,7 @@ class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 class _Key(msgspec.Struct, frozen=True, gc=False):
     """What makes two events the same."""
 
-    regarding: ObjectReference
+    regarding: RegardingReference
     type: str
     reason: str
     action: str
@@ -119,7 +119,7 @@ class EventRecorder:
 
     def record(
         self,
-        regarding: ObjectReference,
+        regarding: RegardingReference,
         type: str,  # noqa: A002  because the API calls it so
         reason: str,
         action: str,
@@ -221,7 +221,7 @@ class EventRecorder:
             self.sweep()
 
     async def _write(self, series: _Series) -> None:
-        backoff = Backoff(1.0, 10.0, rng=self._rng)
+        backoff = RetryDelays(1.0, 10.0, rng=self._rng)
         for attempts_left in reversed(range(ATTEMPTS)):
             count = series.count
             try:
@@ -282,7 +282,7 @@ class EventRecorder:
             body["series"] = _series_body(series)
         return body
 
-    def _name(self, regarding: ObjectReference, moment: datetime) -> str:
+    def _name(self, regarding: RegardingReference, moment: datetime) -> str:
         """The object's name and a time stamp, made unique within this process."""
         stamp = int(moment.timestamp() * 1e9)
         self._last_stamp = max(stamp, self._last_stamp + 1)

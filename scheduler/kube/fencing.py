@@ -1,4 +1,4 @@
-"""The fence before writes: nothing is written once the lease may belong to somebody else.
+"""The fence before writes: nothing is written once another replica may hold the lease.
 
 ::
 

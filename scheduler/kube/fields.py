@@ -1,7 +1,7 @@
-"""Whether the API server knows the fields of an object, and takes the values of those that choose.
+"""Unknown fields and enum values of an object, as the API server would report them.
 
 For objects that come from files: the API server refuses, or drops with a warning, what is spelt
-wrongly, and nobody else would notice. The fields are those of the client library's models, which
+wrongly, and nothing else would notice. The fields are those of the client library's models, which
 may be older than the cluster; so an unknown field is a mistake only if it looks like a known one.
 """
 

@@ -27,11 +27,11 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)\b")
 _LENGTH = re.compile(rb"\d{1,15}")
 _CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,12})[ \t]*(?:;.*)?")
 
-Reader = Generator[None, bytes, "Answer"]
+Reader = Generator[None, bytes, "HttpResponse"]
 """Takes the bytes as they come, and nothing (``b""``) for the end of the connection."""
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
+class HttpResponse(msgspec.Struct, frozen=True, gc=False):
     """What came back. `reusable`: the connection may carry another request."""
 
     status: int
@@ -102,7 +102,7 @@ class StreamReader:
 
 
 class _Body(Protocol):
-    """How the body of an answer is told from what follows."""
+    """How the end of a response body is found."""
 
     ended: bool
 
@@ -265,7 +265,7 @@ def _read_answer(buffer: _Buffer, limit: int) -> Reader:
         body, reusable = (yield from _read_to_the_end(buffer, limit)), False
     if buffer.at < len(buffer.data):
         raise Garbled("bytes after the end of the answer")
-    return Answer(head.status, body, reusable, head.retry_after)
+    return HttpResponse(head.status, body, reusable, head.retry_after)
 
 
 def _read_head(buffer: _Buffer) -> Generator[None, bytes, Head]:
@@ -321,7 +321,7 @@ def _read_chunks(buffer: _Buffer, limit: int) -> Generator[None, bytes, bytes]:
         line = buffer.until(b"\r\n", MAX_CHUNK_LINE_BYTES)
     trailers = 0
     while trailer := (yield from buffer.until(b"\r\n")):
-        trailers += len(trailer)  # nobody needs them
+        trailers += len(trailer)  # not used
         if trailers > MAX_HEAD_BYTES:
             raise Garbled("trailers without end")
     return b"".join(chunks)

@@ -14,8 +14,8 @@
 
 Replicas do not compare wall clocks. A foreign lease expires when it has not changed, as seen from
 here, for its duration on our monotonic clock, which counts the time of suspension. We stop leading
-`renew_deadline` after the start of the last successful renewal, before anybody else can see it as
-expired (`lease_duration`). The `fence` says so to those who write, also while this code waits.
+`renew_deadline` after the start of the last successful renewal, before another replica can see it
+as expired (`lease_duration`). The `fence` says so to those who write, also while this code waits.
 """
 
 import asyncio
@@ -103,7 +103,7 @@ class LeaderElector:
 
     @property
     def holder(self) -> str:
-        """Who led when we last looked; empty if nobody."""
+        """The holder at the last look; empty if there was none."""
         return self._seen.spec.holder_identity or ""
 
     def overdue(self) -> float:
@@ -133,7 +133,7 @@ class LeaderElector:
         log.info("Became leader", lease=self._name, identity=self.identity)
 
     async def _keep(self) -> None:
-        """Renew until that has failed for too long, or somebody else holds the lease."""
+        """Renew until that has failed for too long, or another replica holds the lease."""
         while True:
             deadline = self._renewed_at + self._renew_deadline
             await self._sleep(min(self._retry_period, max(0.0, deadline - self._clock())))
@@ -219,7 +219,7 @@ class LeaderElector:
         return ""
 
     async def _hold(self) -> None:
-        """Let nobody lead before every request of ours has taken effect or never will."""
+        """Extend the lease until every request of ours has taken effect or never will."""
         seconds = math.ceil(max(DOUBT_SECONDS, self._lease_duration))
         trouble = await self._write_last({**self._claim(), "leaseDurationSeconds": seconds})
         said = {"error": trouble} if trouble else {"seconds": str(seconds)}

@@ -1,4 +1,4 @@
-"""All objects of a kind as they are now, past every cache of ours."""
+"""Lists of a kind from the API server, without our caches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from scheduler.kube.client import KubeClient
 from scheduler.kube.decoding import UNREADABLE, KubeObject
 from scheduler.kube.paging import Pager
-from scheduler.kube.watch import Resource
+from scheduler.kube.watch import WatchedResource
 from scheduler.model.objects import from_dict
 from scheduler.model.packed import pack_labels
 from scheduler.slices import checkpoint, in_slices
@@ -19,7 +19,7 @@ from scheduler.slices import checkpoint, in_slices
 T = TypeVar("T", bound=KubeObject)
 
 
-async def list_pages(client: KubeClient, resource: Resource[T]) -> AsyncIterator[list[T]]:
+async def list_pages(client: KubeClient, resource: WatchedResource[T]) -> AsyncIterator[list[T]]:
     """Read a resource page by page; an object that does not decode is left out.
 
     No more than a page is in memory. It is decoded in slices.
@@ -33,7 +33,7 @@ async def list_pages(client: KubeClient, resource: Resource[T]) -> AsyncIterator
             return
 
 
-async def list_all(client: KubeClient, resource: Resource[T]) -> list[T]:
+async def list_all(client: KubeClient, resource: WatchedResource[T]) -> list[T]:
     """All objects of a resource in memory."""
     return [each async for page in list_pages(client, resource) for each in page]
 

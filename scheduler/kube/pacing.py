@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 
-class Backoff:
+class RetryDelays:
     """Delays that double from `first` up to `most`, each spread over ±50 % so clients disperse.
 
     Not shared between tasks: each retrying loop has its own.

@@ -1,4 +1,4 @@
-"""Pages of a list, of a size in bytes that neither memory nor the event loop minds."""
+"""Pages of a list, bounded in bytes for memory and for the event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Asks the API server who somebody is and what they may read: TokenReview, SubjectAccessReview."""
+"""Authentication and authorization by the API server: TokenReview, SubjectAccessReview."""
 
 from collections.abc import Mapping
 from typing import TypeVar
@@ -17,7 +17,7 @@ Review = TypeVar("Review")
 
 
 class User(msgspec.Struct, frozen=True, gc=False):
-    """Somebody the cluster knows, as its authorizers want to see them."""
+    """A user, with all that authorizers look at."""
 
     name: str
     uid: str = ""
@@ -67,7 +67,7 @@ class Reviews:
         self._client = client
 
     async def identify(self, token: str) -> User | None:
-        """Whose token this is; None if nobody's, or no longer."""
+        """The user of a token; None if it is not valid, or no longer."""
         body = {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenReview",

@@ -1,4 +1,4 @@
-"""Blocks of code that can be ended from outside: by a deadline, or because writing is over.
+"""Blocks of code that others can end: by a deadline, or because writing has ended.
 
 `asyncio.timeout` does the same for one block at a time, with a timer for each. A request that takes
 0.1 ms of CPU all told cannot afford two of those: here all blocks share one timer, which may be
@@ -12,16 +12,16 @@ from types import TracebackType
 TICK_SECONDS = 0.05
 
 
-class Scope:
+class EndableScope:
     """A ``with`` block of one task, kept in `among` while it runs; `end` makes it raise.
 
-    A cancellation by somebody else passes through untouched.
+    Any other cancellation passes through untouched.
     """
 
     __slots__ = ("_among", "_cancellations", "_error", "_loop", "_task", "limit")
 
     def __init__(
-        self, among: "set[Scope]", loop: asyncio.AbstractEventLoop, limit: float = math.inf
+        self, among: "set[EndableScope]", loop: asyncio.AbstractEventLoop, limit: float = math.inf
     ) -> None:
         self.limit = limit
         self._among = among
@@ -61,15 +61,15 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()  # a system call, so not made again for each block
-        self._scopes: set[Scope] = set()
+        self._scopes: set[EndableScope] = set()
         self._timer: asyncio.TimerHandle | None = None
 
-    def scope(self, seconds: float) -> Scope:
+    def scope(self, seconds: float) -> EndableScope:
         """A block that raises TimeoutError after so many seconds, or a little later."""
         loop = self._loop
         if self._timer is None:
             self._timer = loop.call_later(TICK_SECONDS, self._tick)
-        return Scope(self._scopes, loop, loop.time() + seconds)
+        return EndableScope(self._scopes, loop, loop.time() + seconds)
 
     def _tick(self) -> None:
         now = self._loop.time()

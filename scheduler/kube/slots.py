@@ -1,4 +1,4 @@
-"""Whose turn it is to write, when more is to be written than may be in flight at once."""
+"""The order of writes when more wait than may be in flight at once."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ class Slots:
     """Turns to write, shared by owner (a namespace): owners take turns, and none takes all slots.
 
     One owner alone has up to `each` urgent writes at once; a third more is there for others, so
-    that requests of one namespace that hang keep nobody else from writing. `patient` writes take
+    that requests of one namespace that hang do not block others. `patient` writes take
     what urgent ones leave free, up to `most` of one owner, but `least` are always let through, and
     one of each owner: so nobody starves, and whoever waits for a pod to be bound waits for little
     else.

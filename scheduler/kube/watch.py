@@ -33,19 +33,20 @@ from scheduler.kube.decoding import (
 from scheduler.kube.errors import (
     Ambiguous,
     ApiError,
+    ErrorStatus,
     Forbidden,
     Garbled,
-    Gone,
     KubeError,
     NotFound,
+    ResourceExpired,
     Silent,
-    Status,
     TooManyRequests,
     Unreachable,
     error_from,
 )
-from scheduler.kube.pacing import Backoff
+from scheduler.kube.pacing import RetryDelays
 from scheduler.kube.paging import Pager
+from scheduler.model.objects import Change
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.slices import in_slices
@@ -69,7 +70,7 @@ PAGE_SLICE_BYTES = 128 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Resource(Generic[T]):
+class WatchedResource(Generic[T]):
     """What to watch: where it is, what its objects decode to, and which of them (`params`).
 
     An `optional` resource may be missing from the cluster, as a CRD that is not installed, or be
@@ -83,13 +84,6 @@ class Resource(Generic[T]):
     optional: bool = False
 
 
-class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """Added (None, new), updated (old, new) or deleted (old, None)."""
-
-    old: T | None
-    new: T | None
-
-
 class Reflector(Generic[T]):
     """Keeps `store` (key ``namespace/name`` or ``name``) equal to the cluster's objects.
 
@@ -101,13 +95,13 @@ class Reflector(Generic[T]):
     `age` says how long ago the server was last heard: an event, a bookmark, a page of a list.
 
     `keep` is given the bytes of each object as it comes, and None for both when it goes. They are a
-    part of all that came with them, so whoever wants to hold on to them makes a copy.
+    part of a larger buffer: a consumer that holds on to them makes a copy.
     """
 
     def __init__(
         self,
         client: KubeClient,
-        resource: Resource[T],
+        resource: WatchedResource[T],
         on_changes: Callable[[list[Change[T]]], None],
         metrics: Metrics,
         *,
@@ -137,9 +131,9 @@ class Reflector(Generic[T]):
         self._position = ""
         self._garbled = 0
         self._heard = clock()
-        self._after_trouble = Backoff(0.5, 30.0, rng=rng)
+        self._after_trouble = RetryDelays(0.5, 30.0, rng=rng)
         # With its spread below `STALE_SECONDS`.
-        self._after_absence = Backoff(10.0, 100.0, rng=rng)
+        self._after_absence = RetryDelays(10.0, 100.0, rng=rng)
         metrics.watch_ages.follow(resource.kind, self.age)
 
     def age(self) -> float:
@@ -177,7 +171,7 @@ class Reflector(Generic[T]):
             self._position = ""
             self._garbled = 0
         reason, delay = _reason(error), self._after_trouble.next()
-        report = log.debug if isinstance(error, Gone | Silent) else log.warning
+        report = log.debug if isinstance(error, ResourceExpired | Silent) else log.warning
         report(
             "Watch interrupted", kind=resource.kind, reason=reason, error=str(error), retry=delay
         )
@@ -191,7 +185,7 @@ class Reflector(Generic[T]):
         while True:
             try:
                 page = await pager.fetch(token)
-            except Gone:
+            except ResourceExpired:
                 if not token:
                     raise
                 # We are slower than the server forgets: take all in one piece, as of now.
@@ -284,7 +278,7 @@ class Reflector(Generic[T]):
             case "BOOKMARK":
                 self._position = self._objects.identify(event.object).resource_version
             case "ERROR":
-                status = msgspec.json.decode(event.object, type=Status)
+                status = msgspec.json.decode(event.object, type=ErrorStatus)
                 raise error_from(status.code or 500, bytes(event.object))
             case unknown:
                 raise Garbled(f"not an event of a watch: {unknown[:40]!r}")
@@ -348,7 +342,7 @@ def _doubts_position(error: Exception) -> bool:
 def _reason(error: Exception) -> str:
     """The metric label for why a watch ended."""
     match error:
-        case Gone():
+        case ResourceExpired():
             return "gone"
         case ApiError():
             return "refused"

@@ -27,8 +27,8 @@ from scheduler.kube.errors import (
     ServerError,
     WritesStopped,
 )
-from scheduler.kube.pacing import Backoff
-from scheduler.kube.scopes import Scope
+from scheduler.kube.pacing import RetryDelays
+from scheduler.kube.scopes import EndableScope
 from scheduler.kube.slots import Slots
 from scheduler.observe.logs import get_logger
 
@@ -77,13 +77,13 @@ class _PodMeta(msgspec.Struct, gc=False, rename="camel"):
     deletion_timestamp: str | None = None
 
 
-class _PodSpec(msgspec.Struct, gc=False, rename="camel"):
+class _BoundPodSpec(msgspec.Struct, gc=False, rename="camel"):
     node_name: str = ""
 
 
-class _Pod(msgspec.Struct, gc=False):
+class _BoundPod(msgspec.Struct, gc=False):
     metadata: _PodMeta
-    spec: _PodSpec
+    spec: _BoundPodSpec
 
 
 def _holds() -> str:
@@ -120,7 +120,7 @@ class ApiWriter:
         self._sleep = sleep
         self._stopped = False
         self._loop = asyncio.get_running_loop()
-        self._in_flight: set[Scope] = set()
+        self._in_flight: set[EndableScope] = set()
 
     def stop(self) -> None:
         """Stop writing, for good: calls in flight are cancelled, they and later ones raise."""
@@ -163,7 +163,7 @@ class ApiWriter:
 
         At most every few seconds, and when it is the turn of the namespace.
         """
-        backoff = Backoff(SETTLE_SECONDS / 4, SETTLE_SECONDS, rng=self._rng)
+        backoff = RetryDelays(SETTLE_SECONDS / 4, SETTLE_SECONDS, rng=self._rng)
         with self._permitted():
             while True:
                 await self._sleep(backoff.next())
@@ -276,7 +276,7 @@ class ApiWriter:
         except KubeError as error:
             trouble = error
         if isinstance(trouble, Ambiguous | Conflict | ServerError):
-            # This try may have bound the pod, or an earlier one, or somebody else. Should a
+            # This try may have bound the pod, or an earlier one, or another scheduler. Should a
             # lost request still arrive later, it binds to the node that we retry with; if we
             # give up instead, the watch tells.
             return await self._settled(request, trouble)
@@ -313,9 +313,9 @@ class ApiWriter:
             return BindOutcome(Binding.GONE, "the pod is being deleted")
         return None
 
-    async def _read(self, path: str) -> _Pod:
+    async def _read(self, path: str) -> _BoundPod:
         try:
-            return msgspec.json.decode(await self._request("GET", path), type=_Pod)
+            return msgspec.json.decode(await self._request("GET", path), type=_BoundPod)
         except msgspec.DecodeError as error:
             raise Ambiguous(f"the pod cannot be read: {error}") from error
 
@@ -341,20 +341,20 @@ class ApiWriter:
             await asyncio.sleep(0)  # `stop` ends this call here, as it ends all others
             raise
 
-    def _budget(self) -> "_Budget":
-        return _Budget(
+    def _budget(self) -> "_RetryBudget":
+        return _RetryBudget(
             self._attempts,
             self._clock() + self._deadline,
-            Backoff(0.1, 5.0, rng=self._rng),
+            RetryDelays(0.1, 5.0, rng=self._rng),
             self._clock,
             self._sleep,
         )
 
-    def _permitted(self) -> Scope:
+    def _permitted(self) -> EndableScope:
         """A block that runs until `stop`, which ends it wherever it waits."""
         if self._stopped:
             raise WritesStopped("writes have been stopped")
-        return Scope(self._in_flight, self._loop)
+        return EndableScope(self._in_flight, self._loop)
 
 
 @dataclass(slots=True)
@@ -400,12 +400,12 @@ class _PatchRequest:
 
 
 @dataclass(slots=True)
-class _Budget:
+class _RetryBudget:
     """How often and how long one write may still be tried."""
 
     attempts: int
     deadline: float
-    backoff: Backoff
+    backoff: RetryDelays
     clock: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
 

@@ -133,7 +133,7 @@ def bounded_terms(pod: Pod, terms: int, entries: int) -> AffinityTerms:
     affinity = pod.spec.affinity
     if affinity is None:
         return NO_TERMS
-    room = _Room(terms, entries)
+    room = _TermBudget(terms, entries)
     away = affinity.pod_anti_affinity or PodAffinity()
     towards = affinity.pod_affinity or PodAffinity()
     required = room.take(away.required)
@@ -153,7 +153,7 @@ def bounded_terms(pod: Pod, terms: int, entries: int) -> AffinityTerms:
     return msgspec.structs.replace(result, anti_required=(*result.anti_required, collective))
 
 
-class _Room:
+class _TermBudget:
     """How many terms, and entries of their selectors, still fit."""
 
     def __init__(self, terms: int, entries: int) -> None:

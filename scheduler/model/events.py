@@ -71,7 +71,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def old_bytes(self) -> int:
-        """The length of the JSON of the old version, which nobody else keeps any more."""
+        """The length of the JSON of the old version, which is kept nowhere else."""
         old = self.old.pod if isinstance(self.old, PodInfo) else self.old
         metadata = getattr(old, "metadata", None)
         return metadata.json_bytes if isinstance(metadata, ObjectMeta) else 0

@@ -1,11 +1,11 @@
-"""How much of a pod the scheduler takes.
+"""Limits on the lists of one pod.
 
 The API server accepts pods of 1.5 MB. What a pod asks for is looked at for every node, and what a
 running pod forbids for every other pod; so there is a bound to each list that a pod's author may
 lengthen. The bounds are far above what workloads have, and low enough that an attempt for a pod at
 the bounds takes some milliseconds at 5,000 nodes.
 
-A waiting pod beyond a bound is not placed, and is told which field is too long (`excess`). A pod
+A waiting pod beyond a bound is not placed; its condition names the field (`excess`). A pod
 that is on a node already counts, as far as the bounds go: see `PodInfo`.
 """
 
@@ -31,22 +31,27 @@ class PodLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The bounds of one pod. Those of selectors hold for all selectors of the pod together."""
 
     labels: int = 1024
+    """Labels of one pod."""
     node_requirements: int = 256
-    """`nodeSelector` labels, and `matchExpressions` and `matchFields` of node affinity."""
+    """In `nodeSelector`, and in required and in preferred node affinity."""
     pod_affinity_terms: int = 64
     """Terms of pod affinity and anti-affinity, required and preferred."""
     topology_spread_constraints: int = 32
+    """Spread constraints."""
     selector_entries: int = 8192
-    """Labels, expressions, values, keys and namespaces in all selectors."""
+    """Labels, expressions, values, keys and namespaces of all selectors."""
     tolerations: int = 1024
+    """Tolerations."""
     containers: int = 512
-    """Init containers included."""
+    """Containers and init containers."""
     resource_entries: int = 2048
     """Requests and limits of all containers."""
     ports: int = 2048
+    """Ports of all containers."""
     volumes: int = 512
+    """Volumes."""
     encoded_bytes: int = 512 * 1024
-    """Labels and the fields of the spec that a scheduler reads, encoded."""
+    """Bytes of the labels and of what a scheduler reads of the spec."""
 
     @property
     def smallest(self) -> int:

@@ -37,7 +37,7 @@ class ObjectMeta(Struct, frozen=True):
     labels: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     json_bytes: int = msgspec.field(default=0, name=NOT_SENT)
-    """The length of the object's JSON, noted by whoever decoded it; 0 if it was not sent."""
+    """The length of the object's JSON, noted by the decoder; 0 if it was not sent."""
 
     @property
     def key(self) -> str:
@@ -80,3 +80,13 @@ class Condition(Struct, frozen=True):
 # A quantity as written: the API server sends strings, manifests may hold plain numbers.
 RawQuantity = str | int | float
 ResourceList = dict[str, RawQuantity]
+
+
+class Kind(Struct, frozen=True):
+    """A watched kind: its struct, the path that lists it, and whether a cluster may lack it."""
+
+    name: str
+    type: type
+    path: str
+    optional: bool = False
+    namespaced: bool = False

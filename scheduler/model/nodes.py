@@ -7,6 +7,7 @@ import msgspec
 from scheduler.model.meta import (
     AnnotatedMeta,
     Condition,
+    Kind,
     ObjectMeta,
     RawQuantity,
     ResourceList,
@@ -117,3 +118,15 @@ class CSINodeSpec(Struct, frozen=True):
 class CSINode(Struct, frozen=True):
     metadata: AnnotatedMeta = AnnotatedMeta()
     spec: CSINodeSpec = CSINodeSpec()
+
+
+KINDS = (
+    Kind("Node", Node, "/api/v1/nodes"),
+    Kind("CSINode", CSINode, "/apis/storage.k8s.io/v1/csinodes"),
+    Kind(
+        "NodeResourceTopology",
+        NodeResourceTopology,
+        "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies",
+        optional=True,
+    ),
+)

@@ -1,12 +1,13 @@
-"""Every watched kind in one table: its struct and where the API server keeps it."""
+"""Every watched kind in one table, and how their structs are made from plain JSON."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 import msgspec
 
-from scheduler.model.meta import ObjectMeta, Struct
+from scheduler.model import nodes, pods, storage, workloads
+from scheduler.model.meta import Kind, ObjectMeta
 from scheduler.model.nodes import CSINode, Node, NodeResourceTopology
 from scheduler.model.pods import Pod
 from scheduler.model.storage import (
@@ -29,71 +30,20 @@ from scheduler.model.workloads import (
     StatefulSet,
 )
 
+T = TypeVar("T")
 
-class Kind(Struct, frozen=True):
-    """A watched kind: its struct, the path that lists it, and whether a cluster may lack it."""
 
-    name: str
-    type: type
-    path: str
-    optional: bool = False
-    namespaced: bool = False
+class Change(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """One change of an object: added (None, new), updated (old, new) or deleted (old, None)."""
+
+    old: T | None
+    new: T | None
 
 
 KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind("Pod", Pod, "/api/v1/pods", namespaced=True),
-        Kind("Node", Node, "/api/v1/nodes"),
-        Kind("PersistentVolume", PersistentVolume, "/api/v1/persistentvolumes"),
-        Kind(
-            "PersistentVolumeClaim",
-            PersistentVolumeClaim,
-            "/api/v1/persistentvolumeclaims",
-            namespaced=True,
-        ),
-        Kind("StorageClass", StorageClass, "/apis/storage.k8s.io/v1/storageclasses"),
-        Kind("CSINode", CSINode, "/apis/storage.k8s.io/v1/csinodes"),
-        Kind("CSIDriver", CSIDriver, "/apis/storage.k8s.io/v1/csidrivers"),
-        Kind(
-            "CSIStorageCapacity",
-            CSIStorageCapacity,
-            "/apis/storage.k8s.io/v1/csistoragecapacities",
-            namespaced=True,
-        ),
-        Kind("VolumeAttachment", VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments"),
-        Kind("Service", Service, "/api/v1/services", namespaced=True),
-        Kind("Namespace", Namespace, "/api/v1/namespaces"),
-        Kind("ReplicaSet", ReplicaSet, "/apis/apps/v1/replicasets", namespaced=True),
-        Kind("StatefulSet", StatefulSet, "/apis/apps/v1/statefulsets", namespaced=True),
-        Kind(
-            "ReplicationController",
-            ReplicationController,
-            "/api/v1/replicationcontrollers",
-            namespaced=True,
-        ),
-        Kind(
-            "PodDisruptionBudget",
-            PodDisruptionBudget,
-            "/apis/policy/v1/poddisruptionbudgets",
-            namespaced=True,
-        ),
-        Kind("PriorityClass", PriorityClass, "/apis/scheduling.k8s.io/v1/priorityclasses"),
-        Kind(
-            "NodeResourceTopology",
-            NodeResourceTopology,
-            "/apis/topology.node.k8s.io/v1alpha2/noderesourcetopologies",
-            optional=True,
-        ),
-        Kind(
-            "PodGroup",
-            PodGroup,
-            "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
-            optional=True,
-            namespaced=True,
-        ),
-    )
+    kind.name: kind for kind in (*pods.KINDS, *nodes.KINDS, *storage.KINDS, *workloads.KINDS)
 }
+"""Each kind is declared below its struct."""
 
 
 def without_nulls(value: object) -> object:
@@ -103,9 +53,6 @@ def without_nulls(value: object) -> object:
     if isinstance(value, list):
         return [without_nulls(v) for v in value if v is not None]
     return value
-
-
-T = TypeVar("T")
 
 
 def from_dict(raw: object, type_: type[T]) -> T:
@@ -118,6 +65,7 @@ __all__ = [
     "CSIDriver",
     "CSINode",
     "CSIStorageCapacity",
+    "Change",
     "Kind",
     "Lease",
     "Namespace",

@@ -149,7 +149,7 @@ def plain(value: object) -> object:
 
 
 def as_text(value: object) -> bytes:
-    """Packed labels as they are, for encodings that nobody decodes: for ``enc_hook``."""
+    """Packed labels as they are, for encodings that are never decoded: for ``enc_hook``."""
     if isinstance(value, PackedLabels):
         return value.text
     raise NotImplementedError(f"{type(value).__name__} has no encoding")

@@ -144,7 +144,7 @@ def _pinned(resources: ResourceRequirements, managed: bool, path: str) -> Amount
 
 
 def _amount(resources: ResourceRequirements, name: str, path: str) -> int:
-    """What is requested of a resource; whoever states a limit alone requests as much."""
+    """What is requested of a resource; a limit alone counts as the request."""
     field = "requests" if name in resources.requests else "limits"
     nanos = _nanos(getattr(resources, field)[name], f"{path}.{field}[{name}]")
     return -(-nanos // (_MICRO if name == CPU else _NANO))

@@ -62,7 +62,7 @@ class PodInfo:
     A pod beyond the limits (``excess``) is never placed, so nothing that only placing it asks for
     is compiled. If it is on a node already, its requests count in full; of its host ports, volumes
     and affinity terms as many as the limits allow. Further host ports count as all ports of the
-    node, and further required anti-affinity as keeping everybody it may speak of off the node.
+    node, and further required anti-affinity as keeping all pods of its namespaces off the node.
     """
 
     def __init__(self, pod: Pod, limits: PodLimits = DEFAULT_LIMITS) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.model.disks import InTreeSources, ISCSITarget, RBDImage
-from scheduler.model.meta import Condition, LabelSelector, ObjectMeta, ResourceList, Struct
+from scheduler.model.meta import Condition, Kind, LabelSelector, ObjectMeta, ResourceList, Struct
 from scheduler.model.nodes import NodeSelector, NodeSelectorTerm
 
 
@@ -46,7 +46,7 @@ class PreferredSchedulingTerm(Struct, frozen=True):
     preference: NodeSelectorTerm = NodeSelectorTerm()
 
 
-class NodeAffinity(Struct, frozen=True):
+class NodeAffinitySpec(Struct, frozen=True):
     required: NodeSelector | None = msgspec.field(
         default=None, name="requiredDuringSchedulingIgnoredDuringExecution"
     )
@@ -81,7 +81,7 @@ class PodAffinity(Struct, frozen=True):
 
 
 class Affinity(Struct, frozen=True):
-    node_affinity: NodeAffinity | None = None
+    node_affinity: NodeAffinitySpec | None = None
     pod_affinity: PodAffinity | None = None
     pod_anti_affinity: PodAffinity | None = None
 
@@ -197,3 +197,35 @@ def named_node(pod: Pod) -> str:
             if each.key == "metadata.name" and each.operator == "In" and len(each.values) == 1:
                 return each.values[0]
     return ""
+
+
+_REASONS = frozenset(
+    {
+        "TopologyAffinityError",
+        "UnexpectedAdmissionError",
+        "OutOfcpu",
+        "OutOfmemory",
+        "OutOfpods",
+        "OutOfephemeral-storage",
+        "NodeAffinity",
+        "NodePorts",
+        "NodeName",
+        "InvalidNodeInfo",
+        "PodFeatureUnsupported",
+        "PodOSNotSupported",
+        "PodOSSelectorNodeLabelDoesNotMatch",
+    }
+)
+
+
+def admission_error(pod: Pod) -> str:
+    """The kubelet's reason for refusing a pod, "" if it did not; one of a fixed set of words."""
+    if pod.status.phase != "Failed" or not pod.spec.node_name:
+        return ""
+    reason = pod.status.reason
+    if reason in _REASONS:
+        return reason
+    return "OutOfOther" if reason.startswith("OutOf") else ""
+
+
+KINDS = (Kind("Pod", Pod, "/api/v1/pods", namespaced=True),)

@@ -110,7 +110,7 @@ def nonzero_requests(pod: Pod) -> tuple[int, int]:
     """Milli-CPUs and bytes of memory that scoring books for a pod on its node."""
     defaults = dict(DEFAULT_REQUESTS)
     if _has_pod_level(pod):
-        # A pod-level request speaks for all containers; only what nobody states is assumed.
+        # A pod-level request speaks for all containers; only what is not stated is assumed.
         stated = _total(pod, True, True, {})
         defaults = {name: amount for name, amount in defaults.items() if name not in stated}
     amounts = pod_requests(pod, use_status=True, defaults=defaults)

@@ -7,6 +7,7 @@ import msgspec
 from scheduler.model.disks import InTreeSources
 from scheduler.model.meta import (
     AnnotatedMeta,
+    Kind,
     LabelSelector,
     ObjectMeta,
     RawQuantity,
@@ -118,3 +119,23 @@ class VolumeAttachmentSpec(Struct, frozen=True):
 class VolumeAttachment(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()
+
+
+KINDS = (
+    Kind("PersistentVolume", PersistentVolume, "/api/v1/persistentvolumes"),
+    Kind(
+        "PersistentVolumeClaim",
+        PersistentVolumeClaim,
+        "/api/v1/persistentvolumeclaims",
+        namespaced=True,
+    ),
+    Kind("StorageClass", StorageClass, "/apis/storage.k8s.io/v1/storageclasses"),
+    Kind("CSIDriver", CSIDriver, "/apis/storage.k8s.io/v1/csidrivers"),
+    Kind(
+        "CSIStorageCapacity",
+        CSIStorageCapacity,
+        "/apis/storage.k8s.io/v1/csistoragecapacities",
+        namespaced=True,
+    ),
+    Kind("VolumeAttachment", VolumeAttachment, "/apis/storage.k8s.io/v1/volumeattachments"),
+)

@@ -1,4 +1,4 @@
-"""Which taints a pod puts up with."""
+"""Which taints a pod tolerates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What claims, volumes and pods mean to each other."""
+"""The volumes of a pod: claims, disks, and what binds them to each other."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class ClaimUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class DiskUse(msgspec.Struct, frozen=True, gc=False):
-    """A pod's use of a disk that cannot be shared on a node, unless everybody only reads."""
+    """A pod's use of a disk that cannot be shared on a node, unless all only read."""
 
     identity: tuple[str, ...]
     read_only: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.model.meta import LabelSelector, ObjectMeta, ResourceList, Struct
+from scheduler.model.meta import Kind, LabelSelector, ObjectMeta, ResourceList, Struct
 
 POD_GROUP_LABEL = "scheduling.x-k8s.io/pod-group"
 """The label by which a pod names its PodGroup, in its own namespace."""
@@ -96,3 +96,31 @@ class LeaseSpec(Struct, frozen=True):
 class Lease(Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     spec: LeaseSpec = LeaseSpec()
+
+
+KINDS = (
+    Kind("Service", Service, "/api/v1/services", namespaced=True),
+    Kind("Namespace", Namespace, "/api/v1/namespaces"),
+    Kind("ReplicaSet", ReplicaSet, "/apis/apps/v1/replicasets", namespaced=True),
+    Kind("StatefulSet", StatefulSet, "/apis/apps/v1/statefulsets", namespaced=True),
+    Kind(
+        "ReplicationController",
+        ReplicationController,
+        "/api/v1/replicationcontrollers",
+        namespaced=True,
+    ),
+    Kind(
+        "PodDisruptionBudget",
+        PodDisruptionBudget,
+        "/apis/policy/v1/poddisruptionbudgets",
+        namespaced=True,
+    ),
+    Kind("PriorityClass", PriorityClass, "/apis/scheduling.k8s.io/v1/priorityclasses"),
+    Kind(
+        "PodGroup",
+        PodGroup,
+        "/apis/scheduling.x-k8s.io/v1alpha1/podgroups",
+        optional=True,
+        namespaced=True,
+    ),
+)

@@ -1,1 +1,1 @@
-"""What the scheduler tells about itself: metrics, logs, recent decisions, runtime health."""
+"""Metrics, logs, recent decisions, and the health of the runtime."""

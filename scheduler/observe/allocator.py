@@ -1,4 +1,4 @@
-"""Memory that the allocator holds and nobody uses: kept for speed, given back when it lies idle.
+"""Free memory in the allocator: kept for speed, returned to the kernel when it stays unused.
 
 Every attempt makes and drops dozens of arrays over all nodes. With its usual settings glibc returns
 their pages to the kernel each time and gets them back one page fault at a time, a third of all the
@@ -37,7 +37,7 @@ class Allocator(Protocol):
         """Keep so many freed bytes, of pieces up to the largest; tells whether it can."""
 
     def free_bytes(self) -> int:
-        """Bytes that the C library holds and nobody uses, resident or not."""
+        """Free bytes in the C library's arenas, resident or not."""
 
     def resident_bytes(self) -> int:
         """Bytes of the whole process that are in memory."""

@@ -1,4 +1,4 @@
-"""The latest scheduling decisions, kept in memory for people who ask what just happened."""
+"""The latest scheduling decisions, kept in memory for ``/api/v1/decisions``."""
 
 import time
 from collections import deque

@@ -25,7 +25,7 @@ class Instrument(Collector, Generic[F]):
     """One metric. With label names it is a family: only what `labels` returns can be touched."""
 
     def __init__(self, name: str, text: str, labels: Sequence[str] = ()) -> None:
-        self._name = name
+        self.name = name
         self._text = text
         self._labels = tuple(labels)
         self._children: dict[tuple[str, ...], Self] = {}
@@ -37,7 +37,7 @@ class Instrument(Collector, Generic[F]):
         child = self._children.get(values)
         if child is None:
             if not self._labels or len(values) != len(self._labels):
-                raise ValueError(f"{self._name} has the labels {self._labels}, not {values}")
+                raise ValueError(f"{self.name} has the labels {self._labels}, not {values}")
             # Two threads may be here: both get the child that was first.
             child = self._children.setdefault(values, self._child())
         return child
@@ -51,13 +51,13 @@ class Instrument(Collector, Generic[F]):
         family = self._family()
         if not self._labels:
             self._add_to(family, ())
-        # A copy is made in one go; whoever iterates meets children that another thread adds.
+        # Copying is atomic; an iteration would meet children that another thread adds.
         for values, child in self._children.copy().items():
             child._add_to(family, values)
         return [family]
 
     def _child(self) -> Self:
-        return type(self)(self._name, self._text)
+        return type(self)(self.name, self._text)
 
     @abstractmethod
     def _reset(self) -> None:
@@ -81,7 +81,7 @@ class Counter(Instrument[CounterMetricFamily]):
         self._value = 0.0
 
     def _family(self) -> CounterMetricFamily:
-        return CounterMetricFamily(self._name, self._text, labels=self._labels)
+        return CounterMetricFamily(self.name, self._text, labels=self._labels)
 
     def _add_to(self, family: CounterMetricFamily, values: tuple[str, ...]) -> None:
         family.add_metric(values, self._value)
@@ -106,7 +106,7 @@ class Gauge(Instrument[GaugeMetricFamily]):
         self._cell = [0.0]
 
     def _family(self) -> GaugeMetricFamily:
-        return GaugeMetricFamily(self._name, self._text, labels=self._labels)
+        return GaugeMetricFamily(self.name, self._text, labels=self._labels)
 
     def _add_to(self, family: GaugeMetricFamily, values: tuple[str, ...]) -> None:
         family.add_metric(values, self._cell[0])
@@ -118,25 +118,25 @@ class Histogram(Instrument[HistogramMetricFamily]):
     def __init__(
         self, name: str, text: str, labels: Sequence[str] = (), *, buckets: Sequence[float]
     ) -> None:
-        self._bounds = tuple(buckets)
+        self.bounds = tuple(buckets)
         super().__init__(name, text, labels)
 
     def observe(self, amount: float) -> None:
         """Count an observation; one that equals a bound is below it."""
         self._sum += amount
-        self._counts[bisect_left(self._bounds, amount)] += 1
+        self._counts[bisect_left(self.bounds, amount)] += 1
 
     def _child(self) -> Self:
-        return type(self)(self._name, self._text, buckets=self._bounds)
+        return type(self)(self.name, self._text, buckets=self.bounds)
 
     def _reset(self) -> None:
         self._sum = 0.0
-        self._counts = [0] * (len(self._bounds) + 1)
+        self._counts = [0] * (len(self.bounds) + 1)
 
     def _family(self) -> HistogramMetricFamily:
-        return HistogramMetricFamily(self._name, self._text, labels=self._labels)
+        return HistogramMetricFamily(self.name, self._text, labels=self._labels)
 
     def _add_to(self, family: HistogramMetricFamily, values: tuple[str, ...]) -> None:
-        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
+        bounds = [*map(floatToGoString, self.bounds), "+Inf"]
         below = map(float, accumulate(self._counts))
         family.add_metric(values, list(zip(bounds, below, strict=True)), self._sum)

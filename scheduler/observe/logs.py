@@ -39,7 +39,7 @@ class Logger:
         self._logger = logger
 
     def debug(self, message: str, /, exc: BaseException | None = None, **fields: Any) -> None:
-        """Log what only somebody hunting a fault wants to read."""
+        """Log what helps to find a fault."""
         if self._logger.isEnabledFor(logging.DEBUG):
             self._emit(logging.DEBUG, message, exc, fields)
 
@@ -54,14 +54,14 @@ class Logger:
             self._emit(logging.WARNING, message, exc, fields)
 
     def error(self, message: str, /, exc: BaseException | None = None, **fields: Any) -> None:
-        """Log trouble that somebody should look at."""
+        """Log a fault that needs attention."""
         if self._logger.isEnabledFor(logging.ERROR):
             self._emit(logging.ERROR, message, exc, fields)
 
     def _emit(
         self, level: int, message: str, exc: BaseException | None, fields: dict[str, Any]
     ) -> None:
-        # Builds the record itself: Logger.log would walk the stack for a caller nobody prints.
+        # Builds the record itself: Logger.log would walk the stack for a caller, not printed.
         exc_info = (type(exc), exc, exc.__traceback__) if exc is not None else None
         record = self._logger.makeRecord(
             self._logger.name, level, "", 0, message, (), exc_info, extra={"fields": fields}
@@ -102,7 +102,7 @@ def setup(
 
 
 def setup_nothing() -> None:
-    """Where nobody sets logs up, have warnings come to stderr with their fields all the same."""
+    """Without a setup of logs, write warnings to stderr with their fields."""
     if logging.lastResort is not None:
         logging.lastResort.setFormatter(ConsoleFormatter())
 

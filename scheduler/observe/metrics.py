@@ -8,15 +8,137 @@ Loops that observe once per pod hold a `Children` of their metric, which spares 
 lookup of label values.
 """
 
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry, ProcessCollector
 
-from scheduler.observe.batch_metrics import BatchMetrics
-from scheduler.observe.caches import Caches
+from scheduler.bounded import Usage
 from scheduler.observe.instruments import Counter, Gauge, Histogram, Instrument
-from scheduler.observe.readings import AskedGauge, Readings
+from scheduler.observe.readings import AskedGauge, Reading, Readings
+
+SOLVE_BUCKETS = tuple(0.002 * 2**i for i in range(13))
+
+
+class Register(Protocol):
+    """Takes a metric into a registry."""
+
+    def __call__(self, instrument: M) -> M:
+        """The same metric, registered."""
+        ...
+
+
+class BatchMetrics:
+    """Attributes are named as the metrics without ``equipoise_batch`` and unit."""
+
+    def __init__(self, register: Register) -> None:
+        self.tiers = register(
+            Counter(
+                "equipoise_batch_tiers_total",
+                "Pods of one rank that waited together, by what became of them: 'solved' at "
+                "once, 'uncontended' or 'greedy' where one by one is as good, 'nowhere' when none "
+                "took part or fitted, 'failed' when the solver did.",
+                ("result",),
+            )
+        )
+        self.pods = register(
+            Counter(
+                "equipoise_batch_pods_total",
+                "Pods of such backlogs: 'placed' at once, or 'left' to be placed one by one.",
+                ("outcome",),
+            )
+        )
+        self.excluded_pods = register(
+            Counter(
+                "equipoise_batch_excluded_pods_total",
+                "Pods that took no part in a batch, by reason.",
+                ("reason",),
+            )
+        )
+        self.rounds = register(
+            Counter("equipoise_batch_rounds_total", "Problems that were solved for batches.")
+        )
+        self.refused = register(
+            Counter(
+                "equipoise_batch_refused_total",
+                "Placements that the solver proposed and filters did not confirm.",
+            )
+        )
+        self.arcs = register(
+            Gauge("equipoise_batch_arcs", "Arcs of the last network that was solved.")
+        )
+        self.solve_duration = register(
+            Histogram(
+                "equipoise_batch_solve_duration_seconds",
+                "Time from posing a problem to its solution, in seconds.",
+                buckets=SOLVE_BUCKETS,
+            )
+        )
+        self.compare_duration = register(
+            Histogram(
+                "equipoise_batch_compare_duration_seconds",
+                "Time to try a solution and one by one, to keep the better of the two, in seconds.",
+                buckets=SOLVE_BUCKETS,
+            )
+        )
+        self.solver_failures = register(
+            Counter(
+                "equipoise_batch_solver_failures_total",
+                "Problems without a solution, by reason: the solver is 'missing', has 'died', took "
+                "too long ('timeout') or reported a 'fault'.",
+                ("reason",),
+            )
+        )
+
+
+Source = Callable[[], Mapping[str, Usage]]
+"""Says what some caches hold, by name. Called from the thread of a scrape: it must not iterate
+over what the event loop changes."""
+
+
+class Caches:
+    """Collects what caches hold, at the moment of a scrape."""
+
+    def __init__(self) -> None:
+        self._sources: dict[str, Source] = {}
+
+    def follow(self, whose: str, source: Source) -> None:
+        """Ask this source from now on, instead of any other of the same name."""
+        self._sources[whose] = source
+
+    def usage(self) -> dict[str, Usage]:
+        """What each cache holds; those of one name, as of several profiles, together."""
+        found: dict[str, Usage] = {}
+        for source in list(self._sources.values()):
+            for name, usage in source().items():
+                before = found.get(name, Usage(0, 0))
+                found[name] = Usage(*map(sum, zip(before, usage, strict=True)))
+        return found
+
+    def readings(self) -> Iterator[Reading]:
+        """All of it as metrics."""
+        found = self.usage()
+        yield Reading(
+            "equipoise_cache_bytes",
+            "Memory that a cache, an index or a queue holds, about; of watched objects their JSON.",
+            {name: usage.bytes for name, usage in found.items()},
+            "cache",
+        )
+        yield Reading(
+            "equipoise_cache_entries",
+            "Entries of a cache, an index or a queue.",
+            {name: usage.entries for name, usage in found.items()},
+            "cache",
+        )
+        yield Reading(
+            "equipoise_cache_evictions_total",
+            "Entries that went to make room for others, because of a bound on bytes or entries.",
+            {name: usage.evictions for name, usage in found.items()},
+            "cache",
+        )
+
 
 M = TypeVar("M", bound=Instrument[Any])
 Labels = tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Numbers that others keep anyway, read only when somebody scrapes: they cost nothing to keep."""
+"""Metrics whose values other components keep anyway; they are read at each scrape only."""
 
 from collections.abc import Callable, Iterable, Mapping
 

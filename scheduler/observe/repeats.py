@@ -1,4 +1,4 @@
-"""Telling news from what was said a moment ago, so that nobody is told the same all the time."""
+"""Suppresses messages that repeat, so that logs and events show what is new."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices when the scheduling loop stands still, and says what it is doing.
+"""Detects a scheduling loop without progress, and reports its stack.
 
 ::
 

@@ -31,9 +31,8 @@ from scheduler.gangs.gang import Gang
 from scheduler.gangs.registry import GangRegistry
 from scheduler.gangs.status import FIELDS, status_of
 from scheduler.kube.client import MERGE_PATCH
-from scheduler.kube.credentials import Access
+from scheduler.kube.credentials import ApiAccess, open_session
 from scheduler.kube.errors import KubeError, NotFound, WritesStopped
-from scheduler.kube.sessions import open_session
 from scheduler.kube.writes import ApiWriter
 from scheduler.model.objects import KINDS
 from scheduler.observe.logs import get_logger
@@ -70,7 +69,7 @@ class PodGroupOperator:
         self,
         registry: GangRegistry,
         write: WriteStatus,
-        access: Callable[[], Awaitable[Access]],
+        access: Callable[[], Awaitable[ApiAccess]],
         *,
         wall: Callable[[], datetime] = _now,
         pause: float = COALESCE_SECONDS,
@@ -176,7 +175,7 @@ class PodGroupOperator:
 def _without_models() -> Iterator[None]:
     """For the import of kopf, which looks for a library whose API classes nobody here uses.
 
-    They would be 35 MiB for the life of the process (see ``kube/library.py``).
+    They would be 35 MiB for the life of the process (see ``kube/credentials.py``).
     """
     absent = "kubernetes_asyncio" not in sys.modules
     if absent:
@@ -194,7 +193,7 @@ class _Watcher:
     def __init__(
         self,
         seen: Callable[[str, Mapping[str, Any] | None], None],
-        access: Callable[[], Awaitable[Access]],
+        access: Callable[[], Awaitable[ApiAccess]],
     ) -> None:
         self._seen = seen
         self._access = access
@@ -263,7 +262,7 @@ class _Watcher:
             stop_flag=self._stop,
         )
 
-    async def _current(self) -> Access:
+    async def _current(self) -> ApiAccess:
         return await self._access()
 
     def _tell(self, function: Callable[..., None], *args: Any) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, Never, Protocol
+from typing import TYPE_CHECKING, Never, Protocol
 
 import msgspec
 
@@ -27,6 +27,7 @@ from scheduler.fairness import Shares
 from scheduler.framework.cycle import Bookings, Cycle
 from scheduler.framework.outlet import Outlet, WriteError
 from scheduler.framework.runtime import Framework
+from scheduler.model.objects import Change
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import error
@@ -201,7 +202,7 @@ class BindingConfirmer:
             self._unreserve(each, assumed, "the pod is gone")
         elif found.spec.node_name:
             self._count(assumed, node, "bound")
-            self._ingest.handler("Pod")([_ReadChange(assumed.pod, found)])
+            self._ingest.handler("Pod")([Change(assumed.pod, found)])
         else:
             self._count(assumed, node, "unbound")
             self._unreserve(each, assumed, "its binding had no effect")
@@ -228,10 +229,3 @@ class BindingConfirmer:
         gauge = self._metrics.assumed_pod_oldest
         gauge.labels("answered").set(self.oldest)
         gauge.labels("sent").set(self._open.oldest())
-
-
-class _ReadChange(msgspec.Struct, frozen=True):
-    """A change like that of a watch."""
-
-    old: Any
-    new: Any

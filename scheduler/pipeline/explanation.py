@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 import msgspec
 import numpy as np
 
-from scheduler.config.schema import Batch
+from scheduler.config.schema import BatchSettings
 from scheduler.framework.answers import TOLD, Told
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
@@ -158,7 +158,7 @@ def concluded(
     return {**said, "group": group} if group else said
 
 
-def batched(settings: Batch, model: str = "") -> dict[str, Any] | None:
+def batched(settings: BatchSettings, model: str = "") -> dict[str, Any] | None:
     """How backlogs are placed, and whether the cost model chose this pod's node; None: one by one.
 
     ``scores`` choose among the nodes that fit only if that is the model, or the pod comes alone.

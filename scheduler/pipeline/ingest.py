@@ -15,7 +15,6 @@ from typing import Any
 from scheduler.framework.memory import Memories
 from scheduler.framework.runtime import Framework
 from scheduler.framework.waiting import Waits
-from scheduler.model.admission import admission_error
 from scheduler.model.events import (
     ASSIGNED_POD,
     UNSCHEDULED_POD,
@@ -27,7 +26,7 @@ from scheduler.model.events import (
 from scheduler.model.limits import DEFAULT_LIMITS, PodLimits
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.pods import Pod
+from scheduler.model.pods import Pod, admission_error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.pipeline.confirmation import Unconfirmed

@@ -14,7 +14,7 @@ from scheduler.framework.scoring import normalize_by_max
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.pods import NodeAffinity as NodeAffinityRules
+from scheduler.model.pods import NodeAffinitySpec as NodeAffinityRules
 from scheduler.model.selectors import (
     NODE_NAME_FIELD,
     NodeMatcher,

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from scheduler.bounded import MEBIBYTE, Usage
+from scheduler.config.plugin_args import DefaultSpreadConstraint as DefaultConstraint
 from scheduler.config.plugin_args import PodTopologySpreadArgs
-from scheduler.config.plugin_args import TopologySpreadConstraint as DefaultConstraint
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.framework.cycle import Cycle, Slot
 from scheduler.framework.interface import MAX_SCORE, Handle, PreFilterResult

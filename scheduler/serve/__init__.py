@@ -1,1 +1,1 @@
-"""The HTTP face of the scheduler: health, metrics, configuration and answers to people."""
+"""The HTTP endpoints: health, metrics, configuration, queue, nodes, decisions, explanations."""

@@ -1,33 +1,163 @@
-"""Who may read what: callers are identified and judged by the API server, as kube-scheduler does.
+"""Authentication and authorization of callers by the API server, as kube-scheduler does it.
 
 A caller shows a client certificate or a bearer token, or is `system:anonymous`. What it may read is
 what the cluster's authorizers say of the path (`nonResourceURLs` in a ClusterRole); paths that
 probes use are open to all.
 
 Decisions about waiting pods are rights to objects (`resources` in a Role of the pod's namespace),
-and never open: whoever decides is known, and the API server has agreed a moment ago.
+and never open: the caller is authenticated, and the API server has authorized it a moment ago.
 """
 
+import asyncio
 import hashlib
+import math
 import secrets
 import time
-from collections.abc import Callable, Collection
-from typing import Any, Protocol
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Collection, Hashable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from scheduler.kube.errors import KubeError
+from scheduler.kube.pacing import RateLimit
 from scheduler.kube.reviews import Right, User
 from scheduler.observe.logs import get_logger
-from scheduler.serve.answers import Answers, CannotAsk, Questions
-from scheduler.serve.guards import Forbidden, Unauthorized, Unavailable
+from scheduler.serve.guards import HttpForbidden, HttpUnauthorized, Unavailable
+
+# Answers that cost a request elsewhere: remembered for a while, asked for once, and bounded.
+#
+# Everybody who reaches the port can make us ask, with tokens that nobody issued. So the number of
+# questions is limited, by rate and at one time, and who was let in a moment ago is let in again
+# when the API server cannot be asked: a scrape goes on through an outage, and through a flood of
+# such strangers.
+
+
+FRESH_SECONDS = 10.0
+"""How long an answer holds without asking again; kube-scheduler's default for both reviews."""
+STALE_SECONDS = 300.0
+"""How long a yes may be used when the question cannot be asked."""
+MAX_ANSWERS = 512
+"""Of each kind, yes and no; the oldest go first."""
+MAX_QUESTIONS = 16
+QUESTIONS_PER_SECOND = 20.0
+QUESTIONS_BURST = 100
+
+Value = TypeVar("Value")
+
+
+class CannotAsk(Exception):
+    """There is no answer now, neither old nor new; the text says why."""
+
+
+class _CachedReview(NamedTuple, Generic[Value]):
+    value: Value
+    since: float
+
+
+class Questions:
+    """How many questions may be asked, of whatever kind."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._limit = RateLimit(QUESTIONS_PER_SECOND, QUESTIONS_BURST, clock=clock)
+        self._open_again = 0.0
+        self._under_way = 0
+
+    def begin(self, *, by_stranger: bool) -> None:
+        """Count a question in; raises CannotAsk if strangers have asked too many."""
+        if by_stranger:
+            if self._under_way >= MAX_QUESTIONS:
+                raise CannotAsk(f"{MAX_QUESTIONS} reviews are under way")
+            # A reservation cannot be given back, so none is made before the last one is due.
+            now = self._clock()
+            if now < self._open_again:
+                raise CannotAsk(f"there were more than {QUESTIONS_PER_SECOND:g} reviews a second")
+            self._open_again = now + self._limit.reserve()
+        self._under_way += 1
+
+    def end(self) -> None:
+        """Count it out."""
+        self._under_way -= 1
+
+
+class ReviewCache(Generic[Value]):
+    """Answers by key. A no (None, False) is never used when stale, nor does it push a yes out.
+
+    Who has a yes that is merely stale is no stranger: the question is asked however many others
+    there are.
+    """
+
+    def __init__(self, questions: Questions, clock: Callable[[], float] = time.monotonic) -> None:
+        self._questions = questions
+        self._clock = clock
+        self._yes: OrderedDict[Hashable, _CachedReview[Value]] = OrderedDict()
+        self._no: OrderedDict[Hashable, _CachedReview[Value]] = OrderedDict()
+        self._asking: dict[Hashable, asyncio.Task[Value | CannotAsk]] = {}
+
+    async def get(
+        self, key: Hashable, ask: Callable[[], Awaitable[Value]], *, stale: bool = True
+    ) -> Value:
+        """The answer for `key`, from memory or by `ask`, which may raise KubeError.
+
+        Those who want the same answer at the same time share one question. Raises CannotAsk, also
+        instead of a `stale` answer if that will not do.
+        """
+        known = self._yes.get(key) or self._no.get(key)
+        age = self._clock() - known.since if known is not None else math.inf
+        if known is not None and age < FRESH_SECONDS:
+            return known.value
+        good_enough = known is not None and bool(known.value) and age < STALE_SECONDS
+        answer = await self._asked(key, ask, by_stranger=not good_enough)
+        if not isinstance(answer, CannotAsk):
+            return answer
+        if known is not None and good_enough and stale:
+            return known.value
+        raise answer
+
+    async def _asked(
+        self, key: Hashable, ask: Callable[[], Awaitable[Value]], *, by_stranger: bool
+    ) -> Value | CannotAsk:
+        task = self._asking.get(key)
+        if task is None:
+            # A task of its own: the first caller may disconnect before the others.
+            question = self._ask(key, ask, by_stranger=by_stranger)
+            task = self._asking[key] = asyncio.create_task(question, name="review")
+            task.add_done_callback(lambda _: self._asking.pop(key))
+        return await asyncio.shield(task)
+
+    async def _ask(
+        self, key: Hashable, ask: Callable[[], Awaitable[Value]], *, by_stranger: bool
+    ) -> Value | CannotAsk:
+        try:
+            self._questions.begin(by_stranger=by_stranger)
+        except CannotAsk as refusal:
+            return refusal
+        try:
+            value = await ask()
+        except KubeError as fault:
+            return CannotAsk(str(fault))
+        finally:
+            self._questions.end()
+        self._remember(key, value)
+        return value
+
+    def _remember(self, key: Hashable, value: Value) -> None:
+        kept, other = (self._yes, self._no) if value else (self._no, self._yes)
+        other.pop(key, None)
+        kept[key] = _CachedReview(value, self._clock())
+        kept.move_to_end(key)
+        if len(kept) > MAX_ANSWERS:
+            kept.popitem(last=False)
+
 
 log = get_logger(__name__)
 
 ANONYMOUS = User("system:anonymous", groups=("system:unauthenticated",))
 AUTHENTICATED = "system:authenticated"
 MASTERS = "system:masters"
-"""Members may do everything, so nobody is asked about them."""
+"""Members may do everything, without a SubjectAccessReview."""
 
 COMPLAINT_SECONDS = 60.0
 
@@ -38,10 +168,10 @@ _NOT_VALID = "the token is not, or no longer, valid in this cluster"
 
 
 class Reviewer(Protocol):
-    """Whoever knows callers and their rights; raises KubeError when it cannot be asked."""
+    """Authenticates and authorizes callers; raises KubeError if the API server fails to."""
 
     async def identify(self, token: str) -> User | None:
-        """Whose token this is, if anybody's."""
+        """The user of a token; None if it is not valid."""
 
     async def allows(self, user: User, verb: str, path: str) -> bool:
         """Whether the user may do so."""
@@ -50,8 +180,8 @@ class Reviewer(Protocol):
         """Whether the user may do something to an object."""
 
 
-class Access:
-    """Admits requests, or raises what the caller is told instead."""
+class AccessControl:
+    """Admits requests, or raises the error that answers them."""
 
     def __init__(
         self,
@@ -64,9 +194,9 @@ class Access:
         self._open_below = tuple(path[:-1] for path in open_paths if path.endswith("*"))
         self._clock = clock
         questions = Questions(clock)
-        self._users: Answers[User | None] = Answers(questions, clock)
-        self._rights: Answers[bool] = Answers(questions, clock)
-        self._grants: Answers[bool] = Answers(questions, clock)
+        self._users: ReviewCache[User | None] = ReviewCache(questions, clock)
+        self._rights: ReviewCache[bool] = ReviewCache(questions, clock)
+        self._grants: ReviewCache[bool] = ReviewCache(questions, clock)
         # Tokens are kept as digests that mean nothing outside this process.
         self._digest_key = secrets.token_bytes(32)
         self._quiet_until = 0.0
@@ -98,14 +228,16 @@ class Access:
             self._complain(fault)
             raise Unavailable("the API server cannot be asked who may read this") from fault
         if not allowed:
-            raise Forbidden(f'forbidden: User "{user.name}" cannot {verb} path "{path}"')
+            raise HttpForbidden(f'forbidden: User "{user.name}" cannot {verb} path "{path}"')
 
     async def authorize(self, request: web.Request, right: Right) -> User:
         """The caller, if they have the right; raises Unauthorized, Forbidden, Unavailable."""
         try:
             user = await self._identify(request, stale=False)
             if user is ANONYMOUS:
-                raise Unauthorized("only known callers may decide: show a token or a certificate")
+                raise HttpUnauthorized(
+                    "only known callers may decide: show a token or a certificate"
+                )
             if MASTERS in user.groups:
                 return user
             granted = await self._grants.get(
@@ -117,7 +249,7 @@ class Access:
         if not granted:
             where = f'in the namespace "{right.namespace}"'
             what = f'"{right.resource}" in API group "{right.group}"'
-            raise Forbidden(
+            raise HttpForbidden(
                 f'forbidden: User "{user.name}" cannot {right.verb} resource {what} {where}'
             )
         return user
@@ -129,19 +261,19 @@ class Access:
             if not token:
                 return ANONYMOUS
             if not token.isascii():
-                raise Unauthorized(_NOT_VALID)
+                raise HttpUnauthorized(_NOT_VALID)
             digest = hashlib.blake2b(token.encode(), key=self._digest_key).digest()
             user = await self._users.get(
                 digest, lambda: self._reviewer.identify(token), stale=stale
             )
             if user is None:
-                raise Unauthorized(_NOT_VALID)
+                raise HttpUnauthorized(_NOT_VALID)
         if AUTHENTICATED in user.groups:
             return user
         return User(user.name, user.uid, (*user.groups, AUTHENTICATED), user.extra)
 
     def _complain(self, fault: CannotAsk) -> None:
-        """Log that nobody could be asked, now and then: everybody can cause this."""
+        """Log that no review was answered, now and then: any caller can cause this."""
         if (now := self._clock()) >= self._quiet_until:
             self._quiet_until = now + COMPLAINT_SECONDS
             log.warning("Callers cannot be reviewed", error=str(fault))

@@ -18,7 +18,7 @@ log = get_logger(__name__)
 RENEW_SECONDS = VALID_DAYS * 24 * 3600 / 2
 
 
-class Source(Protocol):
+class CertificateSource(Protocol):
     """Where key and certificate come from."""
 
     name: str
@@ -74,7 +74,7 @@ class Tls:
     Making one reads files, which blocks; raises OSError if they have nothing that will do.
     """
 
-    def __init__(self, source: Source, client_authority: str = "") -> None:
+    def __init__(self, source: CertificateSource, client_authority: str = "") -> None:
         self._source = source
         self._client_authority = client_authority
         self._trouble = ""

@@ -11,7 +11,7 @@ READING lasts at most `HEADER_SECONDS` (and `HANDSHAKE_SECONDS` for TLS before),
 takes the place of a connection that is not BUSY: the one that has waited for longest, of the
 address that has most. If all are BUSY, a share is left in which only probes are answered.
 
-Whoever opens connections and says nothing thereby costs a small object each, and nobody a probe.
+A caller that opens connections and sends nothing costs a small object each, and no probe fails.
 """
 
 import asyncio
@@ -58,16 +58,16 @@ class Connections:
         self._tls = tls
         self._dropped = dropped
         self._clock = clock
-        self._all: dict[Connection, None] = {}
-        self._by_handler: dict[RequestHandler, Connection] = {}
+        self._all: dict[ServedConnection, None] = {}
+        self._by_handler: dict[RequestHandler, ServedConnection] = {}
 
     def __len__(self) -> int:
         """How many are open."""
         return len(self._all)
 
     def accept(self, sock: socket.socket, address: str) -> None:
-        """Somebody has connected; the socket is taken over."""
-        connection = Connection(self, address)
+        """Take over the socket of a new connection."""
+        connection = ServedConnection(self, address)
         if self.admit(connection):
             connection.open(sock, self._tls)
         else:
@@ -114,7 +114,7 @@ class Connections:
         """The time that deadlines are given in."""
         return self._clock() if self._clock else asyncio.get_running_loop().time()
 
-    def admit(self, connection: "Connection") -> bool:
+    def admit(self, connection: "ServedConnection") -> bool:
         """Count a connection in; False if there is no room, not even for a probe."""
         share = sum(each.only_probes for each in self._all)
         if not self._make_room(len(self._all) - share, MAX_CONNECTIONS, only_probes=False):
@@ -125,19 +125,19 @@ class Connections:
         self._all[connection] = None
         return True
 
-    def serve(self, connection: "Connection") -> RequestHandler:
+    def serve(self, connection: "ServedConnection") -> RequestHandler:
         """What answers the requests of a connection."""
         handler = self._requests()
         self._by_handler[handler] = connection
         return handler
 
-    def forget(self, connection: "Connection") -> None:
+    def forget(self, connection: "ServedConnection") -> None:
         """A connection has ended; may be called again."""
         self._all.pop(connection, None)
         if connection.handler is not None:
             self._by_handler.pop(connection.handler, None)
 
-    def drop(self, connection: "Connection", reason: str = "") -> None:
+    def drop(self, connection: "ServedConnection", reason: str = "") -> None:
         """Close a connection at once."""
         if reason:
             self.count(reason)
@@ -145,12 +145,12 @@ class Connections:
         connection.abort()
 
     def count(self, reason: str) -> None:
-        """Somebody was not served to the end."""
+        """Count a caller that was not served to the end."""
         if self._dropped is not None:
             self._dropped.labels(reason).inc()
 
     def _make_room(self, held: int, limit: int, *, only_probes: bool) -> bool:
-        """Whether there is room for one more, after somebody gave way if need be; O(all)."""
+        """Whether there is room for one more; may close an idle connection for it. O(all)."""
         if held < limit:
             return True
         of = Tally(each.address for each in self._all)
@@ -162,7 +162,7 @@ class Connections:
         return True
 
 
-class Connection(asyncio.Protocol):
+class ServedConnection(asyncio.Protocol):
     """One connection. Bytes go to a handler of requests, which is made with the first of them."""
 
     def __init__(self, among: Connections, address: str) -> None:
@@ -265,7 +265,7 @@ def is_probe(path: str) -> bool:
 
 
 async def send(request: web.Request, response: web.StreamResponse) -> None:
-    """Send an answer to its end; whoever does not take it in time is cut off."""
+    """Send an answer to its end; a caller that does not read it in time is cut off."""
     try:
         async with asyncio.timeout(SEND_SECONDS):
             await response.prepare(request)

@@ -7,35 +7,89 @@ a waiting pod decides about it, and is only there for callers that the cluster k
 
 import asyncio
 import functools
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from scheduler.fairness import Shares
 from scheduler.kube.reviews import Right
-from scheduler.serve.access import DECISIONS, Access
+from scheduler.kube.slots import Slots
+from scheduler.serve.access import DECISIONS, AccessControl
+from scheduler.serve.connections import send
 from scheduler.serve.guards import (
     BadRequest,
-    Forbidden,
-    NotFound,
+    HttpForbidden,
+    HttpNotFound,
+    HttpTooManyRequests,
     Unavailable,
     errors_as_json,
     harden,
 )
 from scheduler.serve.health import PING, Check, report
-from scheduler.serve.reads import Reads
 from scheduler.slices import checkpoint, in_slices
+
+READS_OF_ONE = 3
+"""By one address; a third more is there for others."""
+WAITING_OF_ONE = 24
+"""Likewise for those that wait for their turn."""
+WAIT_SECONDS = 5.0
+HEAVY = ("/api/", "/debug/")
+
+
+class ReadTurns:
+    """Turns to read, shared by address; beyond the bounds, or after a while, 429."""
+
+    def __init__(self) -> None:
+        self._slots = Slots(READS_OF_ONE, least=0, most=1)
+        self._present = Shares(READS_OF_ONE + WAITING_OF_ONE)
+
+    @asynccontextmanager
+    async def turn(self, address: str) -> AsyncIterator[None]:
+        """A block that runs when it is its turn; raises TooMany."""
+        if not self._present.may_take(address):
+            raise HttpTooManyRequests("too many such requests wait already")
+        self._present.take(address)
+        try:
+            try:
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await self._slots.take(address)
+            except TimeoutError:
+                raise HttpTooManyRequests("others are being answered") from None
+            try:
+                yield
+            finally:
+                self._slots.release(address)
+        finally:
+            self._present.give_back(address)
+
+    def middleware(self) -> Middleware:
+        """Has a turn last until the answer is sent, so that few answers are in memory."""
+
+        @web.middleware
+        async def in_turn(request: web.Request, handler: Handler) -> web.StreamResponse:
+            if not request.path.startswith(HEAVY):
+                return await handler(request)
+            async with self.turn(request.remote or ""):
+                response = await handler(request)
+                await send(request, response)
+                return response
+
+        return in_turn
+
 
 DEFAULT_LIMIT = 500
 MAX_LIMIT = 5000
 MAX_SCRAPES = 8
 MAX_REASON_LENGTH = 256
 GROUP, RESOURCE = "equipoise.dev", "waitingpods"
-"""What a Role names to let somebody ``approve`` or ``reject``."""
+"""The resource in a Role that grants ``approve`` or ``reject``."""
 
 COMPRESS_HERE_BYTES = 16 * 1024
 
@@ -49,7 +103,7 @@ class Replica(msgspec.Struct, frozen=True):
     leading: bool = True
     """Whether this replica schedules."""
     leader: str = ""
-    """The identity of the leader as last seen from here; empty if nobody leads."""
+    """The identity of the leader as last seen from here; empty if there is none."""
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -71,7 +125,7 @@ class Sources:
 
     The callables run on the event loop that serves and return what msgspec can encode as JSON;
     those of /api/v1 return mappings. Those that are not awaited must be quick.
-    They raise `NotFound` or `Unavailable` to have the client told so.
+    They raise `HttpNotFound` or `Unavailable` to have the client told so.
     """
 
     registry: CollectorRegistry
@@ -104,10 +158,10 @@ class Sources:
     """/debug/equivalence?class=&node=&limit=: what is kept for classes of equal pods."""
 
 
-def build_app(sources: Sources, access: Access | None = None) -> web.Application:
+def build_app(sources: Sources, access: AccessControl | None = None) -> web.Application:
     """Return the application with one route per source, for those whom `access` admits."""
     guards = [access.middleware()] if access else []
-    app = web.Application(middlewares=[errors_as_json, *guards, Reads().middleware()])
+    app = web.Application(middlewares=[errors_as_json, *guards, ReadTurns().middleware()])
     app.on_response_prepare.append(harden)
     routes = app.router
     for name, checks in (
@@ -159,7 +213,7 @@ async def _probe_one(checks: Sequence[Check], request: web.Request) -> web.Respo
             if (reason := check.failure()) is None:
                 return web.Response(text="ok")
             return web.Response(text=f"internal server error: {reason}\n", status=500)
-    raise NotFound(f"no health check is named {wanted!r}")
+    raise HttpNotFound(f"no health check is named {wanted!r}")
 
 
 class _Scrapes:
@@ -233,13 +287,15 @@ async def _explain(
 
 
 async def _decide(
-    source: Callable[[Verdict], Awaitable[Any]], access: Access | None, request: web.Request
+    source: Callable[[Verdict], Awaitable[Any]], access: AccessControl | None, request: web.Request
 ) -> web.Response:
     """Decide about a pod for a caller who may, as a Role of the pod's namespace says."""
     if access is None:
-        raise Forbidden("nobody is known here who could decide: set server.protection to always")
+        raise HttpForbidden(
+            "nobody is known here who could decide: set server.protection to always"
+        )
     if "Origin" in request.headers:
-        raise Forbidden("web pages do not decide")
+        raise HttpForbidden("web pages do not decide")
     namespace, name, verb = (request.match_info[part] for part in ("namespace", "name", "verb"))
     user = await access.authorize(request, Right(verb, GROUP, RESOURCE, namespace, name))
     reason = " ".join(request.query.get("reason", "").split())

@@ -24,26 +24,26 @@ class BadRequest(RequestError):
     status = 400
 
 
-class Unauthorized(RequestError):
-    """The caller shows credentials that are nobody's: 401."""
+class HttpUnauthorized(RequestError):
+    """The credentials of the caller are not valid: 401."""
 
     status = 401
     headers: ClassVar[Mapping[str, str]] = {"WWW-Authenticate": "Bearer"}
 
 
-class Forbidden(RequestError):
+class HttpForbidden(RequestError):
     """The caller is known, if only as anonymous, and may not have this: 403."""
 
     status = 403
 
 
-class NotFound(RequestError):
+class HttpNotFound(RequestError):
     """What was asked for does not exist: 404."""
 
     status = 404
 
 
-class Conflict(RequestError):
+class HttpConflict(RequestError):
     """It exists, and is not as the request assumes: 409."""
 
     status = 409
@@ -55,7 +55,7 @@ class Unavailable(RequestError):
     status = 503
 
 
-class TooMany(RequestError):
+class HttpTooManyRequests(RequestError):
     """Others are being served, try again: 429."""
 
     status = 429

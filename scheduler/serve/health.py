@@ -32,7 +32,7 @@ PING = Check("ping", lambda: None)
 
 
 @dataclass(frozen=True)
-class Report:
+class HealthReport:
     """The outcome of all checks of one endpoint, with the body to answer."""
 
     healthy: bool
@@ -41,10 +41,10 @@ class Report:
 
 def report(
     endpoint: str, checks: Sequence[Check], *, exclude: Collection[str] = (), verbose: bool = False
-) -> Report:
+) -> HealthReport:
     """Run the checks in order and render them as kube-apiserver does.
 
-    A failure always lists all checks but withholds the reasons: probes are open to everybody, so
+    A failure always lists all checks but withholds the reasons: probes are open to all, so
     reasons go to the log and to the endpoint of the single check.
     """
     lines, failed = [], []
@@ -62,7 +62,7 @@ def report(
 
     if failed:
         log.warning("Health check failed", endpoint=endpoint, failed=dict(failed))
-        return Report(False, "\n".join([*lines, f"{endpoint} check failed\n"]))
+        return HealthReport(False, "\n".join([*lines, f"{endpoint} check failed\n"]))
     if verbose:
-        return Report(True, "\n".join([*lines, f"{endpoint} check passed\n"]))
-    return Report(True, "ok")
+        return HealthReport(True, "\n".join([*lines, f"{endpoint} check passed\n"]))
+    return HealthReport(True, "ok")

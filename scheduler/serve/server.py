@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import ipaddress
 import socket
 from types import TracebackType
 from typing import Self
@@ -9,10 +10,13 @@ from typing import Self
 from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
+from scheduler.config.schema import ServerSettings as Settings
 from scheduler.observe.instruments import Counter
 from scheduler.observe.logs import get_logger
-from scheduler.serve.certificates import Tls
+from scheduler.serve.access import AccessControl, Reviewer
+from scheduler.serve.certificates import Files, SelfSigned, Tls
 from scheduler.serve.connections import KEEPALIVE_SECONDS, Connections
+from scheduler.serve.endpoints import Sources, build_app
 
 log = get_logger(__name__)
 
@@ -94,7 +98,7 @@ class Server:
 
     def _requests(self) -> RequestHandler:
         requests = self._runner.server
-        assert requests is not None, "it is set up before anybody can connect"
+        assert requests is not None, "it is set up before the socket listens"
         return requests()
 
     async def _accept(self, listening: socket.socket) -> None:
@@ -158,3 +162,44 @@ async def _listen(host: str, port: int) -> list[socket.socket]:
             sock.close()
         raise
     return listening
+
+
+# How the endpoints are opened: to all of this machine, or to callers the API server authorizes.
+
+
+async def open_server(
+    sources: Sources, settings: Settings, reviewer: Reviewer, dropped: Counter | None = None
+) -> Server:
+    """The server that the settings ask for, not yet started.
+
+    On loopback all may read, by default over plain HTTP.
+    Anywhere else it is TLS, and `reviewer` is asked about every caller. Raises OSError if there is
+    no certificate to serve with. `dropped` counts, by reason, who is not served to the end.
+    """
+    reviewed = settings.protection == "always" or not is_loopback(settings.bind_address)
+    access = AccessControl(reviewer, settings.always_allow_paths) if reviewed else None
+    wanted = reviewed or settings.tls_cert_file
+    tls = await asyncio.to_thread(_tls, settings) if wanted else None
+    app = build_app(sources, access)
+    return Server(app, host=settings.bind_address, port=settings.port, tls=tls, dropped=dropped)
+
+
+def is_loopback(address: str) -> bool:
+    """Whether the address is loopback; a host name counts as reachable from outside."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def _tls(settings: Settings) -> Tls:
+    if settings.tls_cert_file:
+        source = Files(settings.tls_cert_file, settings.tls_private_key_file)
+        return Tls(source, settings.client_ca_file)
+    names = ["localhost", "127.0.0.1", "::1", socket.gethostname()]
+    try:
+        if not ipaddress.ip_address(settings.bind_address).is_unspecified:
+            names.append(settings.bind_address)
+    except ValueError:
+        names.append(settings.bind_address)
+    return Tls(SelfSigned(names), settings.client_ca_file)

@@ -1,6 +1,6 @@
 """``python -m shipping.docs``, or ``make docs``."""
 
-from shipping.docs import invalidation, plugin_pages
+from shipping.docs import configuration_page, invalidation, metrics_page, plugin_pages
 
-for page in (invalidation, plugin_pages):
+for page in (configuration_page, invalidation, metrics_page, plugin_pages):
     page.write()

@@ -1,12 +1,12 @@
-"""All that can happen to a cluster as far as verdicts are concerned, each as a sample.
+"""Samples of all events that matter to verdicts.
 
 A sample is done to a small cluster, and the log of changes tells which aspects it touched. So the
-table of `invalidation` says what the program does, and not what somebody believes that it does.
+table of `invalidation` says what the program does.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from scheduler.model.objects import KINDS, from_dict
@@ -52,7 +52,7 @@ class InvalidationSample(NamedTuple):
         for name in (NODE, OTHER_NODE):
             state.set_node(from_dict(_node(name), KINDS["Node"].type))
         self.before(state)
-        state.attachments.counts("")  # whoever counts volumes has read what it counts
+        state.attachments.counts("")  # the index of attachments is built
         start = [state.changes.position(aspect) for aspect in Aspect]
         self.event(state)
         since = {aspect: state.changes.since(aspect, start[aspect]) for aspect in Aspect}
@@ -163,14 +163,7 @@ def _volumes() -> list[InvalidationSample]:
             kind, "deleted, bound", gone, _all(volume, _claim("volume"), _is_pod(_USES_CLAIM))
         ),
         InvalidationSample(kind, "added, not bound, used by no pod on a node", _claim()),
-        InvalidationSample("StorageClass", "added or changed", _is("StorageClass", "class")),
         InvalidationSample("CSINode", "added or changed", _is("CSINode", NODE)),
-        InvalidationSample("CSIDriver", "added or changed", _is("CSIDriver", "driver")),
-        InvalidationSample(
-            "CSIStorageCapacity",
-            "added or changed",
-            _is("CSIStorageCapacity", "room", "default"),
-        ),
         InvalidationSample(
             "VolumeAttachment",
             "added or deleted",
@@ -196,7 +189,7 @@ def _pods() -> list[InvalidationSample]:
         state.remove_pod("pod")
 
     def counted(state: ClusterState) -> None:
-        """Somebody has asked about pods with a label."""
+        """A counter of pods with a label exists."""
         term = _pod(spec={"affinity": _KEEPS_AWAY}).affinity.anti_required[0]
         state.index.counter(term.pods)
 
@@ -292,18 +285,21 @@ def _workloads() -> list[InvalidationSample]:
             "labels changed",
             lambda state: state.set_object("Namespace", "default", team),
         ),
-        InvalidationSample("PodGroup", "added or changed", _is("PodGroup", "group", "default")),
-        InvalidationSample(
-            "PodDisruptionBudget",
-            "added or changed",
-            _is("PodDisruptionBudget", "budget", "default", spec=selector),
-        ),
     ]
 
 
-INVALIDATION_SAMPLES: Sequence[InvalidationSample] = (
-    *_volumes(),
-    *_workloads(),
-    *_pods(),
-    *_nodes(),
-)
+_SAMPLED = (*_volumes(), *_workloads(), *_pods(), *_nodes())
+
+
+def _others() -> Iterator[InvalidationSample]:
+    """Kinds without a sample of their own: an empty object is added."""
+    sampled = {sample.kind for sample in _SAMPLED}
+    for kind in KINDS.values():
+        added = InvalidationSample(
+            kind.name, "added or changed", _is(kind.name, "object", "default" * kind.namespaced)
+        )
+        if kind.name not in sampled and any(added.touched()):
+            yield added
+
+
+INVALIDATION_SAMPLES: Sequence[InvalidationSample] = (*_SAMPLED, *_others())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.assembly import assemble, available
+from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.framework.outlet import Stale, holds
@@ -37,11 +37,15 @@ class _NoCluster:
 
 def all_plugins(args: Mapping[str, Mapping[str, Any]] | None = None) -> Framework:
     """A profile with every in-tree plugin, on by default or not; ``args`` are by plugin."""
+    (framework,) = core_with(Metrics(), args).frameworks.values()
+    return framework
+
+
+def core_with(metrics: Metrics, args: Mapping[str, Mapping[str, Any]] | None = None) -> Core:
+    """The core of a scheduler with that profile, which counts in ``metrics``."""
     profile = {
         "plugins": {"multiPoint": {"enabled": [{"name": name} for name in IN_TREE]}},
         "pluginConfig": [{"name": name, "args": each} for name, each in (args or {}).items()],
     }
     config = {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "profiles": [profile]}
-    core = assemble(from_dicts([config], available(), environ={}), _NoCluster(), Metrics())
-    (framework,) = core.frameworks.values()
-    return framework
+    return assemble(from_dicts([config], available(), environ={}), _NoCluster(), metrics)

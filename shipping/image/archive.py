@@ -157,7 +157,7 @@ def _add_path(layer: tarfile.TarFile, path: Path, name: str) -> None:
 def _entry(
     name: str, size: int, mode: int = 0o444, kind: bytes = tarfile.REGTYPE
 ) -> tarfile.TarInfo:
-    """Owned by root and without a date, whoever builds and whenever."""
+    """Owned by root and without a date: equal trees give equal archives."""
     entry = tarfile.TarInfo(name)
     entry.size, entry.mode, entry.type, entry.mtime = size, mode, kind, 0
     return entry

@@ -190,7 +190,7 @@ def _is_elf(path: Path) -> bool:
 
 
 def _protect(root: Path) -> None:
-    """Nobody may write, everybody may read, whatever the umask of who builds."""
+    """Make all files readable and none writable, whatever the umask of the build."""
     for path in (root, *root.rglob("*")):
         if not path.is_symlink() and path != root / "tmp":
             path.chmod(0o555 if path.stat().st_mode & 0o100 else 0o444)

@@ -23,7 +23,7 @@ from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
 from scheduler.serve.endpoints import Replica, Sources, build_app
-from scheduler.serve.guards import NotFound
+from scheduler.serve.guards import HttpNotFound
 from scheduler.serve.server import Server
 from scheduler.slices import in_slices
 from tests.patience import PATIENCE
@@ -85,7 +85,7 @@ class ServedScheduler:
             try:
                 return await inspection.explain(self.core, by_key, key)
             except inspection.UnknownPod as unknown:
-                raise NotFound(f"unknown pod: {unknown}") from unknown
+                raise HttpNotFound(f"unknown pod: {unknown}") from unknown
 
         sources = Sources(
             registry=self.core.metrics.registry,

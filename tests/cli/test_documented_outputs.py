@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from scheduler.cli.main import cli
-from shipping.documents import Page, pages
 from shipping.helm import PROJECT
+from tests.documents import Page, pages
 
 
 def page(name: str) -> Page:

@@ -11,8 +11,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scheduler import simulation
-from scheduler.cli.explain_command import explain
-from scheduler.cli.explain_table import BEST_SHOWN
+from scheduler.cli.explain_command import BEST_SHOWN, explain
 from tests.builders import make_node, make_pod, requirement, term
 from tests.cli.support import Json, Served, serving, workload, write
 from tests.gangs.support import make_group, member

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from scheduler.cli.following import AT_MOST, USUALLY, Latest, News, follow
+from scheduler.cli.live import AT_MOST, USUALLY, Latest, News, follow
 
 
 class Ring:

@@ -16,7 +16,7 @@ import trustme
 from click.testing import CliRunner
 
 from scheduler.cli.main import cli
-from scheduler.cli.remote import Refused, Remote, Unreachable, fetch
+from scheduler.cli.remote import NoAnswer, Refused, Remote, fetch
 from tests.patience import PATIENCE
 
 
@@ -57,7 +57,7 @@ def test_errors_of_other_servers_are_told_by_their_status() -> None:
     "answer", [b"", b"nonsense\r\n\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{}"]
 )
 def test_a_broken_answer_is_none(answer: bytes) -> None:
-    with answering(answer) as url, pytest.raises(Unreachable, match=f"no answer from {url}"):
+    with answering(answer) as url, pytest.raises(NoAnswer, match=f"no answer from {url}"):
         fetch(Remote((url,)), "/api/v1/queue")
 
 
@@ -87,7 +87,7 @@ def test_a_refusal_says_more_than_silence() -> None:
 
 
 def test_everybody_who_does_not_answer_is_named() -> None:
-    with pytest.raises(Unreachable, match=r"(?s)127\.0\.0\.1:1/x.*127\.0\.0\.2:1/x"):
+    with pytest.raises(NoAnswer, match=r"(?s)127\.0\.0\.1:1/x.*127\.0\.0\.2:1/x"):
         fetch(Remote((NOBODY, "http://127.0.0.2:1")), "/x")
 
 
@@ -138,7 +138,7 @@ def test_tokens_are_shown_over_tls_that_is_verified(tmp_path: Path) -> None:
     trusted = tmp_path / "ca.crt"
     authority.cert_pem.write_to_path(trusted)
     with protected(authority) as (url, shown):
-        with pytest.raises(Unreachable, match="certificate verify failed"):
+        with pytest.raises(NoAnswer, match="certificate verify failed"):
             fetch(Remote((url,), "secret"), "/x")
         assert shown == [], "the token was not told to somebody unknown"
         assert fetch(Remote((url,), "secret", str(trusted)), "/x") == {"a": 1}
@@ -148,7 +148,7 @@ def test_tokens_are_shown_over_tls_that_is_verified(tmp_path: Path) -> None:
 
 
 def test_an_authority_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match=r"none\.crt: No such file"):
+    with pytest.raises(NoAnswer, match=r"none\.crt: No such file"):
         fetch(Remote(("https://127.0.0.1:1",), authority=str(tmp_path / "none.crt")), "/x")
 
 

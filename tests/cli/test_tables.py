@@ -8,9 +8,9 @@ from contextlib import redirect_stdout
 import pytest
 
 from scheduler.cli import output
-from scheduler.cli.tables import Cell, Column, Table, layout
+from scheduler.cli.tables import Table, TableCell, TableColumn, layout
 
-COLUMNS = (Column("POD"), Column("SCORE", right=True), Column("MESSAGE", text=True))
+COLUMNS = (TableColumn("POD"), TableColumn("SCORE", right=True), TableColumn("MESSAGE", text=True))
 LONG = "0/3 nodes are available: 1 node(s) had untolerated taint(s), 2 Insufficient cpu."
 
 
@@ -22,7 +22,7 @@ def text_of(table: Table, room: int | None = None) -> list[str]:
 def table() -> Table:
     table = Table(COLUMNS)
     table.add("default/a", 7, "")
-    table.add("default/bb", 12, Cell(LONG, "red"))
+    table.add("default/bb", 12, TableCell(LONG, "red"))
     return table
 
 
@@ -70,7 +70,7 @@ def test_a_table_goes_on_with_the_widths_it_had() -> None:
 
 
 def test_a_terminal_obeys_nothing_that_a_cell_says() -> None:
-    table = Table((Column("POD"),))
+    table = Table((TableColumn("POD"),))
     table.add("a\x1b[31m\nb\tc")
     assert text_of(table)[1] == "a?[31m b c"
 

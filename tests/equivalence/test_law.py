@@ -39,13 +39,8 @@ STORAGE = (
     "CSIStorageCapacity",
     "VolumeAttachment",
 )
-WORKLOADS = (
-    "Service",
-    "ReplicationController",
-    "ReplicaSet",
-    "StatefulSet",
-    "Namespace",
-    "PodDisruptionBudget",
+WORKLOADS = tuple(
+    kind for kind in KINDS if kind not in ("Node", "Pod", "NodeResourceTopology", *STORAGE)
 )
 
 

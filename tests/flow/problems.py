@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from scheduler.flow.problem import UNFIT, Problem, Steps
+from scheduler.flow.problem import UNFIT, PriceSteps, Problem
 
 
 def problem(
@@ -31,7 +31,7 @@ def problem(
     room = np.floor(np.nanmin(free[np.newaxis] / asked, axis=1))
     fit = np.minimum(np.nan_to_num(room, nan=slots), slots).astype(np.int64)
     given = np.array(supplies, np.int64)
-    everyone = Steps(
+    everyone = PriceSteps(
         np.arange(classes), np.zeros(classes, np.int64), given, np.full(classes, leave)
     )
     return Problem(

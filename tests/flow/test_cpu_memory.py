@@ -18,7 +18,7 @@ from scheduler.flow.cpu_memory import (
     task_class,
     without,
 )
-from scheduler.flow.problem import Problem, Steps
+from scheduler.flow.problem import PriceSteps, Problem
 from scheduler.flow.solver import solve
 from scheduler.flow.solving import solved
 from scheduler.simulation import Placed, played
@@ -113,7 +113,7 @@ def cpu_memory_problems(draw_: st.DrawFn) -> Problem:
         soft=soft,
         preferring=np.array(prefers, np.int64),
         domain_of=domain_of if steps else np.zeros(0, np.int64),
-        quotas=Steps(of_class, domain, pods, np.zeros(len(steps))),
+        quotas=PriceSteps(of_class, domain, pods, np.zeros(len(steps))),
         model="CpuMemory",
     )
 
@@ -171,7 +171,9 @@ def test_one_class_gets_the_cheapest_places_that_there_are(given_: Problem) -> N
     """By the model's own cost nothing is better, pod by pod included: each takes the next."""
     only = np.zeros(given_.shape[0], np.int64)
     only[0] = given_.supplies[0]
-    alone = msgspec.structs.replace(given_, supplies=only, quotas=Steps(), domain_of=Steps().pods)
+    alone = msgspec.structs.replace(
+        given_, supplies=only, quotas=PriceSteps(), domain_of=PriceSteps().pods
+    )
     solution = solved(alone)
 
     rooms = [

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.flow.objective import Figures, better, points
-from scheduler.flow.problem import Steps
+from scheduler.flow.problem import PriceSteps
 from tests.flow.problems import problem
 
 figures = st.builds(
@@ -71,7 +71,7 @@ def test_load_company_and_crowded_domains_cost_points() -> None:
     lonely = problem([2], [[50, 50]], [[1, 1]], [[4, 4]] * 2, repeat_price=np.array([30.0]))
     assert points(lonely, together) == 70.0
 
-    quotas = Steps(
+    quotas = PriceSteps(
         np.array([0, 0, 0, 0]),
         np.array([1, 1, 2, 2]),
         np.array([1, 1, 1, 1]),

@@ -10,11 +10,10 @@ from hypothesis import given, settings
 
 from scheduler.flow import cpu_memory, scores
 from scheduler.flow.network import Arcs
-from scheduler.flow.problem import UNFIT, Problem, Solution, Steps, decode, encode
-from scheduler.flow.rounding import read
+from scheduler.flow.problem import UNFIT, PriceSteps, Problem, Solution, decode, encode
 from scheduler.flow.scores import draw
 from scheduler.flow.solver import Unsolvable, solve
-from scheduler.flow.solving import solved
+from scheduler.flow.solving import read, solved
 from tests.flow.oracle import cheapest
 from tests.flow.problems import problem, problems
 
@@ -23,7 +22,7 @@ from tests.flow.problems import problem, problems
 @given(problems())
 @settings(max_examples=40, deadline=None)
 def test_the_flow_costs_what_a_linear_program_says_is_the_least(
-    model: Callable[[Problem], scores.Drawn | cpu_memory.Drawn], given_: Problem
+    model: Callable[[Problem], scores.ScoreNetwork | cpu_memory.CpuMemoryNetwork], given_: Problem
 ) -> None:
     network = model(given_).network
 
@@ -120,7 +119,7 @@ def test_pods_that_keep_away_from_each_other_do_not_share_a_node_without_need() 
 
 
 def test_a_domain_without_a_quota_takes_nobody() -> None:
-    quota = Steps(np.array([0]), np.array([2]), np.array([3]), np.array([0.0]))
+    quota = PriceSteps(np.array([0]), np.array([2]), np.array([3]), np.array([0.0]))
     held = problem(
         [3, 1],
         [[50, 50, 50], [UNFIT, UNFIT, 50]],

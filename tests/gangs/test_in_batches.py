@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.flow.gangs import whole_gangs
 from scheduler.flow.problem import Problem, Solution
-from scheduler.flow.solving import solved
+from scheduler.flow.solving import solved, whole_gangs
 from scheduler.gangs.plugin import Coscheduling
 from scheduler.model.podinfo import PodInfo
 from scheduler.plugins.table import IN_TREE

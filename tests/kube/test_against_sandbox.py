@@ -11,10 +11,10 @@ import pytest
 from sandbox.apiserver import ApiServer
 from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import Invalid
-from scheduler.kube.events import EventRecorder, ObjectReference
+from scheduler.kube.events import EventRecorder, RegardingReference
 from scheduler.kube.lease import LeaderElector
 from scheduler.kube.listing import list_all
-from scheduler.kube.watch import Reflector, Resource
+from scheduler.kube.watch import Reflector, WatchedResource
 from scheduler.kube.writes import ApiWriter, Binding
 from scheduler.model.objects import KINDS, Node, Pod, PodGroup
 from scheduler.observe.metrics import Metrics
@@ -111,7 +111,7 @@ async def test_a_crd_that_is_installed_later_is_picked_up(client: KubeClient) ->
     found: list[str] = []
     reflector = Reflector(
         client,
-        Resource("PodGroup", POD_GROUPS.path, PodGroup, optional=True),
+        WatchedResource("PodGroup", POD_GROUPS.path, PodGroup, optional=True),
         lambda changes: found.extend(c.new.metadata.name for c in changes if c.new),
         Metrics(),
         sleep=lambda _: asyncio.sleep(0),
@@ -150,7 +150,7 @@ async def test_large_lists_come_in_pages(server: ApiServer, client: KubeClient) 
     node = KINDS["Node"]
     reflector: Reflector[Node] = Reflector(
         client,
-        Resource(node.name, node.path, node.type),
+        WatchedResource(node.name, node.path, node.type),
         lambda changes: batches.append(len(changes)),
         Metrics(),
     )
@@ -221,7 +221,7 @@ async def test_a_status_patch_merges_conditions_and_checks_the_uid(
 
 async def test_events_arrive_as_series(client: KubeClient, writer: ApiWriter) -> None:
     recorder = EventRecorder(writer, Metrics(), "equipoise", "equipoise-0")
-    regarding = ObjectReference("Pod", "x", "default", "u")
+    regarding = RegardingReference("Pod", "x", "default", "u")
     task = asyncio.create_task(recorder.run())
     for _ in range(2):
         recorder.record(regarding, "Warning", "FailedScheduling", "Scheduling", "no room")

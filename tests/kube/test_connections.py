@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import pytest
 
 from scheduler.kube import connections
-from scheduler.kube.connections import ConnectionPool, Endpoint
-from scheduler.kube.credentials import Access
+from scheduler.kube.connections import ApiEndpoint, ConnectionPool
+from scheduler.kube.credentials import ApiAccess
 from scheduler.kube.errors import Ambiguous, Unreachable
 
 from .support import ManualClock, eventually
@@ -26,7 +26,7 @@ class Server:
         self.accepted = 0
         self.open = 0
         self.requests: list[bytes] = []
-        self.endpoint = Endpoint.of(Access("http://127.0.0.1:1"), {})
+        self.endpoint = ApiEndpoint.of(ApiAccess("http://127.0.0.1:1"), {})
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.accepted += 1
@@ -62,7 +62,7 @@ async def talking(talk: Callable[[Server], Talk] | None = None) -> AsyncIterator
         server.talk = talk(server)
     listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    server.endpoint = Endpoint.of(Access(f"http://127.0.0.1:{port}"), {"User-Agent": "test"})
+    server.endpoint = ApiEndpoint.of(ApiAccess(f"http://127.0.0.1:{port}"), {"User-Agent": "test"})
     try:
         yield server
     finally:
@@ -293,8 +293,8 @@ async def test_an_old_connection_is_not_trusted() -> None:
 async def test_connections_are_kept_over_a_new_token_and_dropped_with_another_server() -> None:
     async with talking() as server, talking() as other, pooled() as pool:
         await post(pool, server)
-        access = Access(server.endpoint.server, authorization="Bearer new")
-        server.endpoint = Endpoint.of(access, {})
+        access = ApiAccess(server.endpoint.server, authorization="Bearer new")
+        server.endpoint = ApiEndpoint.of(access, {})
         await post(pool, server)
         assert b"Authorization: Bearer new\r\n" in server.requests[-1]
         assert server.accepted == 1
@@ -334,7 +334,7 @@ async def test_a_server_that_accepts_and_stays_silent_is_unreachable(
 
     async with talking(no_handshake) as server, pooled() as pool:
         address = server.endpoint.server.replace("http:", "https:")
-        server.endpoint = Endpoint.of(Access(address, tls=ssl.create_default_context()), {})
+        server.endpoint = ApiEndpoint.of(ApiAccess(address, tls=ssl.create_default_context()), {})
         with pytest.raises(Unreachable, match=r"no connection within 0\.05 s"):
             await post(pool, server)
 

@@ -11,7 +11,7 @@ import pytest
 import trustme
 
 from scheduler.kube.client import KubeClient
-from scheduler.kube.credentials import Access, Credentials, find_source
+from scheduler.kube.credentials import ApiAccess, Credentials, find_source
 from scheduler.kube.errors import ClusterUnreachable, Unreachable
 from scheduler.observe.metrics import Metrics
 
@@ -20,7 +20,7 @@ from .support import Kubeconfig, ManualClock
 NOWHERE = Path("/nonexistent")
 
 
-async def access_of(path: str, context: str | None = None, master: str | None = None) -> Access:
+async def access_of(path: str, context: str | None = None, master: str | None = None) -> ApiAccess:
     return await Credentials(find_source(path, context, master, environ={}), master).current()
 
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from scheduler.kube.connections import Endpoint
-from scheduler.kube.credentials import Access
+from scheduler.kube.connections import ApiEndpoint
+from scheduler.kube.credentials import ApiAccess
 from scheduler.kube.errors import Unreachable
 
 
-def endpoint(server: str, authorization: str | None = None) -> Endpoint:
-    return Endpoint.of(Access(server, authorization), {"User-Agent": "test"})
+def endpoint(server: str, authorization: str | None = None) -> ApiEndpoint:
+    return ApiEndpoint.of(ApiAccess(server, authorization), {"User-Agent": "test"})
 
 
 def test_a_request_has_all_that_http_asks_for() -> None:

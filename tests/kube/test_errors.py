@@ -15,7 +15,7 @@ from scheduler.kube.errors import ApiError, error_from
         (404, errors.NotFound, False),
         (405, ApiError, False),
         (409, errors.Conflict, False),
-        (410, errors.Gone, False),
+        (410, errors.ResourceExpired, False),
         (422, errors.Invalid, False),
         (429, errors.TooManyRequests, True),
         (500, errors.ServerError, True),

@@ -10,14 +10,14 @@ import pytest
 
 from scheduler.kube.client import MERGE_PATCH
 from scheduler.kube.errors import Ambiguous, Conflict, Forbidden, NotFound, TooManyRequests
-from scheduler.kube.events import CAPACITY, EventRecorder, ObjectReference, truncate
+from scheduler.kube.events import CAPACITY, EventRecorder, RegardingReference, truncate
 from scheduler.kube.writes import PATIENT_LEAST, ApiWriter
 from scheduler.observe.metrics import Metrics
 from tests.patience import PATIENCE
 
 from .support import Call, ManualClock, ScriptedClient, eventually, sample
 
-POD = ObjectReference("Pod", "x", "a", "uid-x")
+POD = RegardingReference("Pod", "x", "a", "uid-x")
 OK: dict[str, object] = {}
 
 
@@ -46,7 +46,7 @@ class Bench:
             await asyncio.Event().wait()
         self.naps.append(seconds)
 
-    def record(self, note: str = "no room", regarding: ObjectReference = POD) -> None:
+    def record(self, note: str = "no room", regarding: RegardingReference = POD) -> None:
         self.recorder.record(regarding, "Warning", "FailedScheduling", "Scheduling", note)
 
     async def send(self) -> list[Call]:
@@ -118,7 +118,7 @@ async def test_an_event_is_created_with_all_that_the_api_asks_for() -> None:
 
 async def test_an_event_about_a_cluster_scoped_object_goes_to_the_default_namespace() -> None:
     bench = Bench(OK)
-    bench.record(regarding=ObjectReference("Node", "n"))
+    bench.record(regarding=RegardingReference("Node", "n"))
     [call] = await bench.send()
     assert call.path == "/apis/events.k8s.io/v1/namespaces/default/events"
 
@@ -189,7 +189,7 @@ async def test_events_that_differ_in_anything_are_different_even_at_the_same_ins
     bench = Bench(OK, OK, OK)
     bench.record("one")
     bench.record("two")
-    bench.record("one", ObjectReference("Pod", "x", "a", "another uid"))
+    bench.record("one", RegardingReference("Pod", "x", "a", "another uid"))
     calls = await bench.send()
     assert [call.method for call in calls] == ["POST"] * 3
     assert len({call.body["metadata"]["name"] for call in calls}) == 3
@@ -365,7 +365,7 @@ async def test_bindings_go_first_until_events_pile_up(
 
 async def test_names_of_long_objects_stay_valid() -> None:
     bench = Bench(OK)
-    bench.record(regarding=ObjectReference("Pod", "x" * 235 + "-" + "y" * 17, "a"))
+    bench.record(regarding=RegardingReference("Pod", "x" * 235 + "-" + "y" * 17, "a"))
     [call] = await bench.send()
     name = call.body["metadata"]["name"]
     assert len(name) <= 253

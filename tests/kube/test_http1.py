@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from scheduler.kube import http1
 from scheduler.kube.errors import Ambiguous, Garbled, TooLarge
-from scheduler.kube.http1 import Answer, StreamReader
+from scheduler.kube.http1 import HttpResponse, StreamReader
 
 
-def read(*pieces: bytes) -> Answer | None:
+def read(*pieces: bytes) -> HttpResponse | None:
     """The answer that the pieces make; ``b""`` is the end of the connection."""
     reading = http1.reader()
     for number, piece in enumerate(pieces):
@@ -20,7 +20,7 @@ def read(*pieces: bytes) -> Answer | None:
             reading.send(piece)
         except StopIteration as finished:
             assert number == len(pieces) - 1, "an answer ends with its last byte and not before"
-            answer: Answer = finished.value
+            answer: HttpResponse = finished.value
             return answer
     return None
 
@@ -34,58 +34,62 @@ def ok(*headers: str, body: bytes = b"", status: str = "200 OK") -> bytes:
     ("raw", "answer"),
     [
         pytest.param(
-            ok("Content-Length: 5", body=b"hello"), Answer(200, b"hello", True), id="a length"
+            ok("Content-Length: 5", body=b"hello"), HttpResponse(200, b"hello", True), id="a length"
         ),
         pytest.param(
             ok("cOnTeNt-LeNgTh:5  ", "Date: now", body=b"hello"),
-            Answer(200, b"hello", True),
+            HttpResponse(200, b"hello", True),
             id="headers in any case, with and without spaces",
         ),
         pytest.param(
-            ok("Content-Length: 0", status="201"), Answer(201, b"", True), id="no reason phrase"
+            ok("Content-Length: 0", status="201"),
+            HttpResponse(201, b"", True),
+            id="no reason phrase",
         ),
         pytest.param(
             ok("Transfer-Encoding: chunked", body=b"3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\n\r\n"),
-            Answer(200, b"abc0123456789", True),
+            HttpResponse(200, b"abc0123456789", True),
             id="chunks, one with an extension",
         ),
         pytest.param(
             ok("Transfer-Encoding: Chunked", body=b"1\r\na\r\n0\r\nTrailer: x\r\nMore: y\r\n\r\n"),
-            Answer(200, b"a", True),
+            HttpResponse(200, b"a", True),
             id="chunks and trailers",
         ),
         pytest.param(
             ok("Content-Length: 2", "Connection: close", body=b"{}"),
-            Answer(200, b"{}", False),
+            HttpResponse(200, b"{}", False),
             id="the server wants to close",
         ),
         pytest.param(
             ok("Content-Length: 2", "Connection: x, Close", "Connection: y", body=b"{}"),
-            Answer(200, b"{}", False),
+            HttpResponse(200, b"{}", False),
             id="the server wants to close, among other things",
         ),
         pytest.param(
-            b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", Answer(200, b"{}", False), id="old"
+            b"HTTP/1.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",
+            HttpResponse(200, b"{}", False),
+            id="old",
         ),
         pytest.param(
             ok("Retry-After: 7", "Content-Length: 0", status="429 Too Many Requests"),
-            Answer(429, b"", True, "7"),
+            HttpResponse(429, b"", True, "7"),
             id="come back later",
         ),
         pytest.param(
             ok(status="100 Continue") + ok(status="103 Hints") + ok("Content-Length: 1", body=b"x"),
-            Answer(200, b"x", True),
+            HttpResponse(200, b"x", True),
             id="announcements before the answer",
         ),
-        pytest.param(ok(status="204 No Content"), Answer(204, b"", True), id="no content"),
+        pytest.param(ok(status="204 No Content"), HttpResponse(204, b"", True), id="no content"),
         pytest.param(
             ok("X-Content-Length: 9", "Content-Length: 1", body=b"x"),
-            Answer(200, b"x", True),
+            HttpResponse(200, b"x", True),
             id="a header whose name ends like another",
         ),
     ],
 )
-def test_an_answer_is_the_same_however_it_is_cut(raw: bytes, answer: Answer) -> None:
+def test_an_answer_is_the_same_however_it_is_cut(raw: bytes, answer: HttpResponse) -> None:
     assert read(raw) == answer
     assert read(*(raw[at : at + 1] for at in range(len(raw)))) == answer
     for cut in range(1, len(raw)):
@@ -93,8 +97,8 @@ def test_an_answer_is_the_same_however_it_is_cut(raw: bytes, answer: Answer) -> 
 
 
 def test_a_body_without_a_length_goes_on_until_the_end() -> None:
-    assert read(ok(), b"one", b"two", b"") == Answer(200, b"onetwo", False)
-    assert read(ok(body=b"all"), b"") == Answer(200, b"all", False)
+    assert read(ok(), b"one", b"two", b"") == HttpResponse(200, b"onetwo", False)
+    assert read(ok(body=b"all"), b"") == HttpResponse(200, b"all", False)
 
 
 @given(
@@ -107,7 +111,7 @@ def test_chunks_of_any_size_in_pieces_of_any_size(
 ) -> None:
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(c), c) for c in _pieces(body, sizes))
     raw = ok("Transfer-Encoding: chunked", body=chunks + b"0\r\n\r\n")
-    assert read(*_pieces(raw, cuts)) == Answer(200, body, True)
+    assert read(*_pieces(raw, cuts)) == HttpResponse(200, body, True)
 
 
 @given(noise=st.binary(min_size=1, max_size=200))
@@ -229,7 +233,7 @@ def test_a_stream_and_a_whole_answer_refuse_the_same_noise(
     noise: bytes | str, cuts: list[int]
 ) -> None:
     raw = ok("Transfer-Encoding: chunked") + (noise if isinstance(noise, bytes) else noise.encode())
-    whole: Answer | None = None
+    whole: HttpResponse | None = None
     try:
         whole = read(raw)
     except Garbled:

@@ -24,7 +24,7 @@ def test_reading_configuration_does_not_import_the_whole_api() -> None:
             def find_spec(self, name, path=None, target=None):
                 imported.add(name)
         sys.meta_path.insert(0, Witness())
-        from scheduler.kube.library import library
+        from scheduler.kube.credentials import library
         found = library()
         print({MODELS!r} in imported, callable(found.load_kube_config))
         print(any(name.startswith("kubernetes_asyncio") for name in sys.modules))
@@ -36,7 +36,7 @@ def test_reading_configuration_does_not_import_the_whole_api() -> None:
 def test_whoever_imports_the_package_later_gets_all_of_it() -> None:
     seen = run(
         """
-        from scheduler.kube.library import library
+        from scheduler.kube.credentials import library
         library()
         from kubernetes_asyncio.client import ApiClient, V1Pod
         print(ApiClient.__name__, V1Pod.__name__)
@@ -49,7 +49,7 @@ def test_what_is_there_already_is_used() -> None:
     seen = run(
         """
         from kubernetes_asyncio.client import Configuration
-        from scheduler.kube.library import library
+        from scheduler.kube.credentials import library
         print(library().Configuration is Configuration)
         """
     )
@@ -59,7 +59,7 @@ def test_what_is_there_already_is_used() -> None:
 def test_a_release_that_is_laid_out_differently_is_imported_as_a_whole() -> None:
     seen = run(
         """
-        from scheduler.kube import library as module
+        from scheduler.kube import credentials as module
         def other_layout():
             raise ImportError
         module._pretend_small = other_layout

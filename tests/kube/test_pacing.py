@@ -2,13 +2,13 @@
 
 import pytest
 
-from scheduler.kube.pacing import Backoff, RateLimit
+from scheduler.kube.pacing import RateLimit, RetryDelays
 
 from .support import ManualClock
 
 
 def test_delays_double_up_to_the_limit_and_begin_again_after_a_success() -> None:
-    backoff = Backoff(1.0, 5.0, rng=lambda: 0.5)
+    backoff = RetryDelays(1.0, 5.0, rng=lambda: 0.5)
     assert [backoff.next() for _ in range(5)] == [1.0, 2.0, 4.0, 5.0, 5.0]
     backoff.reset()
     assert backoff.next() == 1.0
@@ -16,7 +16,7 @@ def test_delays_double_up_to_the_limit_and_begin_again_after_a_success() -> None
 
 @pytest.mark.parametrize(("random", "delay"), [(0.0, 5.0), (0.5, 10.0), (1.0, 15.0)])
 def test_jitter_spreads_a_delay_by_half_to_each_side(random: float, delay: float) -> None:
-    assert Backoff(10.0, 60.0, rng=lambda: random).next() == delay
+    assert RetryDelays(10.0, 60.0, rng=lambda: random).next() == delay
 
 
 def test_a_burst_passes_at_once_and_the_rest_at_the_rate() -> None:

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import pytest
 
-from scheduler.kube.scopes import Deadlines, Scope
+from scheduler.kube.scopes import Deadlines, EndableScope
 
 from .support import eventually, promptly
 
@@ -14,12 +14,12 @@ class Stopped(Exception):
     """What the tests end scopes with."""
 
 
-def a_scope(among: set[Scope]) -> Scope:
-    return Scope(among, asyncio.get_running_loop())
+def a_scope(among: set[EndableScope]) -> EndableScope:
+    return EndableScope(among, asyncio.get_running_loop())
 
 
 async def test_a_scope_that_is_ended_raises_what_it_was_ended_with() -> None:
-    scopes: set[Scope] = set()
+    scopes: set[EndableScope] = set()
 
     async def work() -> str:
         try:
@@ -41,7 +41,7 @@ async def test_a_scope_that_is_ended_raises_what_it_was_ended_with() -> None:
 
 
 async def test_a_block_that_ends_by_itself_knows_nothing_of_scopes() -> None:
-    scopes: set[Scope] = set()
+    scopes: set[EndableScope] = set()
     with a_scope(scopes):
         await asyncio.sleep(0)
     assert not scopes
@@ -50,7 +50,7 @@ async def test_a_block_that_ends_by_itself_knows_nothing_of_scopes() -> None:
 
 
 async def test_a_cancellation_by_somebody_else_passes_through() -> None:
-    scopes: set[Scope] = set()
+    scopes: set[EndableScope] = set()
 
     async def work() -> None:
         with a_scope(scopes):
@@ -65,7 +65,7 @@ async def test_a_cancellation_by_somebody_else_passes_through() -> None:
 
 
 async def test_of_both_at_once_the_cancellation_wins() -> None:
-    scopes: set[Scope] = set()
+    scopes: set[EndableScope] = set()
 
     async def work() -> None:
         with a_scope(scopes):
@@ -81,8 +81,8 @@ async def test_of_both_at_once_the_cancellation_wins() -> None:
 
 
 async def test_an_inner_scope_that_is_ended_leaves_the_outer_one_alone() -> None:
-    outer: set[Scope] = set()
-    inner: set[Scope] = set()
+    outer: set[EndableScope] = set()
+    inner: set[EndableScope] = set()
     after = asyncio.Event()
 
     async def work() -> None:

@@ -9,16 +9,16 @@ from scheduler.kube.errors import (
     Ambiguous,
     ApiError,
     Forbidden,
-    Gone,
     Invalid,
     NotFound,
+    ResourceExpired,
     ServerError,
     Silent,
     TooManyRequests,
     Unreachable,
 )
-from scheduler.kube.watch import Change, Resource
-from scheduler.model.objects import Pod
+from scheduler.kube.watch import WatchedResource
+from scheduler.model.objects import Change, Pod
 
 from .support import sample
 from .watch_support import (
@@ -33,7 +33,7 @@ from .watch_support import (
     running,
 )
 
-OPTIONAL = Resource("Pod", PODS.path, Pod, optional=True)
+OPTIONAL = WatchedResource("Pod", PODS.path, Pod, optional=True)
 EXPIRED = line("ERROR", {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
 
 
@@ -53,7 +53,7 @@ async def test_pages_are_listed_one_after_the_other_and_then_watched() -> None:
 
 
 async def test_selectors_go_with_lists_and_watches() -> None:
-    resource = Resource("Pod", PODS.path, Pod, {"fieldSelector": "spec.nodeName="})
+    resource = WatchedResource("Pod", PODS.path, Pod, {"fieldSelector": "spec.nodeName="})
     _, server = await play([page()], [], resource)
     assert server.list_params[0]["fieldSelector"] == "spec.nodeName="
     assert server.watch_params[0]["fieldSelector"] == "spec.nodeName="
@@ -126,7 +126,7 @@ async def test_trouble_on_the_way_keeps_the_position(error: Exception, reason: s
 @pytest.mark.parametrize(
     ("error", "reason"),
     [
-        (Gone(410), "gone"),
+        (ResourceExpired(410), "gone"),
         (Invalid(400), "refused"),
         (ServerError(504, "Timeout", "Too large resource version"), "refused"),
         (Silent("quiet"), "silent"),
@@ -168,7 +168,7 @@ async def test_an_expired_continue_token_leads_to_one_whole_list() -> None:
     watched, server = await play(
         [
             page(pod("x", 1), pod("y", 1), version=5, token="t"),
-            Gone(410),
+            ResourceExpired(410),
             page(pod("x", 1), pod("z", 7), version=9),
         ],
         [],

@@ -7,15 +7,15 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 from scheduler.kube.client import JSON, ByteStream, KubeClient
-from scheduler.kube.watch import Change, Reflector, Resource
-from scheduler.model.objects import Pod
+from scheduler.kube.watch import Reflector, WatchedResource
+from scheduler.model.objects import Change, Pod
 from scheduler.observe.metrics import Metrics
 from tests.patience import PATIENCE
 
 from .support import ManualClock
 
 Script = Sequence[bytes | Exception | None]
-PODS = Resource("Pod", "/api/v1/pods", Pod)
+PODS = WatchedResource("Pod", "/api/v1/pods", Pod)
 
 
 def pod(name: str, version: int, uid: str = "", **spec: Any) -> dict[str, Any]:
@@ -105,7 +105,7 @@ class ScriptedServer(KubeClient):
 class Watched:
     """A reflector of pods under test, with all that it reported."""
 
-    def __init__(self, server: KubeClient, resource: Resource[Pod] = PODS) -> None:
+    def __init__(self, server: KubeClient, resource: WatchedResource[Pod] = PODS) -> None:
         self.metrics = Metrics()
         self.clock = ManualClock()
         self.batches: list[list[str]] = []
@@ -168,7 +168,7 @@ def running(watched: Watched) -> Iterator[asyncio.Task[None]]:
 async def play(
     lists: Sequence[bytes | Exception],
     watches: Sequence[Script | Exception],
-    resource: Resource[Pod] = PODS,
+    resource: WatchedResource[Pod] = PODS,
 ) -> tuple[Watched, ScriptedServer]:
     """Run a reflector through a whole script."""
     server = ScriptedServer(lists, watches)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.numa.kubelet import NumaKubelet
-from sandbox.numa.machine import Cell, Machine
+from sandbox.numa.machine import Machine, MachineCell
 from sandbox.numa.publishing import topology
 from sandbox.numa.settings import KubeletSettings, PublisherSettings
 from scheduler.framework.cycle import Cycle
@@ -31,7 +31,7 @@ GPU = "example.com/gpu"
 def machines(draw: st.DrawFn) -> Machine:
     ids = sorted(draw(st.sets(st.integers(0, 5), min_size=1, max_size=3)))
     cells = tuple(
-        Cell(
+        MachineCell(
             number,
             draw(st.integers(2, 6)),
             draw(st.integers(2, 6)) * GIB,

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.config.plugin_args import PodTopologySpreadArgs, TopologySpreadConstraint
+from scheduler.config.plugin_args import DefaultSpreadConstraint, PodTopologySpreadArgs
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.selectors import Selector, compile_set
 from scheduler.model.status import SUCCESS
@@ -139,7 +139,7 @@ def test_by_the_built_in_constraints_no_zone_is_a_zone_without_a_name() -> None:
 
 
 def test_configured_constraints_take_the_place_of_the_built_in_ones() -> None:
-    listed = TopologySpreadConstraint(
+    listed = DefaultSpreadConstraint(
         max_skew=1, topology_key=RACK, when_unsatisfiable="DoNotSchedule", min_domains=3
     )
     args = PodTopologySpreadArgs(defaulting_type="List", default_constraints=(listed,))
@@ -155,7 +155,7 @@ def test_configured_constraints_take_the_place_of_the_built_in_ones() -> None:
 
 
 def test_listed_soft_constraints_leave_out_nodes_without_the_label() -> None:
-    listed = TopologySpreadConstraint(
+    listed = DefaultSpreadConstraint(
         max_skew=1, topology_key=ZONE, when_unsatisfiable="ScheduleAnyway"
     )
     args = PodTopologySpreadArgs(defaulting_type="List", default_constraints=(listed,))

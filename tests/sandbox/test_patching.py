@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.errors import ApiError
+from sandbox.errors import ApiFailure
 from sandbox.patching import JSON, MERGE, STRATEGIC, patcher
 
 POD = {
@@ -138,6 +138,6 @@ def test_patches(kind: str, patch: Any, path: str, expected: Any) -> None:
     ],
 )
 def test_patches_that_do_not_apply(kind: str, patch: Any, code: int) -> None:
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(ApiFailure) as raised:
         patcher(kind)(POD, patch)
     assert raised.value.code == code

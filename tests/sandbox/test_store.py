@@ -4,20 +4,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.errors import ApiError
-from sandbox.store import Store, Table
+from sandbox.errors import ApiFailure
+from sandbox.store import ObjectTable, Store
 
 Writes = st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=40)
 
 
-def write(table: Table, name: str, present: bool) -> None:
+def write(table: ObjectTable, name: str, present: bool) -> None:
     if present:
         table.put(("", name), {"metadata": {"name": name}})
     elif table.get(("", name)):
         table.remove(("", name))
 
 
-def state(table: Table, revision: int | None = None) -> list[tuple[str, int]]:
+def state(table: ObjectTable, revision: int | None = None) -> list[tuple[str, int]]:
     return [(version.key[1], version.revision) for version in table.list_at(revision)]
 
 
@@ -45,7 +45,7 @@ def test_replaying_the_log_leads_to_the_present(
         past[store.revision] = state(table)
     for revision, then in past.items():
         if revision < table.floor:
-            with pytest.raises(ApiError, match="too old"):
+            with pytest.raises(ApiFailure, match="too old"):
                 table.position_after(revision)
             continue
         replayed = dict(then)
@@ -67,6 +67,6 @@ def test_a_trimmed_log_keeps_the_promised_history() -> None:
 
 def test_the_future_cannot_be_listed() -> None:
     store = Store()
-    with pytest.raises(ApiError) as raised:
+    with pytest.raises(ApiFailure) as raised:
         store.table("things").list_at(store.revision + 1)
     assert raised.value.code == 504

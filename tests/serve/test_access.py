@@ -11,15 +11,13 @@ import pytest
 import trustme
 from prometheus_client import CollectorRegistry
 
-from scheduler.config.schema import Server as Settings
+from scheduler.config.schema import ServerSettings as Settings
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.reviews import Right, User
-from scheduler.serve.access import Access
-from scheduler.serve.answers import FRESH_SECONDS, STALE_SECONDS
+from scheduler.serve.access import FRESH_SECONDS, STALE_SECONDS, AccessControl
 from scheduler.serve.certificates import Files, Tls
 from scheduler.serve.endpoints import Sources, build_app
-from scheduler.serve.opening import is_loopback, open_server
-from scheduler.serve.server import Server
+from scheduler.serve.server import Server, is_loopback, open_server
 
 SCRAPER = User("system:serviceaccount:monitoring:prometheus", "1", ("system:serviceaccounts",))
 ADMIN = User("admin", groups=("system:masters",))
@@ -74,7 +72,7 @@ class Caller:
     def server(self) -> Server:
         certificate, key, authority = self._files
         sources = Sources(registry=CollectorRegistry(), version={}, config=dict)
-        access = Access(self.cluster, Settings().always_allow_paths, clock=lambda: self.now)
+        access = AccessControl(self.cluster, Settings().always_allow_paths, clock=lambda: self.now)
         return Server(build_app(sources, access), tls=Tls(Files(certificate, key), authority))
 
     def trust(self, identity: trustme.LeafCert | None = None) -> ssl.SSLContext:

@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scheduler.kube.errors import Unreachable
-from scheduler.serve.answers import (
+from scheduler.serve.access import (
     FRESH_SECONDS,
     MAX_ANSWERS,
     MAX_QUESTIONS,
     QUESTIONS_BURST,
     QUESTIONS_PER_SECOND,
     STALE_SECONDS,
-    Answers,
     CannotAsk,
     Questions,
+    ReviewCache,
 )
 
 Ask = Callable[[], Awaitable[bool]]
@@ -31,7 +31,7 @@ class World:
         self.truth = True
         self.down = False
         self.asked = 0
-        self.answers: Answers[bool] = Answers(Questions(self.clock), self.clock)
+        self.answers: ReviewCache[bool] = ReviewCache(Questions(self.clock), self.clock)
 
     def clock(self) -> float:
         return self.now

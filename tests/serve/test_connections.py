@@ -19,9 +19,9 @@ from prometheus_client import CollectorRegistry
 
 from scheduler.observe.metrics import Metrics
 from scheduler.serve import connections as limits
-from scheduler.serve import reads
+from scheduler.serve import endpoints
 from scheduler.serve.certificates import Files, Tls
-from scheduler.serve.connections import Connection, Connections
+from scheduler.serve.connections import Connections, ServedConnection
 from scheduler.serve.endpoints import Sources, build_app, encoded
 from scheduler.serve.server import Server
 from tests.patience import PATIENCE
@@ -237,9 +237,9 @@ class Street:
         self.made += 1
         return cast("RequestHandler", Parser())
 
-    def connect(self, address: str) -> tuple[Connection, Wire]:
+    def connect(self, address: str) -> tuple[ServedConnection, Wire]:
         self.now += 1e-6
-        connection, wire = Connection(self.all, address), Wire()
+        connection, wire = ServedConnection(self.all, address), Wire()
         if self.all.admit(connection):
             connection.connection_made(wire)
         else:
@@ -342,7 +342,7 @@ async def test_when_all_are_busy_a_probe_is_answered_and_nothing_else(
 async def test_few_look_at_once_and_nobody_waits_for_ever(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(reads, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(endpoints, "WAIT_SECONDS", 0.2)
     gate = Gate()
     async with serving(gate) as (server, _):
         connector = aiohttp.TCPConnector(limit=0)
@@ -355,11 +355,11 @@ async def test_few_look_at_once_and_nobody_waits_for_ever(
 
             looks = [asyncio.create_task(look()) for _ in range(128)]
             await eventually(lambda: sum(task.done() for task in looks) >= 128 - gate.inside)
-            assert gate.inside == reads.READS_OF_ONE
+            assert gate.inside == endpoints.READS_OF_ONE
             assert await answer(server) == OK
             gate.opened.set()
             answers = await asyncio.gather(*looks)
-        assert gate.most == reads.READS_OF_ONE
+        assert gate.most == endpoints.READS_OF_ONE
         assert {status for status, _ in answers} == {200, 429}
         assert all((status == 429) == (after == "1") for status, after in answers)
 
@@ -373,13 +373,13 @@ async def test_an_answer_that_is_not_taken_is_cut_and_its_turn_is_over(
     async with serving(gate) as (server, metrics):
         request = b"GET /api/v1/nodes HTTP/1.1\r\nHost: x\r\n\r\n"
         lazy = []
-        for _ in range(reads.READS_OF_ONE):
+        for _ in range(endpoints.READS_OF_ONE):
             sock = socket.socket()
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             sock.connect((server.host, server.port))
             sock.sendall(request)
             lazy.append(sock)
-        await eventually(lambda: dropped(metrics, "timeout") == reads.READS_OF_ONE)
+        await eventually(lambda: dropped(metrics, "timeout") == endpoints.READS_OF_ONE)
         monkeypatch.setattr(limits, "SEND_SECONDS", 30.0)
         url = f"{server.url}/api/v1/nodes"
         async with aiohttp.ClientSession() as session, session.get(url) as response:

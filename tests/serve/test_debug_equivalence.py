@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from scheduler.serve.endpoints import Sources, build_app
-from scheduler.serve.guards import NotFound
+from scheduler.serve.guards import HttpNotFound
 from scheduler.serve.server import Server
 
 LARGEST = 2**64 - 1
@@ -18,7 +18,7 @@ LARGEST = 2**64 - 1
 
 async def kept(name: int | None, node: str | None, limit: int) -> list[Any]:
     if name == 404:
-        raise NotFound("nothing is kept for a class 404")
+        raise HttpNotFound("nothing is kept for a class 404")
     return [None if name is None else str(name), node, limit]
 
 

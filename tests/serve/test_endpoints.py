@@ -16,7 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families as parse_tex
 from scheduler.observe.decisions import Decision, Decisions
 from scheduler.observe.metrics import Metrics
 from scheduler.serve.endpoints import MAX_LIMIT, MAX_SCRAPES, Replica, Sources, build_app
-from scheduler.serve.guards import NotFound, Unavailable
+from scheduler.serve.guards import HttpNotFound, Unavailable
 from scheduler.serve.health import PING, Check
 from scheduler.serve.server import Server
 from tests.patience import PATIENCE
@@ -60,7 +60,7 @@ class Scheduler:
 
     async def explain(self, pod: str) -> dict[str, Any]:
         if pod != "ns/a":
-            raise NotFound(f"pod {pod} is not known")
+            raise HttpNotFound(f"pod {pod} is not known")
         return {"fit": ["n1"]}
 
 

@@ -16,7 +16,7 @@ import yaml
 from e2e.harness.processes import Process, answers_ok, free_ports, unverified
 from sandbox.apiserver import ApiServer
 from scheduler.flow.problem import decode, encode
-from scheduler.flow.worker import LENGTH_BYTES, Answer, Request, framed
+from scheduler.flow.worker import LENGTH_BYTES, SolverAnswer, SolverRequest, framed
 from shipping.dockerfile import DOCKERFILE, base_of, instructions
 from shipping.helm import PROJECT
 from shipping.image.__main__ import build_tree, describe
@@ -184,12 +184,12 @@ def test_there_is_no_shell(enter: list[str]) -> None:
 @pytest.mark.slow
 @needs_root
 def test_it_can_solve_backlogs(enter: list[str]) -> None:
-    request = encode(Request(problem([2], [[10, 20]], [[1, 1]], [[2, 2], [2, 2]]), 60.0))
+    request = encode(SolverRequest(problem([2], [[10, 20]], [[1, 1]], [[2, 2], [2, 2]]), 60.0))
     worker = [f"/{PREFIX}/bin/{VERSION}", "-m", "scheduler.flow.worker"]
     done = subprocess.run([*enter, *worker], input=framed(request), stdout=-1, check=True)
     hello, said = done.stdout[:LENGTH_BYTES], done.stdout[2 * LENGTH_BYTES :]
     assert hello == bytes(LENGTH_BYTES)
-    solution = decode(said, Answer).solution
+    solution = decode(said, SolverAnswer).solution
     assert solution is not None
     assert (solution.node.tolist(), solution.pods.tolist()) == ([1], [2])
 

@@ -13,7 +13,7 @@ import pytest
 import trustme
 from aiohttp import web
 
-from scheduler.config.webhooks import Endpoint
+from scheduler.config.webhooks import CallTarget
 from scheduler.framework.webhooks.breaker import State
 from scheduler.framework.webhooks.caller import Caller
 from scheduler.framework.webhooks.transport import CallFailed, Transport
@@ -33,7 +33,7 @@ class Calls:
         self.clock = FakeClock()
         self.metrics = Metrics()
         given = {"breaker_failures": 1000, "timeout": 30.0, **fields}
-        endpoint = Endpoint(name="W", url=server.url, **given)
+        endpoint = CallTarget(name="W", url=server.url, **given)
         self.caller = Caller(endpoint, self.metrics, clock=self.clock, sleep=no_sleep)
 
     async def __aenter__(self) -> Calls:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from scheduler.config.schema import Webhook
-from scheduler.config.webhooks import Endpoint, endpoint_of
+from scheduler.config.webhooks import CallTarget, endpoint_of
 from scheduler.framework.answers import EXPLAINING, Failed
 from scheduler.framework.webhooks import extender_protocol as wire
 from scheduler.framework.webhooks.asking import Asking
@@ -73,7 +73,7 @@ async def raw_calls(talk: Talk, **fields: object) -> AsyncIterator[tuple[RawServ
     listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
     given = {"breaker_failures": 1000, "timeout": 10.0, "retries": 0, **fields}
-    caller = Caller(Endpoint(name="W", url=url, **given), Metrics())  # type: ignore[arg-type]
+    caller = Caller(CallTarget(name="W", url=url, **given), Metrics())  # type: ignore[arg-type]
     try:
         yield server, caller
     finally:

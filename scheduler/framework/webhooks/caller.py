@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TypeVar
 
-from scheduler.config.webhooks import Endpoint
+from scheduler.config.webhooks import CallTarget
 from scheduler.framework.answers import EXPLAINING
 from scheduler.framework.webhooks.breaker import Breaker
 from scheduler.framework.webhooks.slots import CallSlots, Overloaded
@@ -39,7 +39,7 @@ class Caller:
 
     def __init__(
         self,
-        endpoint: Endpoint,
+        endpoint: CallTarget,
         metrics: Metrics,
         *,
         clock: Callable[[], float] = time.monotonic,

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 import aiohttp
 
 from scheduler import __version__
-from scheduler.config.webhooks import Endpoint
+from scheduler.config.webhooks import CallTarget
 from scheduler.observe.logs import get_logger
 
 log = get_logger(__name__)
@@ -87,7 +87,7 @@ class Transport:
     kept; the whole exchange has one deadline, so nothing that drips goes on for longer.
     """
 
-    def __init__(self, endpoint: Endpoint, connections: int) -> None:
+    def __init__(self, endpoint: CallTarget, connections: int) -> None:
         self._endpoint = endpoint
         self._connections = connections
         self._session: aiohttp.ClientSession | None = None

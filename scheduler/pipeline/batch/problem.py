@@ -9,11 +9,11 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from scheduler.config.schema import Batch
+from scheduler.config.schema import BatchSettings
 from scheduler.equivalence.classes import SCORE, PodClass
 from scheduler.equivalence.reads import Declaration
 from scheduler.flow.cpu_memory import fit_one_network, task_class
-from scheduler.flow.problem import UNFIT, Ints, Problem, Steps
+from scheduler.flow.problem import UNFIT, Ints, PriceSteps, Problem
 from scheduler.flow.units import measure
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.runtime import Framework
@@ -75,7 +75,7 @@ class ProblemBuilder:
 
     def __init__(
         self,
-        settings: Batch,
+        settings: BatchSettings,
         state: ClusterState,
         class_cache: ClassCache,
         clock: Callable[[], float],
@@ -236,7 +236,7 @@ class ProblemBuilder:
                 room = np.minimum(room, free // amount)
         return room
 
-    def _leaving(self, problem: Problem, groups: Iterable[ProblemRow]) -> Steps:
+    def _leaving(self, problem: Problem, groups: Iterable[ProblemRow]) -> PriceSteps:
         """What it costs to leave pods out: more for those that have waited for longer."""
         price, now = self._settings.unscheduled_cost, self._clock()
         units = measure(problem)
@@ -251,7 +251,7 @@ class ProblemBuilder:
                 steps.append((e, len(part), points * size))
         of_class, pods, points_ = zip(*steps, strict=True)
         none = np.zeros(len(steps), np.int64)
-        return Steps(np.array(of_class), none, np.array(pods), np.array(points_, float))
+        return PriceSteps(np.array(of_class), none, np.array(pods), np.array(points_, float))
 
     def _preferred(self, pods: Sequence[PodInfo], rows: Rows) -> dict[str, Ints]:
         """What `CpuMemory` reads besides: the weights of preferred terms."""
@@ -336,13 +336,13 @@ def _domains(groups: Sequence[ProblemRow], position: Ints, shape: tuple[int, ...
     return domains
 
 
-def _quotas(groups: Sequence[ProblemRow]) -> Steps:
+def _quotas(groups: Sequence[ProblemRow]) -> PriceSteps:
     found: list[tuple[int, Quota]] = [
         (e, quota) for e, group in enumerate(groups) for quota in group.relations.quotas
     ]
     if not found:
-        return Steps()
-    return Steps(
+        return PriceSteps()
+    return PriceSteps(
         np.array([e for e, _ in found]),
         np.array([quota.domain for _, quota in found]),
         np.array([quota.pods for _, quota in found]),

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import msgspec
 
 from scheduler import slices
-from scheduler.config.schema import Batch
+from scheduler.config.schema import BatchSettings
 from scheduler.flow.contention import contends
 from scheduler.flow.problem import Solution
 from scheduler.flow.process import SolverFailed, SolverProcess
@@ -67,7 +67,7 @@ Result = Literal["solved", "uncontended", "greedy", "nowhere", "failed"]
 class BatchConfig(NamedTuple):
     """The settings of batches and the process that solves their problems."""
 
-    settings: Batch
+    settings: BatchSettings
     solver: SolverProcess
 
 

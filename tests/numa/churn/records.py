@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sandbox.numa.kubelet import NumaKubelet
-from sandbox.numa.topology_manager import Refusal
+from sandbox.numa.topology_manager import AdmissionRefusal
 from scheduler.model.pods import Pod
 from tests.numa.churn.scenario import GPU, Arrival
 
@@ -29,7 +29,7 @@ class Error:
     pod: str
     node: str
     at: float
-    refusal: Refusal
+    refusal: AdmissionRefusal
     foreign: bool
     """A binding of another scheduler, unknown to ours when it bound the pod, is to blame."""
     journal: tuple[str, ...]

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from sandbox.numa.kubelet import NumaKubelet
 from sandbox.numa.publishing import topology
 from sandbox.numa.settings import Policy, PublisherSettings, Scope
-from sandbox.numa.topology_manager import Refusal
+from sandbox.numa.topology_manager import AdmissionRefusal
 from scheduler.model.nodes import Node, NodeResourceTopology
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
@@ -220,7 +220,7 @@ class World:
         self._later(_AGENT, lambda: self._status(key, phase="Pending", start_time="now"))
         self._later(_START, lambda: self._run(key, node))
 
-    def _refused(self, pod: Pod, kubelet: NumaKubelet, refusal: Refusal) -> None:
+    def _refused(self, pod: Pod, kubelet: NumaKubelet, refusal: AdmissionRefusal) -> None:
         story = self._of[pod.key]
         if pod.spec.scheduler_name == OURS:
             blame = self._foreign_is_to_blame(pod, kubelet)

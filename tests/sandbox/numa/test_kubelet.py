@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.numa.kubelet import NumaKubelet
-from sandbox.numa.machine import Cell, Machine, MachineError, uniform
+from sandbox.numa.machine import Machine, MachineCell, MachineError, uniform
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
 from tests.sandbox.numa.support import GIB, GPU, body, container, kubelet, pod, single
@@ -216,12 +216,12 @@ def test_threads_of_a_core_go_together() -> None:
     ("field", "make"),
     [
         ("cells", lambda: Machine(())),
-        ("cells", lambda: Machine((Cell(1, 4, GIB), Cell(0, 4, GIB)))),
-        ("cells", lambda: Machine((Cell(64, 4, GIB),))),
+        ("cells", lambda: Machine((MachineCell(1, 4, GIB), MachineCell(0, 4, GIB)))),
+        ("cells", lambda: Machine((MachineCell(64, 4, GIB),))),
         ("cells", lambda: uniform(9, 4, GIB)),
-        ("threadsPerCore", lambda: Machine((Cell(0, 3, GIB),), threads_per_core=2)),
-        ("reservedCpus", lambda: Machine((Cell(0, 4, GIB),), reserved_cpus=0)),
-        ("reservedMemory", lambda: Machine((Cell(0, 4, GIB),), reserved_memory=2 * GIB)),
+        ("threadsPerCore", lambda: Machine((MachineCell(0, 3, GIB),), threads_per_core=2)),
+        ("reservedCpus", lambda: Machine((MachineCell(0, 4, GIB),), reserved_cpus=0)),
+        ("reservedMemory", lambda: Machine((MachineCell(0, 4, GIB),), reserved_memory=2 * GIB)),
     ],
 )
 def test_machines_that_cannot_be_are_named(field: str, make: Callable[[], Machine]) -> None:

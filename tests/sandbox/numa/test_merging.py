@@ -7,18 +7,18 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.numa.hints import Hint, cells_in, masks
+from sandbox.numa.hints import CellHint, cells_in, masks
 from sandbox.numa.topology_manager import merge
 
 EVERYTHING = 0b1011
 """Cells 0, 1 and 3."""
 
 a_mask = st.sampled_from(list(masks((0, 1, 3))))
-a_hint = st.builds(Hint, st.none() | a_mask, st.booleans())
+a_hint = st.builds(CellHint, st.none() | a_mask, st.booleans())
 some_lists = st.lists(st.lists(a_hint, min_size=0, max_size=4), max_size=4)
 
 
-def naive(lists: list[list[Hint]]) -> Hint:
+def naive(lists: list[list[CellHint]]) -> CellHint:
     """Try all combinations, and keep the better of two by the kubelet's rules."""
     narrowest = [
         min((h.mask for h in hints if h.mask is not None), key=lambda m: (m.bit_count(), m))
@@ -26,7 +26,7 @@ def naive(lists: list[list[Hint]]) -> Hint:
         if any(h.mask is not None for h in hints)
     ]
     wide = max((mask.bit_count() for mask in narrowest), default=0)
-    best: Hint | None = None
+    best: CellHint | None = None
     for combination in product(*lists):
         named = [hint.mask for hint in combination if hint.mask is not None]
         mask = EVERYTHING
@@ -35,11 +35,11 @@ def naive(lists: list[list[Hint]]) -> Hint:
         if not mask:
             continue
         preferred = all(hint.preferred for hint in combination) and len(set(named)) <= 1
-        best = better(best, Hint(mask, preferred), wide)
-    return best or Hint(EVERYTHING, False)
+        best = better(best, CellHint(mask, preferred), wide)
+    return best or CellHint(EVERYTHING, False)
 
 
-def better(current: Hint | None, candidate: Hint, wide: int) -> Hint:
+def better(current: CellHint | None, candidate: CellHint, wide: int) -> CellHint:
     if current is None:
         return candidate
     if current.preferred != candidate.preferred:
@@ -59,12 +59,12 @@ def better(current: Hint | None, candidate: Hint, wide: int) -> Hint:
     return narrower
 
 
-def cells(hint: Hint) -> int:
+def cells(hint: CellHint) -> int:
     return 0 if hint.mask is None else hint.mask.bit_count()
 
 
 @given(some_lists)
-def test_merging_equals_trying_everything(lists: list[list[Hint]]) -> None:
+def test_merging_equals_trying_everything(lists: list[list[CellHint]]) -> None:
     assert merge(lists, EVERYTHING) == naive(lists)
 
 

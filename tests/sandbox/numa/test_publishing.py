@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sandbox.numa.definition import CRD
 from sandbox.numa.publishing import topology
 from sandbox.numa.settings import PublisherSettings
+from sandbox.numa.tasks import CRD
 from scheduler.numa.fingerprint import fingerprint
 from tests.sandbox.numa.support import GIB, GPU, container, kubelet, pod, single
 

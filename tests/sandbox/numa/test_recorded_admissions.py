@@ -12,7 +12,7 @@ from sandbox.numa.cpu_manager import CpuManager
 from sandbox.numa.demands import demand_of
 from sandbox.numa.device_manager import DeviceManager
 from sandbox.numa.hints import HintProvider
-from sandbox.numa.machine import Cell, Machine
+from sandbox.numa.machine import Machine, MachineCell
 from sandbox.numa.memory_manager import MemoryManager
 from sandbox.numa.topology_manager import TopologyManager
 from scheduler.model.objects import from_dict
@@ -25,7 +25,7 @@ HUGE = "hugepages-2Mi"
 
 def machine_of(scenario: dict[str, Any]) -> Machine:
     cells = (
-        Cell(
+        MachineCell(
             cell["id"],
             cell["cpus"],
             cell["memory"],
