@@ -54,8 +54,8 @@ from scheduler.pipeline.ingest import Ingest
 from scheduler.pipeline.permits import Permits
 from scheduler.pipeline.scheduler import Scheduler
 from scheduler.plugins.table import IN_TREE
-from scheduler.queueing.tiers import QueuedPod
-from scheduler.queueing.together import GroupQueue
+from scheduler.queueing.queued_pod import QueuedPod, SortKey
+from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows
 from scheduler.state.scratch import Scratch
@@ -76,7 +76,7 @@ class Core:
     decisions: Decisions
     state: ClusterState
     frameworks: Mapping[str, Framework]
-    queue: GroupQueue
+    queue: SchedulingQueue
     ingest: Ingest
     bindings: Bindings
     unconfirmed: Unconfirmed
@@ -263,7 +263,7 @@ def assemble(
 def _follow_caches(
     metrics: Metrics,
     state: ClusterState,
-    queue: GroupQueue,
+    queue: SchedulingQueue,
     memories: Memories,
     remotes: Remotes,
     decisions: Decisions,
@@ -271,7 +271,7 @@ def _follow_caches(
 ) -> None:
     """Show in metrics what is kept; plugins and the edges do so themselves."""
     metrics.caches.follow("state", state.usage)
-    metrics.caches.follow("queue", queue.usage)
+    metrics.caches.follow("queue", queue.view.usage)
     metrics.caches.follow("memories", memories.usage)
     metrics.caches.follow("decisions", lambda: {"decisions": decisions.usage()})
     if remotes.originals is not None:
@@ -421,34 +421,39 @@ def _made(name: str, factory: PluginFactory, profile: Profile, handle: Handle) -
         raise ConfigError([ConfigProblem("profiles.pluginConfig", problem)]) from fault
 
 
+class _ProfilePlugins:
+    """The plugins that the queue calls (see `QueuePlugins`)."""
+
+    def __init__(self, frameworks: Mapping[str, Framework], state: ClusterState) -> None:
+        self._frameworks = frameworks
+        self._state = state
+        # The configuration ensures that every profile has the same QueueSort plugins.
+        self.sort_key: SortKey = next(iter(frameworks.values())).sort_key
+
+    def pre_enqueue(self, info: PodInfo) -> Status:
+        framework = self._frameworks[info.pod.spec.scheduler_name]
+        try:
+            return framework.run_pre_enqueue(info)
+        except PluginFault as fault:
+            framework.complaints.tell(info, fault, _GATED)
+            return error(str(fault)).by(fault.plugin)
+
+    def still_rejected(self, queued: QueuedPod) -> bool:
+        if self._state.nominations.node_of(queued.info.uid):
+            return False  # only an attempt finds out whether victims are leaving
+        framework = self._frameworks[queued.profile]
+        return framework.still_reject(queued.rejectors, queued.info, self._state.rows())
+
+
 def _queue(
     config: Configuration,
     frameworks: Mapping[str, Framework],
     state: ClusterState,
     metrics: Metrics,
     clock: Callable[[], float],
-) -> GroupQueue:
-    # One order for all: the configuration makes sure that every profile has the same sort plugins.
-    sort_key = next(iter(frameworks.values())).sort_key
-
-    def pre_enqueue(pod: PodInfo) -> Status:
-        framework = frameworks[pod.pod.spec.scheduler_name]
-        try:
-            return framework.run_pre_enqueue(pod)
-        except PluginFault as fault:
-            framework.complaints.tell(pod, fault, _GATED)
-            return error(str(fault)).by(fault.plugin)
-
-    def still_rejected(queued: QueuedPod) -> bool:
-        if state.nominations.node_of(queued.info.uid):
-            return False  # whether victims are leaving is for an attempt to say
-        framework = frameworks[queued.profile]
-        return framework.still_reject(queued.rejectors, queued.info, state.rows())
-
-    return GroupQueue(
-        sort_key=sort_key,
-        pre_enqueue=pre_enqueue,
-        still_rejected=still_rejected,
+) -> SchedulingQueue:
+    return SchedulingQueue(
+        _ProfilePlugins(frameworks, state),
         hints={name: {**framework.hints(), **OWN_HINTS} for name, framework in frameworks.items()},
         metrics=metrics,
         clock=clock,

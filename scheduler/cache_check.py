@@ -230,7 +230,7 @@ class CacheCheck:
         if attended or not state.assumed(uid):
             return []
         state.forget(assumed.uid)
-        queue.on_event(Event(ASSIGNED_POD, Action.DELETE, old=assumed), exclude=assumed.uid)
+        queue.on_event(Event(ASSIGNED_POD, Action.DELETE, old=assumed, exclude=assumed.uid))
         if pod is not None:
             self._replace("Pod", None, pod)
         return [f"pod {assumed.key}: assumed on {assumed.node_name}, and nobody binds it"]

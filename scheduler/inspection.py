@@ -17,7 +17,7 @@ from scheduler.pipeline import explanation
 from scheduler.pipeline.explanation import PodProgress
 from scheduler.pipeline.permits import SUSPENDED, WAITING, suspended_entries
 from scheduler.pipeline.suspension import answered
-from scheduler.queueing.tiers import Tier
+from scheduler.queueing.queued_pod import Tier
 from scheduler.slices import checkpoint, in_slices
 from scheduler.state.scratch import scratch
 
@@ -33,11 +33,11 @@ class NothingKept(LookupError):
 def queue(core: Core, limit: int) -> dict[str, Any]:
     """How many pods wait in each tier, and the first of them, best first."""
     waiting = core.permits.entries()
-    suspended = suspended_entries(core.suspension, core.queue.now())
-    queued = core.queue.first(limit)
+    suspended = suspended_entries(core.suspension, core.queue.view.now())
+    queued = core.queue.view.first(limit)
     # They are half of what is shown, or more where the queue leaves room.
     others = [*waiting, *suspended][: max(limit // 2, limit - len(queued))]
-    counts = {**core.queue.counts(), WAITING: len(waiting), SUSPENDED: len(suspended)}
+    counts = {**core.queue.view.counts(), WAITING: len(waiting), SUSPENDED: len(suspended)}
     counts["in-flight"] = max(0, counts["in-flight"] - len(waiting) - len(suspended))
     return {
         "counts": counts,
@@ -140,7 +140,7 @@ def _progress(core: Core, pod: Pod, info: PodInfo, leading: bool) -> PodProgress
     if core.queue.expects(info.uid):
         return PodProgress("in-flight")
     group = framework.groups.group_of(info) if framework.groups is not None else None
-    entry = core.queue.entry(info.key, info.uid)
+    entry = core.queue.view.entry(info.key, info.uid)
     if entry is None:
         gate = explanation.gated(framework, info)
         return gate or PodProgress("new", "it has not reached the queue yet")

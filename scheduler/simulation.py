@@ -61,7 +61,7 @@ from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.batch.problem import BatchProblem
 from scheduler.pipeline.explanation import PodProgress
 from scheduler.pipeline.suspension import answered
-from scheduler.queueing.tiers import Tier
+from scheduler.queueing.queued_pod import Tier
 from scheduler.state.scratch import scratch
 
 T = TypeVar("T")
@@ -337,7 +337,7 @@ class _Explained:
     def _progress(self) -> PodProgress:
         """How far the pod is after its attempt."""
         core, info = self._core, self._info
-        entry = core.queue.entry(info.key, info.uid)
+        entry = core.queue.view.entry(info.key, info.uid)
         if info.key in self._recorder.bound or entry is None:
             return PodProgress("active")
         groups = _framework(core, self._pod).groups
@@ -511,7 +511,7 @@ async def _placed(
     at_once: dict[str, None] = {}
     if core.scheduler.batches is not None and core.scheduler.batches.due:
         ready = Tier.ACTIVE.value
-        at_once = dict.fromkeys(e.pod for e in core.queue.snapshot() if e.tier == ready)
+        at_once = dict.fromkeys(e.pod for e in core.queue.view.snapshot() if e.tier == ready)
         while (head := core.queue.peek()) is not None and not head.attempts:
             if not await core.scheduler.run_batch():
                 break
@@ -520,7 +520,7 @@ async def _placed(
     # In the order of their first attempt; those that are never tried (gated) come last.
     order = at_once | recorder.tried | dict.fromkeys(info.key for info in waiting)
     order = {key: None for key in order if key not in recorder.evicted} | recorder.evicted
-    for entry in core.queue.snapshot():
+    for entry in core.queue.view.snapshot():
         recorder.messages.setdefault(entry.pod, entry.message)
     for info in waiting:
         if info.pod.deleting:

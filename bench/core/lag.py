@@ -87,7 +87,7 @@ class Cluster(World):
     async def quiet(self, seconds: float = 60.0) -> None:
         """Return when nobody is ready any more; or after some time, since some always may be."""
         async with asyncio.timeout(seconds):
-            while self.core.queue.counts()["active"]:
+            while self.core.queue.view.counts()["active"]:
                 await asyncio.sleep(0.01)
                 await self.core.scheduler.in_turn(
                     lambda: None

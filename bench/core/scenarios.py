@@ -91,7 +91,7 @@ def _place(world: World, pods: Iterable[PodBuilder]) -> Figures:
     """Place the pods and say what each took."""
     world.is_synced()
     world.add(*pods)
-    waiting = world.core.queue.counts()["active"]
+    waiting = world.core.queue.view.counts()["active"]
     before = _evaluated(world)
     took = asyncio.run(world.drain())
     evaluated = _evaluated(world) - before

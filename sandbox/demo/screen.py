@@ -90,14 +90,14 @@ def _cells(demo: Demo) -> Table:
 
 
 def _queue(core: Core) -> RenderableType:
-    counts = core.queue.counts()
+    counts = core.queue.view.counts()
     numbers = Text("   ".join(f"{tier} {count}" for tier, count in counts.items()))
     table = Table(box=None, expand=True, header_style="dim")
     for heading in ("PODS", "LIKE", "TIER"):
         table.add_column(heading, no_wrap=True)
     table.add_column("WHY", ratio=1, overflow="ellipsis", no_wrap=True)
     alike: dict[tuple[str, str], list[str]] = {}
-    for entry in core.queue.snapshot():
+    for entry in core.queue.view.snapshot():
         alike.setdefault((entry.tier, entry.message), []).append(entry.pod)
     for (tier, message), pods in list(alike.items())[:6]:
         table.add_row(str(len(pods)), pods[0], tier, Text(message))
@@ -129,7 +129,7 @@ def pending_reasons(demo: Demo) -> dict[str, str]:
     """Why pods of an app wait: the newest message of any of them."""
     return {
         entry.pod.split("/", 1)[1].rsplit("-", 1)[0]: entry.message
-        for entry in demo.daemon.core.queue.snapshot()
+        for entry in demo.daemon.core.queue.view.snapshot()
     }
 
 

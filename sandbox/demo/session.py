@@ -122,7 +122,7 @@ class Demo:
         core = self.daemon.core
 
         def settled() -> bool:
-            counts = core.queue.counts()
+            counts = core.queue.view.counts()
             busy = sum(counts[tier] for tier in ("active", "backoff", "error-backoff", "in-flight"))
             return not busy and not core.state.assumed_count
 
@@ -142,7 +142,8 @@ class Demo:
                 break
         # Who still waits was told of pods on their way; by now the reason is another.
         queue = self.daemon.core.queue
-        queue.activate([entry.pod for entry in queue.snapshot() if entry.tier == "unschedulable"])
+        waiting = queue.view.snapshot()
+        queue.activate([entry.pod for entry in waiting if entry.tier == "unschedulable"])
         await self.settle()
 
     async def churn(self, seconds: float) -> None:

@@ -16,7 +16,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.points import Point
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Code, Status
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 
 Call = Callable[..., Any]
 

@@ -46,7 +46,7 @@ from scheduler.model.affinity import SpreadConstraint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.columns import Codes, Mask, Rows, Scores
 
 MAX_SCORE = 100

@@ -24,7 +24,7 @@ from scheduler.framework.handle import PluginFactory
 from scheduler.model.nodes import Node, Taint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows, Scores
 

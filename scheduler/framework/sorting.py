@@ -11,7 +11,7 @@ import msgspec
 from scheduler.framework.calls import Entry
 from scheduler.framework.complaints import Complaints
 from scheduler.framework.interface import Plugin, RankingPlugin
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 
 _POINT = "QueueSort"
 _EFFECT = "the pods are sorted by priority and time"

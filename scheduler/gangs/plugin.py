@@ -24,7 +24,7 @@ from scheduler.model.resources import PODS, Amounts
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from scheduler.model.workloads import pod_group_of
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
 

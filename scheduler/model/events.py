@@ -62,7 +62,13 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     old: object = None
     new: object = None
     own: bool = False
-    """The scheduler took back something that it had assumed; nothing changed in the cluster."""
+    """The scheduler undid something of its own; nothing changed in the cluster."""
+    node: str = ""
+    """The node whose room changed, where neither ``old`` nor ``new`` names it."""
+    exclude: str = ""
+    """The uid of a waiting pod that the event does not concern."""
+    max_priority: int | None = None
+    """The event concerns waiting pods up to this priority only; None: all."""
 
     @property
     def label(self) -> str:

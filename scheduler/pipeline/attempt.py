@@ -16,8 +16,8 @@ from scheduler.model.status import Code, Status
 from scheduler.observe.logs import get_logger
 from scheduler.pipeline.gang_barrier import GangBarrier
 from scheduler.pipeline.placement import Placement
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.scheduling_queue import SchedulingQueue
-from scheduler.queueing.tiers import QueuedPod
 
 log = get_logger(__name__)
 
@@ -109,8 +109,8 @@ def unreserve_and_forget(attempt: Attempt, queue: SchedulingQueue, why: Status) 
 
 def wake_for_room(pod: PodInfo, node: str, queue: SchedulingQueue) -> None:
     """Wake pods that may take what an assumed pod has given up."""
-    gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node), own=True)
-    queue.on_event(gone, exclude=pod.uid)
+    gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node), own=True, exclude=pod.uid)
+    queue.on_event(gone)
 
 
 def _unreserve(attempt: Attempt, why: Status | None) -> bool:

@@ -36,8 +36,8 @@ from scheduler.pipeline.confirmation import Unconfirmed
 from scheduler.pipeline.evaluation import CycleError, evaluate
 from scheduler.pipeline.failure import FailureHandler
 from scheduler.pipeline.open_bindings import OpenBindings
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.scheduling_queue import SchedulingQueue
-from scheduler.queueing.tiers import QueuedPod
 from scheduler.state.scratch import scratch
 
 log = get_logger(__name__)

@@ -19,7 +19,7 @@ from scheduler.model.pods import Pod
 from scheduler.model.status import Status, error
 from scheduler.pipeline.evaluation import CycleError, Evaluation, evaluate
 from scheduler.pipeline.placement import allows_post_filter, choose, fit_error
-from scheduler.queueing.listing import QueueEntry
+from scheduler.queueing.view import QueueEntry
 from scheduler.slices import checkpoint, unbroken
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Scores

@@ -35,6 +35,13 @@ def remove_nomination(
     """Remove a nomination and wake the pods that it may have kept away; whether there was one."""
     node = state.nominations.remove(pod.uid)
     if node:
-        gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node), own=True)
-        queue.on_event(gone, exclude, up_to=pod.priority)
+        gone = Event(
+            ASSIGNED_POD,
+            Action.DELETE,
+            old=pod.bound_to(node),
+            own=True,
+            exclude=exclude,
+            max_priority=pod.priority,
+        )
+        queue.on_event(gone)
     return bool(node)

@@ -21,7 +21,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.suspension import Suspension
-from scheduler.queueing.listing import QueueEntry
+from scheduler.queueing.view import QueueEntry
 from scheduler.slices import checkpoint
 
 log = get_logger(__name__)

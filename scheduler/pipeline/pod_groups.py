@@ -54,7 +54,7 @@ from scheduler.pipeline.gang_barrier import GangBarrier
 from scheduler.pipeline.placement import Proposals, fit_error
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.slices import checkpoint, slices_ended
 
 if TYPE_CHECKING:

@@ -54,8 +54,8 @@ from scheduler.pipeline.placement import (
 )
 from scheduler.pipeline.pod_groups import PodGroupPass
 from scheduler.pipeline.suspension import Suspension
-from scheduler.queueing.tiers import QueuedPod
-from scheduler.queueing.together import GroupQueue
+from scheduler.queueing.queued_pod import QueuedPod
+from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import checkpoint, in_slices_until
 from scheduler.state.cache import ClusterState
 
@@ -71,7 +71,7 @@ class Scheduler:
         self,
         frameworks: Mapping[str, Framework],
         state: ClusterState,
-        queue: GroupQueue,
+        queue: SchedulingQueue,
         bindings: Bindings,
         failures: FailureHandler,
         metrics: Metrics,

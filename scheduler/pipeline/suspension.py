@@ -27,7 +27,7 @@ from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.once_more import OnceMoreQueue
+from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import in_slices
 
 log = get_logger(__name__)
@@ -52,7 +52,7 @@ class Suspension:
 
     def __init__(
         self,
-        queue: OnceMoreQueue,
+        queue: SchedulingQueue,
         metrics: Metrics,
         limit: int = DEFAULT_LIMIT,
     ) -> None:

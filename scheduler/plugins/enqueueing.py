@@ -11,7 +11,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unresolvable
 from scheduler.plugins.names import PRIORITY_SORT, SCHEDULING_GATES
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 
 
 class PrioritySort:

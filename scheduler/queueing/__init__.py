@@ -1,1 +1,1 @@
-"""Pods that wait for a node: who is next, who backs off, and what event may cure a rejection."""
+"""The scheduling queue: which pod is next, and which event may cure a rejected pod."""

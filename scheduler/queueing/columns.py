@@ -1,13 +1,13 @@
-"""What plugins keep of the pods that wait for them, so that an event asks for all of them at once.
+"""Columns: what plugins keep of the pods that they rejected, so that an event asks for all at once.
 
-A plugin that registers a hint may register a *column* beside it: its view of everybody who waits
-because of this plugin. Somebody who waits is a small number there. After an event the column says
-whom it has cured, and whom the hint has to be asked about one by one; it must leave out nobody
-whose hint would say Queue. NodeResourcesFit, for example, compares what all of them request with
-what a node now has. The two columns here suit most others:
+A plugin that registers a hint may register a *column* beside it, with a row for each cohort or
+gated pod that the plugin rejected (a *waiter*, by number). The column returns which waiters an
+event may have cured, and for which the hint must be called one by one; it must leave out no waiter
+whose hint would return Queue. NodeResourcesFit, for example, compares what all of them request with
+what a node now has. The two columns here suit most other plugins:
 
-- `Alike` asks once for all who have the same key, because the hint reads nothing else of a pod.
-- `Indexed` finds by tokens, such as the labels of a pod that came, the few whom the event concerns.
+- `Alike` calls the hint once for all pods with the same key, if it reads nothing else of them.
+- `Indexed` finds by tokens, such as the labels of a pod that was added, those the event concerns.
 """
 
 from __future__ import annotations
@@ -22,19 +22,17 @@ from scheduler.model.selectors import Requirement
 HintFunction = Callable[[PodInfo, Event], Hint]
 
 MOST_TOKENS = 64
-"""Under how many tokens one pod is kept; who needs more is asked about every event."""
-
+"""Under how many tokens one pod is kept; a pod that needs more is found by every event."""
 
 MOST_KEYS = 1024
 """For how many different keys a hint is called at once."""
 
-
 Numbers = Collection[int] | int
-"""Some of those who wait; where there may be thousands, as the bits of one great number."""
+"""Numbers of waiters; where there may be thousands, as the bits of one integer."""
 
 
 def bits_of(numbers: Numbers) -> int:
-    """Some of those who wait, as bits; what cannot be anybody's number is left out."""
+    """Numbers as bits, without negative ones."""
     if isinstance(numbers, int):
         return max(numbers, 0)
     bits = bytearray(max(numbers, default=-1) + 1)
@@ -45,7 +43,7 @@ def bits_of(numbers: Numbers) -> int:
 
 
 def members(numbers: Numbers) -> Collection[int]:
-    """The same, one by one."""
+    """Numbers one by one."""
     if not isinstance(numbers, int):
         return numbers
     return [number for number, bit in enumerate(reversed(f"{numbers:b}")) if bit == "1"]
@@ -55,30 +53,30 @@ _DIGITS = bytes.maketrans(b"\0\1", b"01")
 
 
 class Answer(NamedTuple):
-    """What an event means to those who wait."""
+    """The effect of an event on waiters."""
 
     cured: Numbers = ()
-    """Whom it may have cured."""
+    """Those that it may have cured."""
     unsure: Collection[int] = ()
-    """Who must be asked one by one."""
+    """Those for which the hint must be called."""
 
 
 class WaitingColumn(Protocol):
-    """All who wait because of one plugin; each is added once and removed once."""
+    """All waiters that one plugin rejected; each is added once and removed once."""
 
     def add(self, waiter: int, pod: PodInfo) -> None:
-        """Somebody waits: this pod, or pods that are equal to it. Numbers are small and reused."""
+        """Add a waiter: this pod, or pods equal to it. Numbers are small and reused."""
 
     def remove(self, waiter: int) -> None:
-        """Somebody waits no longer."""
+        """Remove a waiter."""
 
     def hopeless(self) -> Numbers:
-        """Whom the plugin would reject on every node as things are, where that is cheaply told."""
+        """Waiters that the plugin would reject on every node now, if that is cheap to know."""
 
     def answer(self, event: Event) -> Answer:
-        """What an event means; the state knows of it already.
+        """The effect of an event that the state has applied.
 
-        Changes of those who wait are not among the events: they are asked about one by one.
+        Updates of waiting pods themselves are not among these events: their hints are called.
         """
 
 
@@ -87,9 +85,9 @@ ColumnFactory = Callable[[], WaitingColumn]
 
 
 class Alike:
-    """Asks the hint once for all pods with the same key. O(distinct keys) for each event.
+    """Calls the hint once for all pods with the same key. O(distinct keys) for each event.
 
-    Of very many keys nothing is known until each pod has been asked about, later.
+    Beyond `MOST_KEYS` keys it leaves the hint to be called for each pod.
     """
 
     def __init__(self, hint: HintFunction, key: Callable[[PodInfo], Hashable]) -> None:
@@ -99,12 +97,12 @@ class Alike:
         self._groups: dict[Hashable, tuple[PodInfo, set[int]]] = {}
 
     def add(self, waiter: int, pod: PodInfo) -> None:
-        """Join those with the same key."""
+        """Add a waiter to those with the same key."""
         key = self._keys[waiter] = self._key(pod)
         self._groups.setdefault(key, (pod, set()))[1].add(waiter)
 
     def remove(self, waiter: int) -> None:
-        """Leave them."""
+        """Remove a waiter."""
         key = self._keys.pop(waiter)
         waiters = self._groups[key][1]
         waiters.remove(waiter)
@@ -112,11 +110,11 @@ class Alike:
             del self._groups[key]
 
     def hopeless(self) -> Collection[int]:
-        """Nobody that it knows of."""
+        """None that it knows."""
         return ()
 
     def answer(self, event: Event) -> Answer:
-        """Ask for one pod of each key."""
+        """Call the hint for one pod of each key."""
         if len(self._groups) > MOST_KEYS:
             return Answer(unsure=self._keys)
         cured: list[int] = []
@@ -129,7 +127,7 @@ class Alike:
 def alike(
     hint: HintFunction, key: Callable[[PodInfo], Hashable] = lambda pod: None
 ) -> ColumnFactory:
-    """Makes `Alike`; without a key, for hints that look at the event alone."""
+    """Makes `Alike`; without a key, for hints that read the event alone."""
     return lambda: Alike(hint, key)
 
 
@@ -138,7 +136,7 @@ Term = Sequence[Sequence[Hashable]]
 
 
 class Indexed:
-    """Finds those whom an event may concern by tokens; the hint is asked about each of them.
+    """Finds the waiters that an event may concern by tokens; the hint is called for each of them.
 
     ``terms`` says of a pod what an event must have to concern it: all requirements of some term.
     A pod is kept under the rarest requirement of each term. A term without requirements, or None
@@ -158,7 +156,7 @@ class Indexed:
         self._always: dict[int, None] = {}
 
     def add(self, waiter: int, pod: PodInfo) -> None:
-        """Keep somebody under the tokens that matter."""
+        """Keep a waiter under the tokens that matter."""
         chosen = self._chosen(self._terms(pod))
         if chosen is None or len(chosen) > MOST_TOKENS:
             self._always[waiter] = None
@@ -168,7 +166,7 @@ class Indexed:
         self._of[waiter] = tuple(chosen)
 
     def remove(self, waiter: int) -> None:
-        """Forget somebody."""
+        """Remove a waiter."""
         self._always.pop(waiter, None)
         for token in self._of.pop(waiter, ()):
             found = self._found[token]
@@ -177,7 +175,7 @@ class Indexed:
                 del self._found[token]
 
     def hopeless(self) -> Collection[int]:
-        """Nobody that it knows of."""
+        """None that it knows."""
         return ()
 
     def answer(self, event: Event) -> Answer:

@@ -16,7 +16,7 @@ _SORTED_AT_ONCE = 1000
 
 
 def smallest(items: Iterable[T], count: int, order: Callable[[T], Any]) -> list[T]:
-    """The first so many items, sorted. Looks at each item once, and gives the loop back."""
+    """The first ``count`` items, sorted. Reads each item once, and yields to the event loop."""
     pool, best = list(items), list[T]()
     for start in range(0, len(pool), _SORTED_AT_ONCE):
         some = itertools.chain(best, pool[start : start + _SORTED_AT_ONCE])
@@ -50,7 +50,7 @@ class KeyedHeap(Generic[T]):
         return (entry[3] for entry in sorted(self._live.values(), key=lambda entry: entry[:2]))
 
     def first(self, count: int) -> list[T]:
-        """The best items, best first, as they were when asked; gives the loop back."""
+        """The best items, best first; yields to the event loop."""
         return [entry[3] for entry in smallest(self._live.values(), count, lambda each: each[:2])]
 
     def put(self, key: Hashable, item: T) -> None:

@@ -12,12 +12,15 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.queueing.columns import Answer, ColumnFactory, HintFunction, Indexed, WaitingColumn
-from scheduler.queueing.tiers import Listener, QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 
 log = get_logger(__name__)
 
 ANY_KIND = "*"
-"""A registration of this kind listens to objects of all kinds."""
+"""A registration of this kind matches events of all kinds."""
+
+PluginOfProfile = tuple[str, str]
+"""A profile and the name of one of its plugins."""
 
 _EXTENSION_POINT = "QueueingHint"
 _RESULT_LABELS = {Hint.QUEUE: "Queue", Hint.SKIP: "QueueSkip"}
@@ -26,13 +29,13 @@ _UPDATES = ~(Action.ADD | Action.DELETE)
 
 
 class HintRegistration(msgspec.Struct, frozen=True):
-    """A plugin listens to some actions on a kind.
+    """The events that may cure a plugin's rejections (upstream: ClusterEventWithHint).
 
-    ``hint`` is asked for each rejected pod whether the event may have cured it, so it must be
-    light; None means that it always may. UPDATE includes all finer updates, kind ``Pod`` includes
-    waiting and assigned pods, and kind ``*`` all kinds. ``column`` makes what answers for all
-    rejected pods at once (`columns`), with the same answers as the hint; without it each event
-    costs a call for each kind of pod that the plugin keeps waiting.
+    ``hint`` returns whether an event may have cured a rejected pod. It is called for each such pod,
+    so it must be cheap; None stands for always. UPDATE includes all finer updates, kind ``Pod``
+    includes waiting and assigned pods, and kind ``*`` all kinds. ``column`` makes an object that
+    decides for all rejected pods at once (`columns`), with the same results as the hint; without it
+    each event costs a call for each cohort that the plugin rejected.
     """
 
     kind: str
@@ -42,7 +45,7 @@ class HintRegistration(msgspec.Struct, frozen=True):
 
 
 def own_change(pod: PodInfo, event: Event) -> Hint:
-    """The hint of those whom only a change of the waiting pod itself can satisfy."""
+    """A hint: only an update of the rejected pod itself may cure it."""
     own = isinstance(event.new, PodInfo) and event.new.uid == pod.uid
     return Hint.QUEUE if own else Hint.SKIP
 
@@ -60,7 +63,7 @@ Hints = Mapping[str, Mapping[str, Sequence[HintRegistration]]]
 
 
 class Requeue(enum.IntEnum):
-    """What becomes of a rejected pod after an event; the greater verdict wins."""
+    """How an event moves a rejected pod; of several, the greatest counts."""
 
     SKIP = 0
     AFTER_BACKOFF = 1
@@ -68,33 +71,33 @@ class Requeue(enum.IntEnum):
 
 
 class HintTable:
-    """Answers which plugins listen to an event, and whether it may have cured a given pod.
+    """The registrations of all plugins, and calls of their hints and columns.
 
-    Matching is done once for each kind and action that ever occurs, so that a usual event costs
-    one dictionary lookup. A hint that raises counts as a cure: a pod tried in vain costs less than
-    a pod forgotten. Each such fault is counted, and logged once per plugin.
+    Matching is done once for each kind and action, so that a usual event costs one dictionary
+    lookup. A hint that raises counts as Queue: an attempt in vain costs less than a forgotten pod.
+    Each such error is counted, and logged once per plugin.
     """
 
     def __init__(self, hints: Hints, metrics: Metrics, clock: Callable[[], float]) -> None:
-        self._registrations: dict[Listener, list[HintRegistration]] = {
+        self._registrations: dict[PluginOfProfile, list[HintRegistration]] = {
             (profile, plugin): _with_taint_updates(registrations)
             for profile, plugins in hints.items()
             for plugin, registrations in plugins.items()
         }
         self._matches: dict[
-            tuple[str, Action, bool], dict[Listener, tuple[HintRegistration, ...]]
+            tuple[str, Action, bool], dict[PluginOfProfile, tuple[HintRegistration, ...]]
         ] = {}
         self._clock = clock
         self._durations = Children(metrics.queueing_hint_execution_duration)
         self._errors = metrics.plugin_errors
         self._logged: set[str] = set()
 
-    def registrations(self, listener: Listener) -> Sequence[HintRegistration]:
-        """All that a plugin listens to."""
-        return self._registrations.get(listener, ())
+    def registrations(self, plugin: PluginOfProfile) -> Sequence[HintRegistration]:
+        """All registrations of a plugin."""
+        return self._registrations.get(plugin, ())
 
-    def listeners(self, event: Event) -> Mapping[Listener, tuple[HintRegistration, ...]]:
-        """The plugins that registered for this event, with what they registered."""
+    def matching(self, event: Event) -> Mapping[PluginOfProfile, tuple[HintRegistration, ...]]:
+        """The plugins that registered for this event, with their registrations."""
         matches = self._matches.get((event.kind, event.action, event.own))
         if matches is None:
             matches = self._match(event)
@@ -102,7 +105,7 @@ class HintTable:
         return matches
 
     def verdict(self, queued: QueuedPod, event: Event) -> Requeue:
-        """What an event means for a pod, by the hints of the plugins that rejected it."""
+        """How an event moves a pod, by the hints of the plugins that rejected it."""
         if self._cured_by(queued.pending_plugins, queued, event):
             return Requeue.AT_ONCE
         if self._cured_by(queued.unschedulable_plugins, queued, event):
@@ -110,9 +113,9 @@ class HintTable:
         return Requeue.SKIP
 
     def replay(self, queued: QueuedPod, missed: Iterable[Event] | None) -> Requeue:
-        """What all events mean together that a pod missed in flight; None if they are not known.
+        """How the events move a pod that happened while it was in flight; None: not known.
 
-        A pod that nobody rejected needs none: it failed by a fault, and backs off.
+        A pod that no plugin rejected failed by an error, and backs off.
         """
         if missed is None or not queued.rejectors:
             return Requeue.AFTER_BACKOFF
@@ -126,10 +129,10 @@ class HintTable:
 
     def cures(self, plugin: str, hint: HintFunction | None, pod: PodInfo, event: Event) -> bool:
         """Whether a plugin's hint says that an event may have cured a pod."""
-        return hint is None or self._ask(plugin, hint, pod, event) is Hint.QUEUE
+        return hint is None or self._call(plugin, hint, pod, event) is Hint.QUEUE
 
     def answer(self, plugin: str, column: WaitingColumn, event: Event) -> Answer | None:
-        """What an event means to all who are in a plugin's column; None if that fails."""
+        """The answer of a plugin's column to an event; None if the column raises."""
         start = self._clock()
         try:
             answer = column.answer(event)
@@ -141,28 +144,28 @@ class HintTable:
         return answer
 
     def report(self, plugin: str, event: str, fault: Exception, pod: str = "") -> None:
-        """Count a fault of a plugin's hint or column, and log the first one."""
+        """Count an error of a plugin's hint or column, and log the first one."""
         self._errors.labels(plugin, _EXTENSION_POINT).inc()
         if plugin not in self._logged:
             self._logged.add(plugin)
             log.error("Queueing hint failed", exc=fault, plugin=plugin, pod=pod, event=event)
 
-    def _match(self, event: Event) -> dict[Listener, tuple[HintRegistration, ...]]:
+    def _match(self, event: Event) -> dict[PluginOfProfile, tuple[HintRegistration, ...]]:
         matches = {
-            listener: tuple(each for each in registrations if _matches(each, event))
-            for listener, registrations in self._registrations.items()
+            plugin: tuple(each for each in registrations if _matches(each, event))
+            for plugin, registrations in self._registrations.items()
         }
-        return {listener: matching for listener, matching in matches.items() if matching}
+        return {plugin: matching for plugin, matching in matches.items() if matching}
 
     def _cured_by(self, plugins: Iterable[str], queued: QueuedPod, event: Event) -> bool:
-        listeners = self.listeners(event)
+        matching = self.matching(event)
         return any(
             self.cures(plugin, registration.hint, queued.info, event)
             for plugin in plugins
-            for registration in listeners.get((queued.profile, plugin), ())
+            for registration in matching.get((queued.profile, plugin), ())
         )
 
-    def _ask(self, plugin: str, function: HintFunction, info: PodInfo, event: Event) -> Hint:
+    def _call(self, plugin: str, function: HintFunction, info: PodInfo, event: Event) -> Hint:
         start = self._clock()
         try:
             hint = function(info, event)
@@ -175,10 +178,10 @@ class HintTable:
 
 
 def _with_taint_updates(registrations: Sequence[HintRegistration]) -> list[HintRegistration]:
-    """Let a plugin that waits for new nodes see changes of taints too, as kube-scheduler does.
+    """Register plugins that registered for new nodes for changes of taints too, as kube-scheduler.
 
-    A new node often is tainted until it is ready: to such a plugin it arrives when the taint goes.
-    A plugin with a column has said exactly what may cure its pods, and needs no such help.
+    A new node often is tainted until it is ready, and can be used when the taint is removed. A
+    plugin whose registrations have columns has declared exactly what may cure its pods.
     """
     node_actions = Action(0)
     exact = True
@@ -194,7 +197,7 @@ def _with_taint_updates(registrations: Sequence[HintRegistration]) -> list[HintR
 def _matches(registration: HintRegistration, event: Event) -> bool:
     kinds = _POD_KINDS if registration.kind == "Pod" else (registration.kind,)
     if registration.kind == ANY_KIND and event.own:
-        # A plugin that cannot say what it waits for does not wait for what we undo ourselves.
+        # A plugin that registers for everything does not wait for what the scheduler itself undoes.
         return False
     if registration.kind != ANY_KIND and event.kind not in kinds:
         return False

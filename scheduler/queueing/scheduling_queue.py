@@ -1,33 +1,39 @@
-"""The scheduling queue: which pod is next, and what brings a rejected pod back.
+"""The scheduling queue: which pod is next, and what moves a rejected pod back.
 
 ::
 
-      add          wake: an event, a timeout, activate
+      add          an event, a timeout, activate
        │          ┌──────────────────┬────────────────────┐
        ▼          ▼                  │                    │
       PreEnqueue ─┴──── no ──────► GATED           UNSCHEDULABLE
-       │      └─ yes, must wait ─► BACKOFF                ▲
+       │      └─ yes, backs off ─► BACKOFF                ▲
        │ yes                       │     │                │ rejected, and no event
-       ▼         time is up        │     │                │ since the pop may cure it
-      ACTIVE ◄─────────────────────┘     │ pop, if        │
-       │                                 │ nobody is      │
+       ▼         back-off ends     │     │                │ since the pop may cure it
+      ACTIVE ◄─────────────────────┘     │ pop, if no     │
+       │                                 │ pod is         │
        │ pop                             ▼ active         │
        └───────────────────────────► in flight ───────────┘
                                      │   │
-                     gone ◄── done ──┘   └── failed, or rejected and perhaps cured: wake
+                     gone ◄── done ──┘   └── error, or rejected and perhaps cured: PreEnqueue
 
-BACKOFF stands for two tiers: pods that failed by a fault have one of their own and never go early.
-A pod that was added and not deleted is in exactly one tier or in flight, until `done`. Pods are
-ranked by the sort plugin, in flight they carry the events they did not see (`inflight`), and an
-event looks only at pods whose rejecting plugins registered for it (`hints`), all of them at once
-where plugins can (`waiting`). Equal pods that are unschedulable are looked at as one, and one of
-them is tried before the others (`cohorts`). A pod that an event woke is looked at again when its
-turn comes: if others have taken the room meanwhile it goes back without an attempt.
+BACKOFF stands for two tiers: pods whose attempt failed by an error have one of their own and are
+never popped early. A pod that was added and not deleted is in exactly one tier or in flight, until
+`done`. The parts:
+
+- `WaitingPods`: the tiers. The active queue is ordered by the QueueSort plugin.
+- `UnschedulablePods`: cohorts of equal pods; one of them, the scout, is tried before the others.
+- `InFlightPods`: the pods in flight, with the events that happened since each was popped.
+- `HintTable` and `Waiters`: an event concerns only pods whose rejecting plugins registered for it,
+  and finds them in columns where plugins have these.
+- `QueueView`: counts and lists for people.
+
+A pod that an event made active is checked again when it is popped: if other pods have taken the
+room meanwhile it becomes unschedulable again without an attempt.
 
 All methods are synchronous, for one thread, without locks; none may be called from a hint or a
-PreEnqueue plugin. `pop`, `flush` and `retry_gated` may have much to do and give the
-event loop back meanwhile (`slices`), so they are called only where the state is consistent. The
-clock counts monotonic seconds.
+PreEnqueue plugin. `pop`, `flush` and `retry_gated` may take long and yield to the event loop
+meanwhile (`slices`), so they are called only where the state is consistent. The clock counts
+monotonic seconds.
 """
 
 from __future__ import annotations
@@ -35,23 +41,25 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Collection, Hashable, Iterable
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
 
-from scheduler.model.events import Event
+import msgspec
+
+from scheduler.model.events import UNSCHEDULED_POD, Action, Event, pod_update
 from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import PodStatus
 from scheduler.model.status import Status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
-from scheduler.queueing import causes
-from scheduler.queueing.backoff import Backoff
-from scheduler.queueing.cohorts import Cohort
-from scheduler.queueing.glances import Glances
 from scheduler.queueing.hints import Hints, HintTable, Requeue
-from scheduler.queueing.inflight import InFlight
-from scheduler.queueing.own_changes import own_change
-from scheduler.queueing.places import Places
-from scheduler.queueing.tiers import QueuedPod, SortKey, Tier
-from scheduler.queueing.waiting import Waiters, Woken
+from scheduler.queueing.in_flight import InFlightPods
+from scheduler.queueing.queued_pod import Backoff, QueuedPod, Tier
+from scheduler.queueing.unschedulable_pods import Cohort
+from scheduler.queueing.view import QueueView
+from scheduler.queueing.waiters import Waiters, Woken
+from scheduler.queueing.waiting_pods import WaitingPods
 from scheduler.slices import checkpoint
 
 log = get_logger(__name__)
@@ -62,30 +70,57 @@ MOST_WOKEN = 64
 """How many that is at most. The first woken one often takes the room that the event made, so it is
 one to begin with, and twice as many as before while each of them finds room."""
 ASKED_IN_PASSING = 64
-"""How many hints that were put off are called before each attempt."""
+"""How many deferred hints are called before each attempt."""
 EXPIRED_PER_SECOND = 64
-"""How many cohorts are tried in a second because they have been parked for too long."""
+"""How many cohorts are tried in a second because of the timeout of unschedulable pods."""
 OUTDATED_WITHOUT_BACKOFF = 3
 """How often a pod is tried again at once because a decision on it no longer held."""
 
+# Why a pod moved, besides events: labels of ``scheduler_queue_incoming_pods_total``.
+_POD_ADD = Event(UNSCHEDULED_POD, Action.ADD).label
+_POD_UPDATE = Event(UNSCHEDULED_POD, Action.UPDATE).label
+_SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+_BACKOFF_COMPLETE = "BackoffComplete"
+_POP_FROM_BACKOFF = "PopFromBackoffQ"
+_FORCE_ACTIVATE = "ForceActivate"
+_UNSCHEDULABLE_TIMEOUT = "UnschedulableTimeout"
+_STILL_REJECTED = "StillRejected"
+"""An event may have cured the pod, and no longer so when it was popped."""
+_SCOUT_SETTLED = "ScoutSettled"
+"""The scout of the pod's cohort has found a node, or its verdict counts for it alone."""
+_DECISION_OUTDATED = "DecisionOutdated"
 
-class SchedulingQueue(Glances):
-    """All pods that wait for a node, and the memory of those that are being scheduled.
 
-    ``sort_key`` ranks pods, smallest first; ``pre_enqueue`` is asked before a pod becomes
-    eligible, returns a verdict signed by its plugin and never raises. ``still_rejected`` looks at a
-    pod that an event woke: whether the plugins that rejected it still reject every node, so that an
-    attempt is of no use; far cheaper than an attempt, and it never raises. `add`, `update`,
-    `delete`, `pop` and the requeues are O(log n); `on_event` is O(cohorts that it may cure), where
-    plugins have columns.
+class QueuePlugins(Protocol):
+    """The plugins of all profiles, as the queue calls them. No method raises."""
+
+    def sort_key(self, queued: QueuedPod) -> Any:
+        """The order of the active queue (QueueSort), smallest first."""
+        ...
+
+    def pre_enqueue(self, info: PodInfo) -> Status:
+        """Whether a pod may become active (PreEnqueue); a rejection names its plugin."""
+        ...
+
+    def still_rejected(self, queued: QueuedPod) -> bool:
+        """Whether the filters that rejected a pod reject every node now.
+
+        Far cheaper than an attempt, which is in vain if this is true.
+        """
+        ...
+
+
+class SchedulingQueue:
+    """All pods that wait for a node, and those that are being scheduled.
+
+    `add`, `update`, `delete`, `pop` and the requeues are O(log n); `on_event` is O(cohorts that the
+    event may cure), where plugins have columns.
     """
 
     def __init__(
         self,
+        plugins: QueuePlugins,
         *,
-        sort_key: SortKey,
-        pre_enqueue: Callable[[PodInfo], Status],
-        still_rejected: Callable[[QueuedPod], bool] = lambda queued: False,
         hints: Hints,
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
@@ -93,56 +128,90 @@ class SchedulingQueue(Glances):
         max_backoff: float = 10.0,
         max_unschedulable: float = 300.0,
     ) -> None:
+        self._plugins = plugins
+        self._clock = clock
         self._hints = HintTable(hints, metrics, clock)
-        waiters = Waiters(self._hints, metrics)
-        places = Places(sort_key, metrics, waiters)
-        super().__init__(places, waiters, InFlight(metrics), clock, max_unschedulable)
-        self._pre_enqueue = pre_enqueue
-        self._still_rejected = still_rejected
-        self._spared = metrics.attempts_spared
+        self._waiters = Waiters(self._hints, metrics)
+        self._pods = WaitingPods(plugins.sort_key, metrics, self._waiters)
+        self._in_flight = InFlightPods(metrics)
         self._backoff = Backoff(initial_backoff, max_backoff)
+        self._max_unschedulable = max_unschedulable
+        self.view = QueueView(self._pods, self._in_flight, clock, max_unschedulable)
         self._portion = 1
         """How many cohorts are woken next."""
         self._expired_until = -math.inf
         self._expired = 0
+        self._deferred: list[Event] | None = None
+        """Events within `events_deferred`."""
         self._incoming = Children(metrics.queue_incoming_pods)
+        self._spared = metrics.attempts_spared
         self._changed = asyncio.Event()
 
-    # Pods come, change and go.
+    # Questions
+
+    def __len__(self) -> int:
+        """The number of waiting pods, without those in flight."""
+        return len(self._pods)
+
+    @property
+    def active(self) -> int:
+        """The number of active pods and of cohorts that events may have cured."""
+        return self._pods.count(Tier.ACTIVE) + self._waiters.marked
+
+    def peek(self) -> QueuedPod | None:
+        """The first active pod, without popping it."""
+        return self._pods.head(Tier.ACTIVE)
+
+    def expects(self, uid: str) -> bool:
+        """Whether a pod is in flight and not deleted."""
+        flight = self._in_flight.get(uid)
+        return flight is not None and not flight.deleted
+
+    def wants(self, uid: str) -> bool:
+        """Whether a pod is in flight and neither deleted nor being deleted."""
+        flight = self._in_flight.get(uid)
+        return flight is not None and not flight.deleted and not flight.newest.pod.deleting
+
+    def knows(self, key: str, uid: str) -> bool:
+        """Whether a pod waits or is in flight."""
+        queued = self._pods.get(key)
+        return uid in self._in_flight or (queued is not None and queued.info.uid == uid)
+
+    # Pods are added, updated and deleted
 
     def add(self, info: PodInfo) -> None:
-        """Take in a pod without a node; one that is already known is updated."""
-        self._upsert(info, causes.POD_ADD)
+        """Add a pod without a node; one that is already known is updated."""
+        self._upsert(info, _POD_ADD)
 
     def update(self, old: PodInfo, new: PodInfo) -> None:
-        """Take in a new version of a pod, which may cure its own rejection.
+        """Take over a new version of a pod, which may cure its own rejection.
 
-        Assumed pods are not the queue's concern: an unknown pod is added.
+        A pod that the queue does not know is added.
         """
         if old.uid != new.uid:
             self.delete(old)
-        self._upsert(new, causes.POD_UPDATE)
+        self._upsert(new, _POD_UPDATE)
 
     def update_in_flight(self, new: PodInfo) -> None:
-        """Take in a new version of a pod that is being scheduled; it counts if it comes back."""
+        """Take over a new version of a pod that is being scheduled, for when it is requeued."""
         if flight := self._in_flight.get(new.uid):
             flight.newest = new
 
     def delete(self, info: PodInfo) -> None:
-        """Forget a pod that was deleted or has got a node; in flight, it will not come back."""
+        """Remove a pod that was deleted or got a node; in flight, it will not be requeued."""
         if flight := self._in_flight.get(info.uid):
             flight.deleted = True
-        elif (queued := self._places.get(info.key)) and queued.info.uid == info.uid:
-            self._leave(queued)
-        self._pass_on(info.uid)
+        elif (queued := self._pods.get(info.key)) and queued.info.uid == info.uid:
+            self._remove(queued)
+        self._end_scout(info.uid)
 
-    # One attempt: pop, then done or a requeue.
+    # One attempt: pop, then done or a requeue
 
     def pop(self) -> QueuedPod | None:
-        """The next pod, now in flight; None if nobody can be tried.
+        """The next pod, now in flight; None if there is none to try.
 
-        When nobody is active the next of those that back off goes early, if it may have a node
-        now: the time is free. Its next back-off begins when that one would have ended.
+        While no pod is active the first pod of the back-off queue is popped early, if its filters
+        may accept a node now. Its next back-off begins when the one cut short would have ended.
         Every pod popped must be given back by `done`, `requeue_rejected` or `requeue_error`.
         """
         if self._waiters.busy:
@@ -150,7 +219,7 @@ class SchedulingQueue(Glances):
         while (queued := self._next()) is not None:
             if not queued.woken and queued.tier is not Tier.BACKOFF:
                 break
-            if not self._still_rejected(queued):
+            if not self._plugins.still_rejected(queued):
                 self._portion = min(2 * self._portion, MOST_WOKEN)
                 break
             self._portion = 1
@@ -160,18 +229,52 @@ class SchedulingQueue(Glances):
             return None
         if queued.tier is Tier.BACKOFF:
             queued.borrowed_until = queued.backoff_until
-            self._incoming["active", causes.POP_FROM_BACKOFF].inc()
-        self._take_off(queued)
+            self._incoming["active", _POP_FROM_BACKOFF].inc()
+        self._begin_flight(queued)
         return queued
 
+    def pop_together(self, keys: Iterable[str], profile: str) -> list[QueuedPod]:
+        """Those of these pods that wait in a profile, in the order of the queue, now in flight.
+
+        Of all tiers but gated. Each must be given back, like every pod that was popped. O(n log n)
+        in the number of pods popped.
+        """
+        found = [
+            queued
+            for key in keys
+            if (queued := self._pods.get(key)) is not None
+            and queued.tier is not Tier.GATED
+            and queued.profile == profile
+        ]
+        found.sort(key=self._pods.sort_key)
+        popped = []
+        for queued in found:
+            checkpoint()
+            if self._pods.get(queued.key) is queued:  # else it has left since
+                self._begin_flight(queued)
+                popped.append(queued)
+        return popped
+
+    def renew_in_flight(self, queued: QueuedPod) -> bool:
+        """Have an attempt that is made again use the newest version of its pod.
+
+        Returns whether that differs from the one before in more than its conditions.
+        """
+        flight = self._in_flight.get(queued.info.uid)
+        if flight is None or flight.newest is queued.info:
+            return False
+        change = _own_update(flight.seen, flight.newest)
+        queued.info = flight.seen = flight.newest
+        return change is not None
+
     def placed(self, uid: str) -> None:
-        """A pod in flight has found a node, though it may yet come back: its equals may go on."""
-        self._pass_on(uid)
+        """A pod in flight has found a node, though it may be requeued: the next scout may go."""
+        self._end_scout(uid)
 
     def done(self, uid: str) -> None:
-        """A pod in flight is settled and will not come back; idempotent."""
+        """A pod in flight will not be requeued; idempotent."""
         self._in_flight.end(uid)
-        self._pass_on(uid)
+        self._end_scout(uid)
 
     def requeue_rejected(
         self,
@@ -183,12 +286,12 @@ class SchedulingQueue(Glances):
         *,
         by_filters: bool = False,
     ) -> None:
-        """Plugins rejected the pod: park it, unless an event since the pop may have cured that.
+        """Plugins rejected the pod: it is unschedulable, unless an event since the pop may cure it.
 
-        ``cohort`` stands for all of the pod that the verdict depends on: it then counts for all
-        pods that are parked under an equal one. None, if the verdict is on this pod alone.
-        ``by_filters``: they rejected every node, so what cures them can be seen beforehand.
-        Without any rejecting plugin no event could ever wake it, so that counts as an error.
+        ``cohort`` is a key of all of the pod that the verdict depends on: the verdict then counts
+        for all unschedulable pods with an equal key. None, if the verdict is on this pod alone.
+        ``by_filters``: filters rejected every node, so `QueuePlugins.still_rejected` can tell.
+        Without any rejecting plugin no event could ever move the pod, so that counts as an error.
         """
         queued.unschedulable_plugins = frozenset(unschedulable_plugins)
         queued.pending_plugins = frozenset(pending_plugins)
@@ -200,8 +303,32 @@ class SchedulingQueue(Glances):
         queued.consecutive_errors = 0
         self._requeue(queued, message, cohort)
 
+    def requeue_together(
+        self,
+        members: Sequence[QueuedPod],
+        unschedulable_plugins: Iterable[str],
+        pending_plugins: Iterable[str],
+        message: str,
+        cohort: Hashable,
+        pause: float = 0.0,
+    ) -> None:
+        """Plugins rejected the members of a gang as one: they form a cohort with one back-off.
+
+        An event that may cure them moves one of them, whose attempt pops the others. ``pause`` is
+        the least number of seconds that they then back off.
+        """
+        unschedulable, pending = frozenset(unschedulable_plugins), frozenset(pending_plugins)
+        for queued in members:
+            checkpoint()
+            self.requeue_rejected(queued, unschedulable, pending, message, cohort)
+        until = max([self._clock() + pause, *(queued.backoff_until for queued in members)])
+        for queued in members:
+            queued.backoff_until = until
+            if queued.tier is Tier.BACKOFF:
+                self._pods.reorder(queued)
+
     def requeue_error(self, queued: QueuedPod, message: str) -> None:
-        """The attempt failed by a fault: try the pod again after a back-off, whatever happens."""
+        """The attempt failed by an error: try the pod again after a back-off, without an event."""
         queued.unschedulable_plugins = frozenset()
         queued.pending_plugins = frozenset()
         queued.consecutive_errors += 1
@@ -210,8 +337,8 @@ class SchedulingQueue(Glances):
     def requeue_outdated(self, queued: QueuedPod, message: str) -> None:
         """The decision no longer held when it was to be written: try the pod again at once.
 
-        That is nobody's fault, so there is no back-off; but a pod to which it happens again and
-        again backs off as after a fault.
+        That is no error, so there is no back-off; but a pod to which it happens again and again
+        backs off as after an error.
         """
         queued.unschedulable_plugins = frozenset()
         queued.pending_plugins = frozenset()
@@ -220,44 +347,69 @@ class SchedulingQueue(Glances):
             queued.consecutive_errors += 1
         self._requeue(queued, message)
         if queued.tier is Tier.ERROR_BACKOFF and queued.outdated <= OUTDATED_WITHOUT_BACKOFF:
-            self._enter(queued, Tier.ACTIVE, causes.DECISION_OUTDATED)
+            self._enter(queued, Tier.ACTIVE, _DECISION_OUTDATED)
 
-    # What wakes pods.
+    # What moves waiting pods
 
-    def on_event(self, event: Event, exclude: str = "", up_to: int | None = None) -> None:
-        """Wake the pods that an event may have cured, except the pod with the uid ``exclude``.
-
-        ``up_to`` leaves out pods of higher priority, to whom the event means nothing.
-        """
-        if not self._hints.listeners(event):
+    def on_event(self, event: Event) -> None:
+        """Move the pods that an event may have cured (upstream: MoveAllToActiveOrBackoffQueue)."""
+        if self._deferred is not None:
+            self._deferred.append(event)
             return
-        self._in_flight.record(event, exclude)
-        self._waiters.hear(event, exclude, up_to)
+        if not self._hints.matching(event):
+            return
+        self._in_flight.record(event)
+        self._waiters.mark(event)
         if 0 < self._waiters.marked <= WOKEN_AT_ONCE:
             for woken in self._waiters.take(WOKEN_AT_ONCE):
                 self._wake(woken)
         if self._waiters.busy:
             self._changed.set()
 
-    def activate(self, keys: Collection[str]) -> int:
-        """Have pods tried again without back-off; returns how many of them wait.
+    @contextmanager
+    def events_deferred(self) -> Iterator[None]:
+        """Apply events that come within the block at its end.
 
-        A pod in flight that is rejected then backs off instead of being parked.
+        Members of a gang that are tried together hold nodes that they may have to give back: a hint
+        that is called meanwhile would count these nodes as taken.
         """
-        waiting = [queued for key in keys if (queued := self._places.get(key)) is not None]
+        deferred: list[Event] = []
+        self._deferred = deferred
+        try:
+            yield
+        finally:
+            self._deferred = None
+            for event in deferred:
+                checkpoint()
+                self.on_event(event)
+
+    def activate(self, keys: Collection[str]) -> int:
+        """Move waiting pods to the active queue without back-off; returns how many there are.
+
+        A pod in flight that is rejected then backs off instead of becoming unschedulable.
+        """
+        waiting = [queued for key in keys if (queued := self._pods.get(key)) is not None]
         for queued in waiting:
-            self._places.calm(queued)
+            self._pods.clear_woken(queued)
             if queued.tier is not Tier.ACTIVE:
                 self._force(queued)
         self._in_flight.activate(keys)
         return len(waiting)
 
+    def retry_gated(self) -> None:
+        """Run PreEnqueue again for all gated pods; O(n log n) in their number."""
+        for key in self._pods.gated():
+            queued = self._pods.get(key)
+            if queued is not None and queued.tier is Tier.GATED:
+                self._force(queued)
+            checkpoint()
+
     def flush(self) -> None:
-        """Move on the pods whose time is up: back-offs that end, and pods parked for too long."""
+        """Move the pods whose back-off has ended, and those unschedulable for too long."""
         now = self._clock()
         for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF):
-            while (queued := self._places.head(tier)) and queued.backoff_until <= now:
-                self._enter(queued, Tier.ACTIVE, causes.BACKOFF_COMPLETE)
+            while (queued := self._pods.head(tier)) and queued.backoff_until <= now:
+                self._enter(queued, Tier.ACTIVE, _BACKOFF_COMPLETE)
                 checkpoint()
         while self._expires_at() <= now:
             self._expire()
@@ -265,18 +417,16 @@ class SchedulingQueue(Glances):
 
     def next_deadline(self) -> float | None:
         """When `flush` next has something to do; None if only an event or a new pod can help."""
-        heads = [self._places.head(tier) for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF)]
+        heads = [self._pods.head(tier) for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF)]
         deadlines = [queued.backoff_until for queued in heads if queued]
         deadlines.append(self._expires_at())
         deadline = min(deadlines)
         return None if deadline == math.inf else deadline
 
     async def wait(self) -> None:
-        """Return as soon as `pop` gives a pod or `flush` has something to do. For one waiter."""
+        """Return as soon as `pop` gives a pod or `flush` has something to do. For one task."""
         while not (
-            self._places.count(Tier.ACTIVE)
-            or self._places.count(Tier.BACKOFF)
-            or self._waiters.busy
+            self._pods.count(Tier.ACTIVE) or self._pods.count(Tier.BACKOFF) or self._waiters.busy
         ):
             deadline, now = self.next_deadline(), self._clock()
             if deadline is not None and deadline <= now:
@@ -288,74 +438,78 @@ class SchedulingQueue(Glances):
             except TimeoutError:
                 continue
 
-    # How pods move.
+    # The next pod
 
     def _next(self) -> QueuedPod | None:
-        """The pod whose turn it is, after all hints have been asked if nobody is active."""
+        """The first pod; deferred hints are called first if no pod is active."""
         if self._waiters.busy:
             self._wake_some()
-        queued = self._places.head(Tier.ACTIVE)
+        queued = self._pods.head(Tier.ACTIVE)
         while queued is None and self._waiters.busy:
             self._waiters.ask(ASKED_IN_PASSING)
             self._wake_some()
             checkpoint()
-            queued = self._places.head(Tier.ACTIVE)
-        return self._places.head(Tier.BACKOFF) if queued is None else queued
+            queued = self._pods.head(Tier.ACTIVE)
+        return self._pods.head(Tier.BACKOFF) if queued is None else queued
 
     def _wake_some(self) -> None:
-        """Wake more of those whom events may have cured, unless some are active that come first."""
+        """Wake more of the marked cohorts, unless woken ones are active that come first."""
         portion = self._portion
-        if self._waiters.marked and (self._waiters.fresh or not self._places.woken):
+        if self._waiters.marked and (self._waiters.fresh or not self._pods.woken):
             self._waiters.drop_hopeless()
-        while self._waiters.marked and (self._waiters.fresh or not self._places.woken):
+        while self._waiters.marked and (self._waiters.fresh or not self._pods.woken):
             for woken in self._waiters.take(portion):
                 if self._waiters.waits(woken.waiter) and self._worth_waking(woken):
                     self._wake(woken)
                 checkpoint()
-            portion *= 2  # most of them back off: finding the first of many is not for nothing
+            portion *= 2  # most of them back off, and finding the first of many costs the same
 
     def _worth_waking(self, woken: Woken) -> bool:
-        who = woken.waiter.who
-        queued = who if isinstance(who, QueuedPod) else who.first(woken.mark.exclude)
+        target = woken.waiter.target
+        queued = target if isinstance(target, QueuedPod) else target.first(woken.mark.exclude)
         if queued is None:
             return False
-        spared = queued.tier is Tier.UNSCHEDULABLE and self._still_rejected(queued)
+        spared = queued.tier is Tier.UNSCHEDULABLE and self._plugins.still_rejected(queued)
         self._spared.inc(spared)
         return not spared
 
     def _park_again(self, queued: QueuedPod) -> None:
-        """A pod was woken and would be rejected again: its verdict still holds, as of now."""
+        """A woken pod would be rejected again: its verdict still holds, as of now."""
         queued.woken = False
         self._spared.inc()
-        self._note_move(queued, Tier.UNSCHEDULABLE, causes.STILL_REJECTED)
-        self._places.park(queued, queued.cohort, self._in_flight.position, keep_rank=True)
+        self._note_move(queued, Tier.UNSCHEDULABLE, _STILL_REJECTED)
+        self._pods.park(queued, queued.cohort, self._in_flight.position, keep_rank=True)
+
+    # Timeouts
 
     def _expires_at(self) -> float:
-        """When the next cohort has been parked for too long; a second has room for some only."""
-        cohort = self._places.cohorts.oldest()
+        """When the timeout of the next cohort ends, at most `EXPIRED_PER_SECOND` in a second."""
+        cohort = self._pods.unschedulable.oldest()
         if cohort is None:
             return math.inf
         due = cohort.judged_at + self._max_unschedulable
         return max(due, self._expired_until) if self._expired >= EXPIRED_PER_SECOND else due
 
     def _expire(self) -> None:
-        cohort, now = self._places.cohorts.oldest(), self._clock()
-        assert cohort is not None, "somebody is due"
+        cohort, now = self._pods.unschedulable.oldest(), self._clock()
+        assert cohort is not None, "a cohort is due"
         if self._expired_until <= now:
             self._expired_until, self._expired = now + 1.0, 0
         self._expired += 1
-        scout = self._send_scout(cohort, Requeue.AFTER_BACKOFF, causes.UNSCHEDULABLE_TIMEOUT)
+        scout = self._send_scout(cohort, Requeue.AFTER_BACKOFF, _UNSCHEDULABLE_TIMEOUT)
         if scout is not None:
             scout.was_flushed = True
+
+    # New versions of waiting pods
 
     def _upsert(self, info: PodInfo, label: str) -> None:
         if flight := self._in_flight.get(info.uid):
             flight.newest = info
             return
-        queued = self._places.get(info.key)
+        queued = self._pods.get(info.key)
         if queued is not None and queued.info.uid != info.uid:
-            self._leave(queued)
-            self._pass_on(queued.info.uid)
+            self._remove(queued)
+            self._end_scout(queued.info.uid)
             queued = None
         if queued is None:
             self._place(QueuedPod(info, self._clock()), Requeue.AT_ONCE, label)
@@ -363,37 +517,39 @@ class SchedulingQueue(Glances):
             self._renew(queued, info)
 
     def _renew(self, queued: QueuedPod, info: PodInfo) -> None:
-        """Take in a new version of a waiting pod: it may be cured, and is no longer like others."""
-        change = own_change(queued.info, info)
+        """Take over a new version of a waiting pod: it may be cured, and leaves its cohort."""
+        change = _own_update(queued.info, info)
         queued.info = info
         if change is None:
             return
-        self._pass_on(info.uid)
-        self._places.calm(queued)
+        self._end_scout(info.uid)
+        self._pods.clear_woken(queued)
         if queued.tier is Tier.UNSCHEDULABLE:
-            self._part(queued, change)
+            self._leave_cohort(queued, change)
         elif queued.tier is not Tier.GATED:
-            self._places.reorder(queued)
+            self._pods.reorder(queued)
         elif verdict := max(
-            self._hints.verdict(queued, change), self._waiters.perhaps(self._places.gate(queued))
+            self._hints.verdict(queued, change), self._waiters.perhaps(self._pods.gate(queued))
         ):
             self._place(queued, verdict, change.label)
         else:
-            self._places.put(queued, Tier.GATED)  # it waits for events with its new spec
+            self._pods.put(queued, Tier.GATED)  # registered for events with its new spec
 
-    def _part(self, queued: QueuedPod, change: Event) -> None:
-        """Judge a parked pod on its own from now on; a scout that is out is out for it too.
+    def _leave_cohort(self, queued: QueuedPod, change: Event) -> None:
+        """Have an unschedulable pod wait on its own from now on.
 
-        So are events that may have cured the cohort, which has not been woken yet.
+        The scout of its cohort, and events that may have cured the cohort, count for it too.
         """
-        cohort = self._places.cohorts.of(queued)
-        cohort.tell(queued)
+        cohort = self._pods.unschedulable.cohort_of(queued)
+        cohort.copy_verdict_to(queued)
         verdict = self._hints.verdict(queued, change)
         if cohort.scout is not None:
             verdict = max(verdict, cohort.urgency)
         else:
             verdict = max(verdict, self._waiters.perhaps(cohort.waiter))
         self._place(queued, verdict, change.label)
+
+    # Requeues and scouts
 
     def _requeue(self, queued: QueuedPod, message: str, cohort: Hashable | None = None) -> None:
         flight = self._in_flight.get(queued.info.uid)
@@ -402,9 +558,9 @@ class SchedulingQueue(Glances):
             return
         missed = self._in_flight.missed(flight)
         self._in_flight.end(queued.info.uid)
-        replaced = self._places.get(queued.key) is not None
+        replaced = self._pods.get(queued.key) is not None
         if flight.deleted or replaced:
-            self._pass_on(queued.info.uid)
+            self._end_scout(queued.info.uid)
             return
         queued.info = flight.newest
         queued.timestamp = self._clock()
@@ -412,28 +568,28 @@ class SchedulingQueue(Glances):
         queued.backoff_until = self._backoff.until(since, queued.failures)
         queued.was_flushed = False
         queued.message = message
-        self._places.count_rejections(queued.profile, queued.rejectors, 1)
-        change = own_change(flight.seen, flight.newest)
+        self._pods.count_rejections(queued.profile, queued.rejectors, 1)
+        change = _own_update(flight.seen, flight.newest)
         if cohort is not None and change is None and not flight.activated:
-            self._return_to_equals(queued, cohort, flight.start, missed)
+            self._requeue_in_cohort(queued, cohort, flight.start, missed)
             return
         if missed is not None and change is not None:
             missed.append(change)
         verdict = self._hints.replay(queued, missed)
         if flight.activated:
             verdict = max(verdict, Requeue.AFTER_BACKOFF)
-        self._place(queued, verdict, causes.SCHEDULE_ATTEMPT_FAILURE)
-        self._pass_on(queued.info.uid)
+        self._place(queued, verdict, _SCHEDULE_ATTEMPT_FAILURE)
+        self._end_scout(queued.info.uid)
 
-    def _return_to_equals(
+    def _requeue_in_cohort(
         self, queued: QueuedPod, key: Hashable, start: int, missed: list[Event] | None
     ) -> None:
-        """Park a pod among its equals; what it missed in flight may have cured all of them."""
-        self._note_move(queued, Tier.UNSCHEDULABLE, causes.SCHEDULE_ATTEMPT_FAILURE)
-        cohort = self._places.park(queued, key, start)
-        self._pass_on(queued.info.uid)  # if others had sent it: they have learnt nothing
+        """Add a pod to its cohort; the events since it was popped may have cured all of it."""
+        self._note_move(queued, Tier.UNSCHEDULABLE, _SCHEDULE_ATTEMPT_FAILURE)
+        cohort = self._pods.park(queued, key, start)
+        self._end_scout(queued.info.uid)  # of another cohort, whose verdict this is not
         verdict = self._hints.replay(queued, missed)
-        self._send_scout(cohort, verdict, causes.SCHEDULE_ATTEMPT_FAILURE)
+        self._send_scout(cohort, verdict, _SCHEDULE_ATTEMPT_FAILURE)
 
     def _send_scout(
         self,
@@ -444,7 +600,7 @@ class SchedulingQueue(Glances):
         *,
         woken: bool = False,
     ) -> QueuedPod | None:
-        """Have the first of a cohort tried, if that may help; one stopped at a gate is no use."""
+        """Make the first pod of a cohort its scout, if that may help; not one that is gated."""
         if verdict is Requeue.SKIP or cohort.scout is not None:
             return None
         cohort.urgency = verdict
@@ -452,28 +608,30 @@ class SchedulingQueue(Glances):
             queued.woken = woken
             self._place(queued, verdict, label)
             if queued.tier is not Tier.GATED:
-                self._places.cohorts.send(cohort, queued)
+                self._pods.unschedulable.set_scout(cohort, queued)
                 return queued
         return None
 
-    def _pass_on(self, uid: str) -> None:
-        """If the pod was a scout, have the next of its cohort go instead."""
-        cohort = self._places.cohorts.settle(uid)
+    def _end_scout(self, uid: str) -> None:
+        """If the pod was a scout, make the next pod of its cohort the scout."""
+        cohort = self._pods.unschedulable.end_scout(uid)
         if cohort is not None:
-            self._send_scout(cohort, cohort.urgency, causes.SCOUT_SETTLED)
+            self._send_scout(cohort, cohort.urgency, _SCOUT_SETTLED)
 
     def _wake(self, woken: Woken) -> None:
-        who, (verdict, label, exclude) = woken.waiter.who, woken.mark
-        if isinstance(who, QueuedPod):
-            if who.info.uid != exclude:
-                self._place(who, verdict, label)
+        target, (verdict, label, exclude) = woken.waiter.target, woken.mark
+        if isinstance(target, QueuedPod):
+            if target.info.uid != exclude:
+                self._place(target, verdict, label)
         else:
-            self._send_scout(who, verdict, label, exclude, woken=True)
+            self._send_scout(target, verdict, label, exclude, woken=True)
+
+    # Moves between tiers
 
     def _place(self, queued: QueuedPod, verdict: Requeue, label: str) -> None:
         if verdict is Requeue.SKIP:
             self._note_move(queued, Tier.UNSCHEDULABLE, label)
-            self._places.park(queued, None)
+            self._pods.park(queued, None)
         elif not self._admits(queued):
             self._enter(queued, Tier.GATED, label)
         elif queued.backoff_until <= (now := self._clock()):
@@ -489,26 +647,26 @@ class SchedulingQueue(Glances):
     def _may_go_early(self, queued: QueuedPod, now: float) -> bool:
         """Whether a pod may be tried before its back-off ends; that bounds how often it is tried.
 
-        One that was refused although it had a node may do so once: nobody can see what cures it.
-        One that filters rejected is looked at first, and may be a longest back-off ahead of time.
+        A pod that was refused although it had a node may do so once. A pod that filters rejected is
+        checked before (`still_rejected`), and may be ahead of its back-offs by the longest one.
         """
         ahead = self._backoff.maximum if queued.by_filters else 0.0
         return bool(queued.rejectors) and queued.borrowed_until <= now + ahead
 
     def _force(self, queued: QueuedPod) -> None:
         passed = queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF) or self._admits(queued)
-        self._enter(queued, Tier.ACTIVE if passed else Tier.GATED, causes.FORCE_ACTIVATE)
+        self._enter(queued, Tier.ACTIVE if passed else Tier.GATED, _FORCE_ACTIVATE)
 
     def _admits(self, queued: QueuedPod) -> bool:
         if queued.tier is Tier.UNSCHEDULABLE:
-            self._places.remove(queued)  # what the gate says is not for its equals
-        status = self._pre_enqueue(queued.info)
+            self._pods.remove(queued)  # PreEnqueue does not count for its cohort
+        status = self._plugins.pre_enqueue(queued.info)
         if status.ok:
             if queued.gating_plugin:
                 queued.gating_plugin = queued.message = ""
             return True
         gate = frozenset({status.plugin})
-        self._places.count_rejections(queued.profile, gate - queued.rejectors, 1)
+        self._pods.count_rejections(queued.profile, gate - queued.rejectors, 1)
         queued.unschedulable_plugins |= gate
         queued.gating_plugin = status.plugin
         queued.message = status.message
@@ -518,7 +676,7 @@ class SchedulingQueue(Glances):
         self._note_move(queued, tier, label)
         if tier is Tier.ACTIVE and queued.initial_attempt is None:
             queued.initial_attempt = self._clock()
-        self._places.put(queued, tier)
+        self._pods.put(queued, tier)
 
     def _note_move(self, queued: QueuedPod, tier: Tier, label: str) -> None:
         if queued.tier is not tier:
@@ -526,12 +684,40 @@ class SchedulingQueue(Glances):
             log.debug("Pod moved in the queue", pod=queued.key, tier=tier.value, event=label)
         self._changed.set()
 
-    def _take_off(self, queued: QueuedPod) -> None:
-        self._leave(queued)
+    def _begin_flight(self, queued: QueuedPod) -> None:
+        self._remove(queued)
         queued.woken = False
         queued.attempts += 1
         self._in_flight.begin(queued.info)
 
-    def _leave(self, queued: QueuedPod) -> None:
-        self._places.remove(queued)
-        self._places.count_rejections(queued.profile, queued.rejectors, -1)
+    def _remove(self, queued: QueuedPod) -> None:
+        self._pods.remove(queued)
+        self._pods.count_rejections(queued.profile, queued.rejectors, -1)
+
+
+def _own_update(old: PodInfo, new: PodInfo) -> Event | None:
+    """The event of a pod's own update; None if only its conditions or nominated node changed.
+
+    The scheduler writes those itself when a pod waits or is rejected, so they must not move it.
+    """
+    if new is old:
+        return None
+    was, now = old.pod, new.pod
+    meta = now.metadata
+    # A condition also makes the object longer.
+    before = msgspec.structs.replace(
+        was.metadata, resource_version=meta.resource_version, json_bytes=meta.json_bytes
+    )
+    same = (
+        before == meta
+        and _with_own_fields(was.status, now.status) == now.status
+        and was.spec == now.spec
+    )
+    return None if same else Event(UNSCHEDULED_POD, pod_update(old, new), old, new)
+
+
+def _with_own_fields(was: PodStatus, now: PodStatus) -> PodStatus:
+    """The old status with the new values of the fields that the scheduler writes."""
+    return msgspec.structs.replace(
+        was, conditions=now.conditions, nominated_node_name=now.nominated_node_name
+    )

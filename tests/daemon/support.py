@@ -19,7 +19,7 @@ from scheduler.kube.client import KubeClient
 from scheduler.kube.watch import IDLE_SECONDS
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.table import IN_TREE
-from scheduler.queueing.listing import QueueEntry
+from scheduler.queueing.view import QueueEntry
 from tests.builders import Json, NodeBuilder, PodBuilder
 from tests.patience import PATIENCE
 
@@ -172,7 +172,7 @@ class Replica:
 
     def queued(self, name: str) -> QueueEntry | None:
         """The pod's place in the queue, if it waits."""
-        snapshot = self.daemon.core.queue.snapshot()
+        snapshot = self.daemon.core.queue.view.snapshot()
         return next((entry for entry in snapshot if entry.pod == f"default/{name}"), None)
 
     def attempts(self, name: str) -> int:
@@ -186,7 +186,7 @@ class Replica:
         busy = ("active", "backoff", "error-backoff", "in-flight")
 
         def quiet() -> bool:
-            counts = self.daemon.core.queue.counts()
+            counts = self.daemon.core.queue.view.counts()
             return not any(counts[tier] for tier in busy)
 
         await eventually(quiet, "the queue settles")

@@ -72,7 +72,7 @@ async def test_a_pod_that_another_scheduler_bound_meanwhile_stays_there(cluster:
             # The daemon does not see it before it tries: only the answer tells.
             cluster.faults.silence_watches()
             cluster.bind("p", "theirs")
-        await eventually(lambda: replica.daemon.core.queue.counts()["error-backoff"] == 1)
+        await eventually(lambda: replica.daemon.core.queue.view.counts()["error-backoff"] == 1)
         cluster.faults.resume_watches()
         state = replica.daemon.core.state
         await eventually(lambda: len(state.pods_on("theirs")) == 1)

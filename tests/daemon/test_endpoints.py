@@ -198,10 +198,10 @@ async def test_looking_changes_nothing(cluster: Cluster) -> None:
         cluster.submit(make_pod("giant").cpu("100"))
         await expect_pending(cluster, replica, "giant")
         await replica.settled()
-        before = replica.daemon.core.queue.snapshot()[0].attempts, cluster.revision
+        before = replica.daemon.core.queue.view.snapshot()[0].attempts, cluster.revision
         for path in ("queue", "nodes", "decisions", "explain?pod=default/giant"):
             await fetch_json(replica, f"/api/v1/{path}")
-        assert (replica.daemon.core.queue.snapshot()[0].attempts, cluster.revision) == before
+        assert (replica.daemon.core.queue.view.snapshot()[0].attempts, cluster.revision) == before
 
 
 def standing_for_election() -> Configuration:

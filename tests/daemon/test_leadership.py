@@ -59,7 +59,7 @@ async def test_a_standby_keeps_its_caches_warm_and_binds_nothing(cluster: Cluste
         await eventually(lambda: state.pod_count == 20, "the standby has seen it all")
         assert leader.requests("POST", 201) >= 20
         assert standby.requests("POST", 201) == 0
-        assert not standby.daemon.core.queue.counts()["active"]
+        assert not standby.daemon.core.queue.view.counts()["active"]
 
 
 async def test_a_leader_that_is_stopped_hands_over_at_once(cluster: Cluster) -> None:

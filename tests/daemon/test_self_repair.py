@@ -91,7 +91,7 @@ def wrong_sum(replica: Replica) -> None:
 
 def assumed_by_nobody(replica: Replica) -> None:
     core = replica.daemon.core
-    info = core.queue._places.get("default/waiting-0000")
+    info = core.queue._pods.get("default/waiting-0000")
     assert info is not None
     core.queue.delete(info.info)
     core.state.assume(info.info, "n0")
@@ -99,7 +99,7 @@ def assumed_by_nobody(replica: Replica) -> None:
 
 def lost_from_queue(replica: Replica) -> None:
     queue = replica.daemon.core.queue
-    queued = queue._places.get("default/waiting-0000")
+    queued = queue._pods.get("default/waiting-0000")
     assert queued is not None
     queue.delete(queued.info)
 
@@ -217,4 +217,4 @@ async def test_nothing_is_lost_and_nothing_is_bound_twice_whatever_happens(
         await eventually(lambda: cluster.bound().keys() >= set(alive), "all are bound")
         look()
         await eventually(lambda: not replica.daemon.core.state.assumed_count)
-        assert not replica.daemon.core.queue.counts()["in-flight"]
+        assert not replica.daemon.core.queue.view.counts()["in-flight"]

@@ -200,7 +200,7 @@ async def test_many_equal_pods_cost_few_words_and_as_many_follow_as_fit(cluster:
             lambda: replica.requests("PATCH", 200) == len(names), "a condition for each pod"
         )
         await replica.settled()
-        assert replica.daemon.core.queue.counts()["unschedulable"] == len(names)
+        assert replica.daemon.core.queue.view.counts()["unschedulable"] == len(names)
         attempts = replica.sample("scheduler_schedule_attempts_total", **UNSCHEDULABLE)
         assert attempts == len(names)
 

@@ -171,7 +171,7 @@ async def test_a_verdict_on_a_pod_with_a_nomination_is_for_nobody_else() -> None
         world.see(waiting("important", "second").obj())
         while await world.attempt():
             pass
-        words.append({entry.pod: entry.message for entry in world.core.queue.snapshot()})
+        words.append({entry.pod: entry.message for entry in world.core.queue.view.snapshot()})
         await world.close()
     assert words[0] == words[1]
     assert "terminating pod on the nominated node" in words[0]["default/first"]

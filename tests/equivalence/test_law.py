@@ -148,7 +148,7 @@ class CacheLaw(RuleBasedStateMachine):
             pod = waiting(template, f"w{self.count}", profile).status(nominatedNodeName=nomination)
             self.do(self.world.see, pod.obj())
 
-    @precondition(lambda self: self.world.core.queue.counts()["active"])
+    @precondition(lambda self: self.world.core.queue.view.counts()["active"])
     @rule(number=st.integers(1, 4), probes=few)
     def pods_are_tried(self, number: int, probes: list[str]) -> None:
         for _ in range(number):

@@ -14,7 +14,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from scheduler.queueing.backoff import Backoff
+from scheduler.queueing.queued_pod import Backoff
 from tests.equivalence.searching import SETTINGS, SHORTER, Change, changes
 from tests.equivalence.templates import PROFILES, TEMPLATES, waiting
 from tests.equivalence.things import KINDS
@@ -62,7 +62,7 @@ class Twin(World):
 
     async def try_all(self) -> None:
         """Look at everybody again, so that all words are about the cluster as it is."""
-        self.core.queue.activate([entry.pod for entry in self.core.queue.snapshot()])
+        self.core.queue.activate([entry.pod for entry in self.core.queue.view.snapshot()])
         await self.settle()
 
     def outcome(self) -> dict[str, Any]:
@@ -77,12 +77,14 @@ class Twin(World):
                 for node in state.nominations.nodes()
                 for info in state.nominations.on(node)
             },
-            "tiers": {entry.pod: entry.tier for entry in self.core.queue.snapshot()},
+            "tiers": {entry.pod: entry.tier for entry in self.core.queue.view.snapshot()},
         }
 
     def words(self) -> dict[str, Any]:
         """Why each pod waits."""
-        return {entry.pod: (entry.plugins, entry.message) for entry in self.core.queue.snapshot()}
+        return {
+            entry.pod: (entry.plugins, entry.message) for entry in self.core.queue.view.snapshot()
+        }
 
 
 class Twins(RuleBasedStateMachine):

@@ -18,7 +18,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from scheduler.model.podinfo import PodInfo
 from scheduler.pipeline import explanation
 from scheduler.queueing import scheduling_queue
-from scheduler.queueing import waiting as queue_waiting
+from scheduler.queueing import waiters as queue_waiting
 from tests.equivalence.searching import SETTINGS, Change, changes
 from tests.equivalence.templates import PROFILES, TEMPLATES, waiting
 from tests.equivalence.test_twins import FAULTY, Twin
@@ -53,7 +53,7 @@ class Waking(RuleBasedStateMachine):
     def sleepers(self) -> dict[str, list[str]]:
         """Pods that wait for an event, and the nodes where they would fit now."""
         core, found = self.world.core, {}
-        for entry in core.queue.snapshot():
+        for entry in core.queue.view.snapshot():
             pod = self.world.seen.get(("Pod", entry.pod))
             if entry.tier == "unschedulable" and pod is not None:
                 framework = core.frameworks[pod.spec.scheduler_name]

@@ -20,7 +20,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.table import IN_TREE
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.cache import PodState
 from tests.builders import Json
 from tests.equivalence.templates import HOST, PACKED, RACK, ZONE

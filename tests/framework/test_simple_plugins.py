@@ -19,7 +19,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, error, unschedulable
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.heap import KeyedHeap
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
 from tests.builders import make_node, make_pod, make_worker

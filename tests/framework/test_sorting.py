@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from scheduler.plugins.enqueueing import PrioritySort
 from scheduler.queueing.heap import KeyedHeap
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from tests.builders import make_pod
 from tests.framework.fakes import Fake, faults, framework_of
 

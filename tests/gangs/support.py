@@ -69,7 +69,7 @@ def gang_stage(
 
 def messages(stage: Stage) -> dict[str, str]:
     """Why each waiting pod waits, by its short name."""
-    return {entry.pod.split("/")[1]: entry.message for entry in stage.core.queue.snapshot()}
+    return {entry.pod.split("/")[1]: entry.message for entry in stage.core.queue.view.snapshot()}
 
 
 def bound(stage: Stage) -> list[str]:

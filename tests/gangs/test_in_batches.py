@@ -55,7 +55,7 @@ async def placed(seed: int, *, batch: bool) -> int:
     await at_once(stage)
 
     assert overcommitted(stage) == []
-    assert stage.core.queue.counts()["in-flight"] == 0
+    assert stage.core.queue.view.counts()["in-flight"] == 0
     return complete(stage, sizes)
 
 
@@ -118,7 +118,7 @@ async def test_a_group_plugin_that_fails_loses_no_pod_of_a_backlog() -> None:
     stage.see(*(member(f"g-{i}") for i in range(3)))
     await at_once(stage)
     assert where(stage) == {}
-    assert stage.core.queue.counts()["in-flight"] == 0
+    assert stage.core.queue.view.counts()["in-flight"] == 0
     assert set(stage.tiers().values()) == {"error-backoff"}
 
 

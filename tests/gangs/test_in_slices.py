@@ -136,5 +136,5 @@ async def test_a_gang_whose_members_are_all_deleted_meanwhile_leaves_nothing_beh
     await attempt(stage, lambda: stage.lose(*(member(f"m{i}") for i in range(3))))
     assert bound(stage) == []
     assert stage.core.state.assumed_count == 0
-    assert stage.core.queue.counts()["in-flight"] == 0
+    assert stage.core.queue.view.counts()["in-flight"] == 0
     assert stage.sample("equipoise_gang_passes_total", result="error") == 0

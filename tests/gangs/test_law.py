@@ -86,11 +86,11 @@ async def live(steps: list[Step]) -> None:
             case ("attempt",):
                 await world.attempt()
             case ("all attempts",):
-                while world.stage.core.queue.counts()["active"]:
+                while world.stage.core.queue.view.counts()["active"]:
                     await world.attempt()
             case ("in slices", tuple(events)):
                 meanwhile = iter([partial(happen, world, event) for event in events])
-                while world.stage.core.queue.counts()["active"]:
+                while world.stage.core.queue.view.counts()["active"]:
                     await world.attempt_in_slices(meanwhile)
             case ("time", int(seconds)):
                 await world.pass_time(float(seconds))

@@ -127,7 +127,7 @@ async def test_a_member_that_leaves_its_group_waits_for_it_no_longer() -> None:
     stage.see(make_pod("a").cpu("1"))
     await turns()
     assert stage.core.state.assumed_count == 1
-    while stage.core.queue.counts()["active"] or stage.core.queue.counts()["backoff"]:
+    while stage.core.queue.view.counts()["active"] or stage.core.queue.view.counts()["backoff"]:
         stage.attempt()
     await turns()
     assert bound(stage) == ["a"]

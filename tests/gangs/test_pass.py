@@ -14,7 +14,7 @@ from tests.pipeline.support import Stage, Word, turns
 def nothing_is_left(stage: Stage) -> None:
     """Nobody is assumed, in flight or waiting for permission; the state is that of the watch."""
     assert stage.core.state.assumed_count == 0
-    assert stage.core.queue.counts()["in-flight"] == 0
+    assert stage.core.queue.view.counts()["in-flight"] == 0
     assert not stage.core.frameworks["equipoise"].waiting
     assert stage.sample("equipoise_gang_pods_waiting") == 0
     stage.check()
@@ -160,7 +160,7 @@ async def test_a_gang_backs_off_together() -> None:
     stage.see(make_node("n1").cpu("1"), make_group("g", 2), member("a"), member("b"))
     await stage.run()
     stage.see(make_node("n2").cpu("1"))
-    entry = next(e for e in stage.core.queue.snapshot() if e.tier == "backoff")
+    entry = next(e for e in stage.core.queue.view.snapshot() if e.tier == "backoff")
     assert entry.retry_seconds == 30.0
 
 

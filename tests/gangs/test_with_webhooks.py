@@ -123,7 +123,7 @@ async def test_a_member_that_is_refused_outside_costs_the_gang_if_it_is_needed(
         await stage.core.bindings.idle()
         assert set(stage.bound()) == bound
         assert stage.core.state.assumed_count == len(bound)
-        assert stage.core.queue.counts()["in-flight"] == 0
+        assert stage.core.queue.view.counts()["in-flight"] == 0
 
 
 @pytest.mark.parametrize("limit", [1, 2, 5])

@@ -202,7 +202,7 @@ class World:
         """Nothing happens any more but what the scheduler does; well within the unschedulable
         timeout, so that it is events that bring gangs back."""
         for _ in range(24):
-            while self.stage.core.queue.counts()["active"]:
+            while self.stage.core.queue.view.counts()["active"]:
                 await self.attempt()
             while self.outlet.open:
                 self.answer(0, True)
@@ -213,7 +213,7 @@ class World:
         """Nobody waits who could be placed: there is no deadlock, and no lost event."""
         assert not self.violations
         core, held = self.stage.core, self._held()
-        assert core.queue.counts()["in-flight"] == len(held)
+        assert core.queue.view.counts()["in-flight"] == len(held)
         for group, minimum in self.minimum.items():
             key = f"default/{group}"
             waiting = [

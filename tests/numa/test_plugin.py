@@ -58,11 +58,11 @@ class TestMissing:
         numa.publish(make_topology().cell(2).cell(2).knows())
         numa.see(pinned("p", 3))
         assert numa.stage.attempt() is not None
-        assert numa.stage.core.queue.counts()["unschedulable"] == 1
+        assert numa.stage.core.queue.view.counts()["unschedulable"] == 1
         numa.unpublish("n1")
         numa.stage.clock.advance(301)
         numa.see(make_pod("other").on("n1"))
-        assert numa.stage.core.queue.counts()["unschedulable"] == 0
+        assert numa.stage.core.queue.view.counts()["unschedulable"] == 0
 
     def test_an_object_that_comes_back_counts_again(self) -> None:
         numa = Numa().nodes("n1", "n2").publish(make_topology().cell(2).cell(2).knows())
@@ -183,12 +183,12 @@ class TestReservedNodes:
         assert numa.verdict(pinned("p", 1)).reasons == ("invalid node topology data",)
         numa.see(pinned("p", 1))
         numa.stage.attempt()
-        assert numa.stage.core.queue.counts()["unschedulable"] == 1
+        assert numa.stage.core.queue.view.counts()["unschedulable"] == 1
         bound.set()
         await numa.stage.idle()
         numa.see(pinned("a", 2).on("n1"))
         assert numa.fits(pinned("q", 1))
-        assert numa.stage.core.queue.counts()["unschedulable"] == 0
+        assert numa.stage.core.queue.view.counts()["unschedulable"] == 0
 
 
 def test_without_a_configuration_cells_count_where_they_are_known() -> None:

@@ -147,7 +147,7 @@ class TestWaking:
         numa.runs(gone, pinned("b", 8)).publish(two_cells(0, 0).knows("a", "b").version(2))
         numa.see(pinned("p", 8))
         await numa.stage.run()
-        assert numa.stage.core.queue.counts()["unschedulable"] == 1
+        assert numa.stage.core.queue.view.counts()["unschedulable"] == 1
         numa.lose(gone)
         await numa.stage.run()
         assert not numa.stage.outlet.bound
@@ -161,18 +161,18 @@ class TestWaking:
         numa.assume(pinned("a", 8), pinned("b", 8))
         numa.see(pinned("p", 8))
         await numa.stage.run()
-        assert numa.stage.core.queue.counts()["unschedulable"] == 1
+        assert numa.stage.core.queue.view.counts()["unschedulable"] == 1
         numa.state.forget("uid-a")
-        assert numa.stage.core.queue.counts()["unschedulable"] == 0
+        assert numa.stage.core.queue.view.counts()["unschedulable"] == 0
 
     async def test_an_object_that_helps_nobody_wakes_nobody(self, numa: Numa) -> None:
         numa.runs(pinned("a", 8), pinned("b", 8)).publish(two_cells(0, 0).knows("a", "b"))
         numa.see(pinned("p", 8))
         await numa.stage.run()
         numa.publish(two_cells(4, 4).knows("a", "b").version(3))
-        assert numa.stage.core.queue.counts()["unschedulable"] == 1
+        assert numa.stage.core.queue.view.counts()["unschedulable"] == 1
         numa.publish(two_cells(8, 4).knows("a", "b").version(4))
-        assert numa.stage.core.queue.counts()["unschedulable"] == 0
+        assert numa.stage.core.queue.view.counts()["unschedulable"] == 0
 
 
 def test_metrics_tell_about_dirty_nodes(numa: Numa) -> None:

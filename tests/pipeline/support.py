@@ -14,7 +14,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.table import IN_TREE
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.checker import differences
 from tests.builders import Json
 from tests.patience import PATIENCE
@@ -168,7 +168,7 @@ class Stage:
 
     def tiers(self) -> dict[str, str]:
         """Where each waiting pod stands, by its short name."""
-        return {entry.pod.split("/")[1]: entry.tier for entry in self.core.queue.snapshot()}
+        return {entry.pod.split("/")[1]: entry.tier for entry in self.core.queue.view.snapshot()}
 
     def cpu(self, node: str) -> int:
         """Milli-CPUs in use on a node."""

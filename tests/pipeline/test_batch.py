@@ -18,7 +18,7 @@ from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
 from scheduler.pipeline.batch.problem import BatchProblem, ProblemBuilder
 from scheduler.plugins.table import IN_TREE
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.columns import Codes, Rows
 from tests.builders import PodBuilder, constraint, pod_term
 from tests.pipeline.batch_support import (

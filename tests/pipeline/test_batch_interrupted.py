@@ -68,7 +68,7 @@ async def test_a_pod_that_is_deleted_meanwhile_is_not_bound() -> None:
     await at_once(stage_)
 
     assert "bound-7" not in where(stage_)
-    assert stage_.core.queue.counts()["in-flight"] == 0
+    assert stage_.core.queue.view.counts()["in-flight"] == 0
 
 
 async def test_pods_of_higher_priority_that_arrive_meanwhile_go_first() -> None:

@@ -139,7 +139,7 @@ async def test_a_confirmation_may_come_before_the_answer(stage: Stage, held: Hel
     held.end("p", SUCCESS)
     await stage.idle()
     assert stage.cpu("n1") == 2000
-    assert stage.core.queue.counts()["in-flight"] == 0
+    assert stage.core.queue.view.counts()["in-flight"] == 0
     stage.check()
 
 
@@ -177,7 +177,7 @@ async def test_no_more_bindings_than_allowed_are_under_way(stage: Stage, held: H
     await stage.core.scheduler.run_slice()
     await turns()
     assert len(held.answers) == 1
-    assert stage.core.queue.counts()["active"] == 1
+    assert stage.core.queue.view.counts()["active"] == 1
     (first,) = held.answers
     held.end(first.split("/")[1], SUCCESS)
     await stage.core.bindings.room()
@@ -272,17 +272,17 @@ async def test_a_namespace_whose_bindings_hang_is_kept_to_a_few_and_others_go_on
     stage.clock.advance(SLOW_SECONDS)
     assert not stage.core.bindings.full
     stage.see(*(make_pod(f"good-{number}") for number in range(50)))
-    while stage.core.queue.counts()["active"]:
+    while stage.core.queue.view.counts()["active"]:
         stage.attempt()
     await turns()
     assert len(outlet.bound) == 50
     assert len(stage.core.bindings) == limit
-    assert stage.core.queue.counts()["error-backoff"] == 2 * limit
+    assert stage.core.queue.view.counts()["error-backoff"] == 2 * limit
     assert stage.sample("equipoise_bindings_postponed_total") == 2 * limit
     outlet.answers.set()
     for _ in range(100):  # each that ends brings one of those that were put back
         await turns()
-        while stage.core.queue.counts()["active"]:
+        while stage.core.queue.view.counts()["active"]:
             stage.attempt()
     await stage.later(20)
     assert len(outlet.bound) == 50 + 3 * limit

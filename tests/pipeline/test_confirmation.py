@@ -300,7 +300,7 @@ class ConfirmationLaw(RuleBasedStateMachine):
     @invariant()
     def nobody_is_lost(self) -> None:
         state, queue = self.stage.core.state, self.stage.core.queue
-        queued = {entry.pod.split("/")[1] for entry in queue.snapshot()}
+        queued = {entry.pod.split("/")[1] for entry in queue.view.snapshot()}
         for name in self.waiting:
             holds = state.pod(f"uid-{name}") is not None
             assert holds != (name in queued), name

@@ -218,7 +218,7 @@ async def test_a_plugin_lists_allows_and_rejects_waiting_pods() -> None:
     stage = staged(Undoing)
     for name in ("a", "b", "c"):
         stage.see(make_pod(name).label(at="wait"))
-    while stage.core.queue.counts()["active"]:
+    while stage.core.queue.view.counts()["active"]:
         stage.attempt()
     await turns()
     handle: Handle = guest(stage).handle

@@ -88,7 +88,7 @@ async def test_a_pod_that_is_deleted_while_volumes_are_counted_is_not_attempted(
     await turns()
     assert stage.outlet.bound == []
     assert stage.core.state.assumed_count == 0
-    assert stage.core.queue.counts()["in-flight"] == 0
+    assert stage.core.queue.view.counts()["in-flight"] == 0
 
 
 @pytest.mark.parametrize("limit", [1, 5, 100])
@@ -99,8 +99,8 @@ async def test_the_head_of_the_queue_is_listed_as_in_the_whole(limit: int) -> No
     await stage.run()
     stage.see(*(make_pod(f"gated{i}").gate("later") for i in range(3)))
     stage.see(*(make_pod(f"ready{i}").priority(-i % 3) for i in range(5)))
-    whole = stage.core.queue.snapshot()
-    assert await in_slices(stage.core.queue.first, limit) == whole[:limit]
+    whole = stage.core.queue.view.snapshot()
+    assert await in_slices(stage.core.queue.view.first, limit) == whole[:limit]
     assert len(whole) == 12
 
 

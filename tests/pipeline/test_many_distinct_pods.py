@@ -28,7 +28,7 @@ async def crowded(*waiting: PodBuilder) -> tuple[Stage, list[PodBuilder]]:
     running = [make_pod(f"r{i}").cpu("3").on(f"n{i % NODES}") for i in range(NODES)]
     stage.see(*running, *waiting)
     await stage.run()
-    assert stage.core.queue.counts()["unschedulable"] == len(waiting)
+    assert stage.core.queue.view.counts()["unschedulable"] == len(waiting)
     return stage, running
 
 
@@ -50,7 +50,7 @@ async def test_events_cost_as_many_calls_for_twice_as_many_kinds_of_pods(kind: s
         stage.see(make_pod("new").cpu("1").label(app="other").on("n0"))
         stage.see(make_node("n1").cpu("4").label(zone="z1", rack="r"))
         calls.append(hint_calls(stage) - before)
-        assert stage.core.queue.counts()["unschedulable"] == count
+        assert stage.core.queue.view.counts()["unschedulable"] == count
     assert calls[0] == calls[1]
 
 
@@ -58,14 +58,14 @@ async def test_room_for_one_costs_one_attempt_though_many_would_fit() -> None:
     pods = [make_pod(f"w{i:03}").cpu(f"{2000 + i}m") for i in range(150)]
     stage, running = await crowded(*pods)
     stage.clock.advance(60)
-    before = sum(entry.attempts for entry in stage.core.queue.snapshot())
+    before = sum(entry.attempts for entry in stage.core.queue.view.snapshot())
     stage.lose(running[0])
     stage.see(make_pod("late").cpu("1"))
     await stage.run()
     assert stage.outlet.bound == [("default/w000", "n0"), ("default/late", "n0")]
-    after = sum(entry.attempts for entry in stage.core.queue.snapshot())
+    after = sum(entry.attempts for entry in stage.core.queue.view.snapshot())
     assert before - after == 1  # that of the one that is bound
-    assert stage.core.queue.counts()["unschedulable"] == 149
+    assert stage.core.queue.view.counts()["unschedulable"] == 149
 
 
 async def test_one_who_finds_the_room_taken_is_woken_when_there_is_room_again() -> None:
@@ -85,7 +85,7 @@ async def test_pods_that_may_not_go_to_the_freed_node_are_not_tried() -> None:
     stage.clock.advance(60)
     stage.lose(running[0])  # in zone z0
     await stage.run()
-    assert {entry.attempts for entry in stage.core.queue.snapshot()} == {1}
+    assert {entry.attempts for entry in stage.core.queue.view.snapshot()} == {1}
 
 
 class Turns:
@@ -126,7 +126,7 @@ async def test_pods_that_go_back_without_an_attempt_hold_up_nobody() -> None:
     stage.lose(running[0])
     stage.see(make_pod("tiny").cpu("10m").on("n0"))  # there is room, but for no further pod
     assert await Turns().of(stage.core.queue.pop) >= 100
-    assert stage.core.queue.counts()["unschedulable"] == 100
+    assert stage.core.queue.view.counts()["unschedulable"] == 100
 
 
 @pytest.mark.usefixtures("_slices_end_at_once")

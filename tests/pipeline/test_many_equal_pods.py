@@ -27,7 +27,7 @@ def big_pods(count: int) -> list[PodBuilder]:
 
 
 def waiting_behind(stage: Stage) -> dict[str, str]:
-    return {entry.pod: entry.behind for entry in stage.core.queue.snapshot()}
+    return {entry.pod: entry.behind for entry in stage.core.queue.view.snapshot()}
 
 
 async def test_each_is_told_and_all_wait_behind_the_first() -> None:
@@ -50,7 +50,7 @@ async def test_as_many_follow_as_fit() -> None:
     await stage.later(5.0)
     assert stage.outlet.bound == [(f"default/p{number}", "large") for number in range(3)]
     assert stage.tiers() == {"p3": "unschedulable", "p4": "unschedulable"}
-    assert [entry.attempts for entry in stage.core.queue.snapshot()] == [2, 1]
+    assert [entry.attempts for entry in stage.core.queue.view.snapshot()] == [2, 1]
 
 
 async def test_the_next_does_not_wait_for_the_binding_of_the_first() -> None:
@@ -123,7 +123,7 @@ async def test_without_classes_every_pod_is_woken_and_tried_while_there_is_room(
     assert set(waiting_behind(stage).values()) == {""}
     stage.see(make_node("large").cpu("4"))
     await stage.later(5.0)
-    assert [entry.attempts for entry in stage.core.queue.snapshot()] == [1, 1]
+    assert [entry.attempts for entry in stage.core.queue.view.snapshot()] == [1, 1]
     assert stage.sample("equipoise_attempts_spared_total") == 2
 
 

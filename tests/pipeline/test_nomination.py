@@ -80,7 +80,7 @@ async def test_the_pod_is_held_until_the_last_eviction_is_sent() -> None:
     arena.lose(low("a"), low("b"))
     await arena.later(2)
     assert arena.tiers() == {"vip": "gated"}
-    assert arena.core.queue.snapshot()[0].message == UNDER_WAY
+    assert arena.core.queue.view.snapshot()[0].message == UNDER_WAY
 
     held.set()
     await arena.core.background.idle()

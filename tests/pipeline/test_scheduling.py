@@ -27,7 +27,7 @@ async def test_a_pod_is_assumed_bound_and_confirmed() -> None:
         Note("default/p", "Normal", "Scheduled", "Binding", "Successfully assigned default/p to n1")
     ]
     assert stage.outlet.conditions == []
-    assert stage.core.queue.counts()["in-flight"] == 0
+    assert stage.core.queue.view.counts()["in-flight"] == 0
 
 
 async def test_the_next_pod_sees_what_was_assumed() -> None:
@@ -94,7 +94,7 @@ async def test_pods_of_other_schedulers_are_accounted_for_and_left_alone() -> No
     stage = Stage()
     stage.see(make_worker("n1"), make_pod("theirs").scheduler("default-scheduler").cpu("1"))
     await stage.run()
-    assert stage.core.queue.snapshot() == []
+    assert stage.core.queue.view.snapshot() == []
     stage.see(make_pod("theirs").scheduler("default-scheduler").cpu("1").on("n1"))
     assert stage.cpu("n1") == 1000
     stage.check()
@@ -105,7 +105,7 @@ async def test_a_pod_that_is_going_away_is_not_scheduled() -> None:
     stage.see(make_worker("n1"), make_pod("p").deleting())
     await stage.run()
     assert stage.outlet.bound == []
-    assert stage.core.queue.counts()["in-flight"] == 0
+    assert stage.core.queue.view.counts()["in-flight"] == 0
 
 
 async def test_the_loop_runs_until_it_is_stopped() -> None:

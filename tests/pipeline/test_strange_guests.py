@@ -13,7 +13,7 @@ from scheduler.framework.interface import PluginFactory
 from scheduler.framework.simple import NodeView
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.aspects import Aspect
 from tests.builders import make_node, make_pod
 from tests.pipeline.evicting import Arena

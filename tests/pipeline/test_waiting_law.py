@@ -105,7 +105,7 @@ class World:
         nominations = dict(outlet.nominations)
         words = {word.pod: word for word in outlet.conditions}
         waiting = {entry.pod: entry for entry in core.permits.entries()}
-        queued = {entry.pod for entry in core.queue.snapshot()}
+        queued = {entry.pod for entry in core.queue.view.snapshot()}
         for number in range(len(self.pods)):
             key = f"default/p{number}"
             places = [key in self.gone, key in self.bound(), key in waiting, key in queued]

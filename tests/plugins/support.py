@@ -19,8 +19,8 @@ from scheduler.model.status import Status
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.evaluation import evaluate
 from scheduler.queueing.hints import HintRegistration, HintTable, Requeue
-from scheduler.queueing.tiers import QueuedPod
-from scheduler.queueing.waiting import Waiters
+from scheduler.queueing.queued_pod import QueuedPod
+from scheduler.queueing.waiters import Waiters
 from tests.builders import Json, NodeBuilder, PodBuilder
 from tests.pipeline.support import RecordingOutlet
 
@@ -40,11 +40,11 @@ def cured(
     by_hint = table.verdict(queued, event) is not Requeue.SKIP
     waiters = Waiters(table, metrics)
     waiter = waiters.join(queued, pod, (0,), SCHEDULER_NAME, [plugin], frozenset())
-    waiters.hear(event)
+    waiters.mark(event)
     if not (isinstance(event.new, PodInfo) and event.new.uid == pod.uid):
         assert bool(waiters.marked) is by_hint, "the column answers as the hint"
     waiters.leave(waiter)
-    waiters.hear(event)
+    waiters.mark(event)
     assert not waiters.marked, "nobody waits any more"
     return by_hint
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from scheduler.model.status import SUCCESS, unresolvable
 from scheduler.plugins.enqueueing import PrioritySort, SchedulingGates
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from tests.builders import make_pod
 from tests.plugins.support import Bench
 

@@ -98,7 +98,7 @@ async def test_nobody_is_evicted_for_a_pod_that_is_gone() -> None:
     await preempt(arena, lambda: arena.lose(vip()))
     assert arena.outlet.evicted == []
     assert not arena.core.state.nominations
-    assert arena.core.queue.counts()["in-flight"] == 0
+    assert arena.core.queue.view.counts()["in-flight"] == 0
 
 
 async def test_a_verdict_on_an_older_state_is_not_kept_for_the_class() -> None:

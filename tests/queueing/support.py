@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from scheduler.model.events import Action, Event, Hint
@@ -12,8 +13,8 @@ from scheduler.model.pods import Pod, PodSpec, PodStatus, SchedulingGate, Tolera
 from scheduler.model.status import SUCCESS, Status, unresolvable
 from scheduler.observe.metrics import Metrics
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.tiers import QueuedPod
-from scheduler.queueing.together import GroupQueue
+from scheduler.queueing.queued_pod import QueuedPod
+from scheduler.queueing.scheduling_queue import SchedulingQueue
 
 PROFILE = "equipoise"
 GATES = "SchedulingGates"
@@ -105,6 +106,17 @@ POD_DELETE = Event("AssignedPod", Action.DELETE)
 GROUP_ADD = Event("PodGroup", Action.ADD)
 
 
+@dataclass
+class Plugins:
+    """The plugins that a queue calls."""
+
+    pre_enqueue: Callable[[PodInfo], Status]
+    still_rejected: Callable[[QueuedPod], bool]
+
+    def sort_key(self, queued: QueuedPod) -> tuple[int, float]:
+        return by_priority(queued)
+
+
 class Bench:
     """A queue with its clock and metrics, and short words for what tests do with it."""
 
@@ -112,13 +124,13 @@ class Bench:
         self,
         hints: Mapping[str, Sequence[HintRegistration]] = DEFAULT_HINTS,
         pre_enqueue: Callable[[PodInfo], Status] = scheduling_gates,
+        still_rejected: Callable[[QueuedPod], bool] = lambda queued: False,
         **options: Any,
     ) -> None:
         self.clock = FakeClock()
         self.metrics = Metrics()
-        self.queue = GroupQueue(
-            sort_key=by_priority,
-            pre_enqueue=pre_enqueue,
+        self.queue = SchedulingQueue(
+            Plugins(pre_enqueue, still_rejected),
             hints={PROFILE: hints},
             metrics=self.metrics,
             **({"clock": self.clock} | options),
@@ -142,7 +154,7 @@ class Bench:
 
     def tiers(self) -> dict[str, str]:
         """Where each pod is, by its short name."""
-        return {entry.pod.split("/")[1]: entry.tier for entry in self.queue.snapshot()}
+        return {entry.pod.split("/")[1]: entry.tier for entry in self.queue.view.snapshot()}
 
     def sample(self, name: str, **labels: str) -> float | None:
         return self.metrics.registry.get_sample_value(name, labels)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.queueing.backoff import Backoff
+from scheduler.queueing.queued_pod import Backoff
 
 
 @pytest.mark.parametrize(

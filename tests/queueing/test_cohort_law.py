@@ -26,10 +26,10 @@ from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
 from scheduler.observe.instruments import Gauge
-from scheduler.queueing.cohorts import Cohort
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.listing import QueueEntry
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
+from scheduler.queueing.unschedulable_pods import Cohort
+from scheduler.queueing.view import QueueEntry
 
 from .support import Bench, make_pod, only_itself
 
@@ -107,7 +107,7 @@ class CohortMachine(RuleBasedStateMachine):
         return unschedulable("closed").by(GATE) if info.key in self.closed else SUCCESS
 
     def entries(self) -> dict[str, QueueEntry]:
-        return {entry.pod: entry for entry in self.queue.snapshot()}
+        return {entry.pod: entry for entry in self.queue.view.snapshot()}
 
     def parked(self) -> dict[str, list[ModelPod]]:
         """The parked pods by group."""
@@ -319,7 +319,7 @@ class CohortMachine(RuleBasedStateMachine):
     def nobody_is_lost(self, entries: dict[str, QueueEntry]) -> None:
         assert sorted(entries) == sorted(self.waiting)
         assert len(self.queue) == len(entries)
-        assert self.queue.counts()["in-flight"] == len(self.flying)
+        assert self.queue.view.counts()["in-flight"] == len(self.flying)
 
     def the_gauges_are_true(self, entries: dict[str, QueueEntry]) -> None:
         tiers = Counter(entry.tier.removeprefix("error-") for entry in entries.values())
@@ -328,11 +328,13 @@ class CohortMachine(RuleBasedStateMachine):
         assert nonzero(self.bench.metrics.unschedulable_pods, "plugin") == rejections
 
     def nothing_is_kept_of_pods_that_are_gone(self, parked: int) -> None:
-        cohorts = self.queue._places.cohorts
+        cohorts = self.queue._pods.unschedulable
         assert len(cohorts) == parked
         assert len(cohorts._cohorts) <= parked + len(cohorts._scouting)
         waiters = self.queue._waiters
-        listening = [each.who for each in waiters._waiters.values() if isinstance(each.who, Cohort)]
+        listening = [
+            each.target for each in waiters._waiters.values() if isinstance(each.target, Cohort)
+        ]
         idle = [cohort for cohort in cohorts._cohorts.values() if cohort.scout is None]
         assert set(listening) == set(idle)
         assert len(cohorts._by_age) == len(idle)

@@ -27,7 +27,7 @@ def test_the_newest_verdict_counts_for_all() -> None:
     bench = parked("abc", "Fit")
     bench.queue.on_event(NODE_ADD)
     reject(bench, bench.pop(), "Taints")
-    assert {entry.plugins for entry in bench.queue.snapshot()} == {("Taints",)}
+    assert {entry.plugins for entry in bench.queue.view.snapshot()} == {("Taints",)}
     assert bench.sample("scheduler_unschedulable_pods", plugin="Fit", profile=PROFILE) == 0
     assert bench.sample("scheduler_unschedulable_pods", plugin="Taints", profile=PROFILE) == 3
     bench.clock.advance(60)
@@ -46,7 +46,7 @@ def test_a_verdict_that_was_begun_earlier_does_not_overrule_a_later_one() -> Non
     bench.queue.on_event(GROUP_ADD)
     reject(bench, bench.pop(), "Fit")
     reject(bench, slow, "Taints")
-    assert {entry.plugins for entry in bench.queue.snapshot()} == {("Fit",)}
+    assert {entry.plugins for entry in bench.queue.view.snapshot()} == {("Fit",)}
     assert bench.sample("scheduler_unschedulable_pods", plugin="Fit", profile=PROFILE) == 2
     assert bench.sample("scheduler_unschedulable_pods", plugin="Taints", profile=PROFILE) == 0
     bench.clock.advance(60)
@@ -172,7 +172,7 @@ def test_the_listing_shows_who_waits_behind_whom() -> None:
     def behind() -> dict[str, tuple[str, bool]]:
         return {
             entry.pod: (entry.behind, entry.retry_seconds is not None)
-            for entry in bench.queue.snapshot()
+            for entry in bench.queue.view.snapshot()
         }
 
     assert behind() == {

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 
 from .support import (
     BLUE,
@@ -41,7 +42,7 @@ def test_an_event_is_held_against_equal_pods_once_and_sends_one() -> None:
         reject(bench, bench.popped(make_pod(f"p{number}")))
     bench.queue.on_event(NODE_ADD)
     assert asked == ["default/p0"]
-    assert bench.queue.counts() == {
+    assert bench.queue.view.counts() == {
         "active": 0,
         "backoff": 1,
         "error-backoff": 0,
@@ -107,16 +108,16 @@ def test_a_pod_without_a_key_stands_alone() -> None:
 
 def test_an_excluded_pod_does_not_speak_for_its_equals() -> None:
     bench = parked("ab")
-    bench.queue.on_event(POD_DELETE, exclude="uid-a")
+    bench.queue.on_event(replace(POD_DELETE, exclude="uid-a"))
     assert out(bench) == {"b"}
 
 
 def test_an_event_that_does_not_concern_a_priority_sends_nobody() -> None:
     bench = Bench()
     park(bench, "ab", priority=5)
-    bench.queue.on_event(POD_DELETE, up_to=4)
+    bench.queue.on_event(replace(POD_DELETE, max_priority=4))
     assert out(bench) == set()
-    bench.queue.on_event(POD_DELETE, up_to=5)
+    bench.queue.on_event(replace(POD_DELETE, max_priority=5))
     assert out(bench) == {"a"}
 
 
@@ -224,6 +225,6 @@ def test_a_gate_that_stops_the_scout_lets_the_next_try() -> None:
     closed |= {"default/a", "default/b"}
     bench.queue.on_event(NODE_ADD)
     assert bench.tiers() == {"a": "gated", "b": "gated", "c": "backoff"}
-    messages = {entry.pod: (entry.message, entry.plugins) for entry in bench.queue.snapshot()}
+    messages = {entry.pod: (entry.message, entry.plugins) for entry in bench.queue.view.snapshot()}
     assert messages["default/a"] == ("closed", ("Fit", "Gate"))
     assert messages["default/c"] == ("no", ("Fit",))

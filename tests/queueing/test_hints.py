@@ -9,7 +9,7 @@ import pytest
 from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Event
 from scheduler.observe.metrics import Metrics
 from scheduler.queueing.hints import ANY_KIND, HintRegistration, HintTable, Requeue
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 
 from .support import PROFILE, FakeClock, broken, make_pod, never
 
@@ -83,13 +83,13 @@ def table(*registrations: HintRegistration, metrics: Metrics | None = None) -> H
     ],
 )
 def test_matching(registration: HintRegistration, event: Event, listens: bool) -> None:
-    assert ((PROFILE, "P") in table(registration).listeners(event)) is listens
+    assert ((PROFILE, "P") in table(registration).matching(event)) is listens
 
 
 def test_the_taint_rule_does_not_overrule_a_hint_of_the_plugin() -> None:
     registration = HintRegistration("Node", Action.ADD | Action.NODE_TAINT, never)
     hints = table(registration)
-    assert hints.listeners(Event("Node", Action.NODE_TAINT)) == {(PROFILE, "P"): (registration,)}
+    assert hints.matching(Event("Node", Action.NODE_TAINT)) == {(PROFILE, "P"): (registration,)}
 
 
 def rejected_by(*plugins: str, pending: tuple[str, ...] = ()) -> QueuedPod:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.queueing.hints import Requeue
-from scheduler.queueing.marks import Mark, Marks
+from scheduler.queueing.waiters import Mark, Marks
 
 NUMBERS = st.integers(0, 99)
 SETS = st.sets(NUMBERS)

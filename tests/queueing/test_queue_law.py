@@ -17,9 +17,8 @@ from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
 from scheduler.observe.instruments import Gauge
-from scheduler.queueing.backoff import Backoff
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import Backoff, QueuedPod
 
 from .support import Bench, make_pod, only_itself
 
@@ -57,6 +56,7 @@ class ModelPod:
     plugins: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
     backoff_until: float = 0.0
+    borrowed_until: float = 0.0
     seen: PodInfo | None = None
     missed: list[tuple[str, frozenset[str]]] = field(default_factory=list)
     deleted: bool = False
@@ -95,10 +95,14 @@ class QueueMachine(RuleBasedStateMachine):
         if pod.info.key in self.closed:
             pod.tier = "gated"
             pod.plugins.add(GATE)
-        elif at_once or pod.backoff_until <= self.bench.clock.now:
+        elif pod.backoff_until <= self.bench.clock.now:
             pod.tier = "active"
+        elif pod.borrowed_until > self.bench.clock.now or not pod.plugins | pod.pending:
+            pod.tier = "error-backoff"
+        elif at_once:
+            pod.tier, pod.borrowed_until = "active", pod.backoff_until
         else:
-            pod.tier = "backoff" if pod.plugins | pod.pending else "error-backoff"
+            pod.tier = "backoff"
         self.waiting[pod.info.key] = pod
 
     def model_wake(self, pod: ModelPod, plugin: str) -> None:
@@ -162,6 +166,7 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             best = min((other.backoff_until, other.rank) for other in early)
             assert (pod.backoff_until, pod.rank) == best
+            pod.borrowed_until = pod.backoff_until
         pod.handle, pod.seen, pod.missed = queued, pod.info, []
         self.flying.append(pod)
 
@@ -203,7 +208,8 @@ class QueueMachine(RuleBasedStateMachine):
             return
         assert pod.seen is not None
         pod.arrived = self.bench.clock.now
-        pod.backoff_until = Backoff().until(pod.arrived, pod.errors or pod.unschedulable)
+        since = max(pod.arrived, pod.borrowed_until)
+        pod.backoff_until = Backoff().until(since, pod.errors or pod.unschedulable)
         cures = {plugin for plugin, cured in pod.missed if pod.info.key in cured}
         if pod.seen.pod.metadata.labels != pod.info.pod.metadata.labels:
             cures.add("Own")
@@ -260,10 +266,10 @@ class QueueMachine(RuleBasedStateMachine):
     @invariant()
     def every_pod_is_where_the_model_has_it(self) -> None:
         expected = {key: pod.tier for key, pod in self.waiting.items()}
-        listed = [(entry.pod, entry.tier) for entry in self.queue.snapshot()]
+        listed = [(entry.pod, entry.tier) for entry in self.queue.view.snapshot()]
         assert dict(listed) == expected
         assert len(listed) == len(expected) == len(self.queue)
-        assert self.queue.counts()["in-flight"] == len(self.flying)
+        assert self.queue.view.counts()["in-flight"] == len(self.flying)
 
     @invariant()
     def the_next_deadline_is_the_first_of_all(self) -> None:

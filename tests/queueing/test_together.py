@@ -30,10 +30,10 @@ def test_all_that_wait_are_popped_but_those_behind_a_gate() -> None:
     assert popped[0].key == "default/d", "the order is that of the queue"
     assert {queued.key for queued in popped} == {f"default/{name}" for name in "abcd"}
     assert bench.tiers() == {"e": "gated", "stranger": "active"}
-    assert bench.queue.counts()["in-flight"] == 4
+    assert bench.queue.view.counts()["in-flight"] == 4
     for queued in popped:
         bench.queue.done(queued.info.uid)
-    assert bench.queue.counts()["in-flight"] == 0
+    assert bench.queue.view.counts()["in-flight"] == 0
 
 
 def test_unknown_pods_are_left_out() -> None:

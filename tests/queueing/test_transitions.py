@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from scheduler.model.events import Action, Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.inflight import MAX_EVENTS
+from scheduler.queueing.in_flight import MAX_EVENTS
 
 from .support import (
     GATES,
@@ -48,7 +49,7 @@ def test_pods_are_popped_by_priority_then_by_age() -> None:
 def test_a_gated_pod_is_not_popped_and_says_why() -> None:
     bench = Bench()
     bench.queue.add(make_pod("a", gates=["x", "y"]))
-    (entry,) = bench.queue.snapshot()
+    (entry,) = bench.queue.view.snapshot()
     assert (entry.tier, entry.plugins) == ("gated", (GATES,))
     assert entry.message == "waiting for scheduling gates: [x y]"
     assert bench.queue.pop() is None
@@ -142,10 +143,10 @@ def test_an_event_leaves_out_the_excluded_pod() -> None:
     bench = Bench()
     flying = bench.popped(A)
     bench.rejected(make_pod("b"), "Fit")
-    bench.queue.on_event(POD_DELETE, exclude=A.uid)
+    bench.queue.on_event(replace(POD_DELETE, exclude=A.uid))
     bench.queue.requeue_rejected(flying, {"Fit"}, (), "no")
     assert bench.tiers() == {"a": "unschedulable", "b": "backoff"}
-    bench.queue.on_event(POD_DELETE, exclude=A.uid)
+    bench.queue.on_event(replace(POD_DELETE, exclude=A.uid))
     assert bench.tiers()["a"] == "unschedulable"
 
 
@@ -340,15 +341,15 @@ def test_the_listing_tells_what_each_pod_waits_for() -> None:
     bench.queue.add(make_pod("new"))
     seen = [
         (e.pod, e.tier, e.waiting_seconds, e.retry_seconds, e.attempts, e.plugins, e.message)
-        for e in bench.queue.snapshot()
+        for e in bench.queue.view.snapshot()
     ]
     assert seen == [
         ("default/new", "active", 0.0, None, 0, (), ""),
         ("default/failed", "error-backoff", 0.25, 1.25, 1, (), "boom"),
         ("default/parked", "unschedulable", 0.25, 299.75, 1, ("Fit", "Taints"), "no"),
     ]
-    assert {e.profile for e in bench.queue.snapshot()} == {PROFILE}
-    assert bench.queue.counts() == {
+    assert {e.profile for e in bench.queue.view.snapshot()} == {PROFILE}
+    assert bench.queue.view.counts() == {
         "active": 1,
         "backoff": 0,
         "error-backoff": 1,

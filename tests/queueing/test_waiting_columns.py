@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from scheduler.model.events import Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Requirement, Selector
-from scheduler.queueing import scheduling_queue, waiting
+from scheduler.queueing import scheduling_queue, waiters
 from scheduler.queueing.columns import Alike, Answer, Indexed, label_tokens, required_tokens
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from tests.queueing.support import NODE_ADD, NODE_TAINT, POD_DELETE, Bench, make_pod
 
 ANYTHING = NODE_ADD.action | NODE_TAINT.action
@@ -103,7 +103,7 @@ def test_hints_without_a_column_are_called_some_at_once_and_the_others_later() -
     kinds(bench, numbered(500))
     kinds(bench, ["last"], cured="yes")
     bench.queue.on_event(NODE_ADD)
-    assert hint.count == waiting.ASKED_AT_ONCE
+    assert hint.count == waiters.ASKED_AT_ONCE
     assert bench.pop().key == "default/last"
     assert hint.count == 501
 
@@ -116,19 +116,19 @@ def test_whoever_waits_no_longer_is_not_asked_later() -> None:
     for name in numbered(200):
         bench.queue.delete(make_pod(name))
     assert bench.queue.pop() is None
-    assert hint.count == waiting.ASKED_AT_ONCE
+    assert hint.count == waiters.ASKED_AT_ONCE
 
 
 def test_beyond_a_bound_pods_count_as_cured_and_that_is_counted(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(waiting, "MOST_PUT_OFF", 100)
+    monkeypatch.setattr(waiters, "MOST_PUT_OFF", 100)
     hint = Calls()
     bench = Bench({"P": [HintRegistration("Node", ANYTHING, hint)]})
     kinds(bench, numbered(150))
     bench.queue.on_event(NODE_ADD)
     bench.queue.on_event(NODE_TAINT)
-    assert hint.count == waiting.ASKED_AT_ONCE
+    assert hint.count == waiters.ASKED_AT_ONCE
     assert bench.sample("equipoise_queueing_hints_skipped_total", plugin="P") == 150
     assert bench.queue.active == 150
 
@@ -150,7 +150,7 @@ def test_many_are_woken_in_the_order_of_the_queue_and_those_without_room_stay() 
         bench.queue.done(queued.info.uid)
         room[0] -= 1
     assert placed == ["default/p000", "default/p001", "default/p002", "default/new"]
-    assert bench.queue.counts()["unschedulable"] == 197
+    assert bench.queue.view.counts()["unschedulable"] == 197
     assert bench.sample("equipoise_attempts_spared_total") == 197
 
 
@@ -240,11 +240,11 @@ def test_pods_that_were_parked_for_too_long_are_tried_some_in_a_second() -> None
     kinds(bench, numbered(200))
     bench.clock.advance(300)
     bench.queue.flush()
-    assert bench.queue.counts()["active"] == scheduling_queue.EXPIRED_PER_SECOND
+    assert bench.queue.view.counts()["active"] == scheduling_queue.EXPIRED_PER_SECOND
     assert bench.queue.next_deadline() == bench.clock() + 1.0
     bench.clock.advance(1.0)
     bench.queue.flush()
-    assert bench.queue.counts()["active"] == 2 * scheduling_queue.EXPIRED_PER_SECOND
+    assert bench.queue.view.counts()["active"] == 2 * scheduling_queue.EXPIRED_PER_SECOND
 
 
 def test_what_nobody_listens_to_asks_nobody() -> None:

@@ -170,12 +170,12 @@ class RemoteStage(Stage):
                 await self.core.scheduler.in_turn(self.start)  # after an attempt that is under way
                 await self.core.bindings.idle()
                 await self.core.background.idle()
-                if not self.core.queue.counts()["active"] and not suspended(self.core):
+                if not self.core.queue.view.counts()["active"] and not suspended(self.core):
                     return
 
     def start(self) -> None:
         """Attempt all that are ready, up to their first question."""
-        while self.core.queue.counts()["active"]:
+        while self.core.queue.view.counts()["active"]:
             self.attempt()
 
     def bound(self) -> dict[str, str]:

@@ -238,7 +238,7 @@ async def test_a_pod_that_is_deleted_while_it_waits_is_forgotten() -> None:
         await until(lambda: server.present == 1)
         stage.lose(pod)
         assert suspended(stage.core) == 0
-        assert stage.core.queue.counts()["in-flight"] == 0
+        assert stage.core.queue.view.counts()["in-flight"] == 0
         server.open.set()
         await turns(50)
         await stage.settle()
@@ -258,7 +258,7 @@ async def test_a_pod_that_others_bind_while_it_waits_is_let_go() -> None:
         server.open.set()
         await stage.settle()
         assert stage.bound() == {}
-        assert suspended(stage.core) == stage.core.queue.counts()["in-flight"] == 0
+        assert suspended(stage.core) == stage.core.queue.view.counts()["in-flight"] == 0
 
 
 async def test_no_more_pods_are_suspended_than_may_be_and_all_get_their_turn() -> None:
@@ -272,7 +272,7 @@ async def test_no_more_pods_are_suspended_than_may_be_and_all_get_their_turn() -
         assert suspended(stage.core) == 3
         assert stage.sample("equipoise_webhook_postponed_pods_total") == 7
         stage.see(make_worker("n2"))  # an event that would wake whomever a plugin has rejected
-        assert stage.core.queue.counts()["active"] == 0
+        assert stage.core.queue.view.counts()["active"] == 0
         await until(lambda: server.present == 3)
         server.open.set()
         while len(stage.bound()) < 10:

@@ -57,7 +57,7 @@ from scheduler.framework.webhooks.views import Views, reads_of
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.columns import Codes, Rows, Scores
 
 NOT_ASKED = "node(s) changed faster than webhook {} answered"

@@ -14,7 +14,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.model.volumes import fully_bound
 from scheduler.pipeline.evaluation import ClassCache, evaluate, nominated_row
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.cache import ClusterState
 
 

@@ -17,7 +17,7 @@ from scheduler.framework.groups import GroupPlugin
 from scheduler.framework.runtime import Framework
 from scheduler.pipeline.batch.eligibility import BatchEligibility, Member, Membership
 from scheduler.pipeline.batch.problem import BatchProblem
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 
 
 class _BackloggedGang(msgspec.Struct, eq=False):

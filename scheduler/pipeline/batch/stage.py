@@ -45,7 +45,7 @@ from scheduler.pipeline.batch.trial import Overtaken, Trials
 from scheduler.pipeline.batch.verification import Proposal, proposals, verified
 from scheduler.pipeline.evaluation import ClassCache, CycleError
 from scheduler.pipeline.placement import Placement, Proposals
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.slices import unbroken
 
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from scheduler.pipeline.batch.gangs import BatchGangs
 from scheduler.pipeline.batch.problem import BatchProblem
 from scheduler.pipeline.batch.verification import proposals, verified
 from scheduler.pipeline.placement import NO_PROPOSALS, Proposals
-from scheduler.queueing.tiers import QueuedPod
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.slices import checkpoint, slices_ended, unbroken
 from scheduler.state.cache import ClusterState
 

@@ -147,7 +147,7 @@ class _Run:
             now = self._world.clock.now
             raise AssertionError(f"at {now:.2f} s pods are tried in circles: {self._scenario}")
         await core.bindings.idle()
-        counts = core.queue.counts()
+        counts = core.queue.view.counts()
         if not self._ticking and (counts["backoff"] or counts["error-backoff"]):
             self._ticking = True
             self._world.clock.at(self._world.clock.now + _TICK, self._tick)

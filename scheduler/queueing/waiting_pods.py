@@ -1,20 +1,20 @@
-"""Where each waiting pod stands: exactly one tier per pod, and an index of who keeps it there."""
+"""All waiting pods by tier: active queue, back-off queues, unschedulable pods, gated pods."""
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
 
 from scheduler.observe.metrics import Children, Metrics
-from scheduler.queueing.cohorts import Cohort, Cohorts
 from scheduler.queueing.heap import KeyedHeap
-from scheduler.queueing.tiers import QueuedPod, SortKey, Tier
-from scheduler.queueing.waiting import Waiter, Waiters
+from scheduler.queueing.queued_pod import QueuedPod, SortKey, Tier
+from scheduler.queueing.unschedulable_pods import Cohort, UnschedulablePods
+from scheduler.queueing.waiters import Waiter, Waiters
 
 
-class Places:
-    """All waiting pods. Moves are O(log n).
+class WaitingPods:
+    """Each waiting pod in exactly one tier. Moves are O(log n).
 
-    Keeps ``scheduler_pending_pods`` true, and ``scheduler_unschedulable_pods`` as it is told.
+    Sets ``scheduler_pending_pods``, and ``scheduler_unschedulable_pods`` by `count_rejections`.
     """
 
     def __init__(self, sort_key: SortKey, metrics: Metrics, waiters: Waiters) -> None:
@@ -25,29 +25,28 @@ class Places:
             Tier.GATED: KeyedHeap(lambda queued: queued.timestamp),
         }
         self.sort_key = sort_key
-        self.cohorts = Cohorts(sort_key, self.count_rejections, waiters)
-        """The tier of the unschedulable."""
+        self.unschedulable = UnschedulablePods(sort_key, self.count_rejections, waiters)
         self._pending = {tier: metrics.pending_pods.labels(tier.pending_label) for tier in Tier}
         self._rejections = Children(metrics.unschedulable_pods)
         self._pods: dict[str, QueuedPod] = {}
         self._waiters = waiters
         self.woken: set[str] = set()
-        """The names of active pods that were woken by an event."""
+        """The names of active pods that an event made active."""
         self._gated: dict[str, Waiter] = {}
 
     def __len__(self) -> int:
         return len(self._pods)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """All pods, tier by tier, each tier best first."""
+        """All pods, tier by tier, each tier in its order."""
         for tier in Tier:
-            yield from self.cohorts if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
+            yield from self.unschedulable if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
 
     def first(self, count: int) -> list[QueuedPod]:
-        """The first pods, tier by tier, each tier best first; gives the loop back."""
+        """The first pods in the same order; yields to the event loop."""
         found: list[QueuedPod] = []
         for tier in Tier:
-            heap = self.cohorts if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
+            heap = self.unschedulable if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
             if len(found) < count:
                 found += heap.first(count - len(found))
         return found
@@ -57,15 +56,15 @@ class Places:
         return self._pods.get(key)
 
     def count(self, tier: Tier) -> int:
-        """How many pods wait in a tier."""
-        return len(self.cohorts if tier is Tier.UNSCHEDULABLE else self._heaps[tier])
+        """The number of pods in a tier."""
+        return len(self.unschedulable if tier is Tier.UNSCHEDULABLE else self._heaps[tier])
 
     def head(self, tier: Tier) -> QueuedPod | None:
-        """The pod that leaves a tier next; the unschedulable leave by cohort."""
+        """The pod that leaves a tier next; unschedulable pods leave by cohort."""
         return self._heaps[tier].peek()
 
     def put(self, queued: QueuedPod, tier: Tier) -> None:
-        """Move a pod from wherever it is to a tier other than that of the unschedulable."""
+        """Move a pod from any tier, or none, to a tier other than unschedulable."""
         self.remove(queued)
         self._arrive(queued, tier)
         self._heaps[tier].put(queued.key, queued)
@@ -90,18 +89,18 @@ class Places:
         *,
         keep_rank: bool = False,
     ) -> Cohort:
-        """Move a pod from wherever it is to the unschedulable of this key, or (None) on its own."""
+        """Move a pod to the unschedulable pods, into the cohort of this key, or (None) its own."""
         self.remove(queued)
         self._arrive(queued, Tier.UNSCHEDULABLE)
-        return self.cohorts.park(queued, key, judged_from, keep_rank=keep_rank)
+        return self.unschedulable.park(queued, key, judged_from, keep_rank=keep_rank)
 
     def remove(self, queued: QueuedPod) -> None:
-        """Take a pod out of the queue; nothing happens if it is not there."""
+        """Take a pod out of its tier; idempotent."""
         tier = queued.tier
         if tier is None:
             return
         if tier is Tier.UNSCHEDULABLE:
-            self.cohorts.remove(queued)
+            self.unschedulable.remove(queued)
         else:
             self._heaps[tier].remove(queued.key)
         if tier is Tier.ACTIVE:
@@ -112,26 +111,26 @@ class Places:
         del self._pods[queued.key]
         queued.tier = None
 
-    def calm(self, queued: QueuedPod) -> None:
-        """A pod is to be tried for another reason than the event that woke it."""
+    def clear_woken(self, queued: QueuedPod) -> None:
+        """A pod is tried for another reason than the event that woke it."""
         queued.woken = False
         self.woken.discard(queued.key)
 
     def reorder(self, queued: QueuedPod) -> None:
-        """Put a waiting pod to its right turn after its priority may have changed."""
+        """Restore the order of a pod's tier after its priority or back-off may have changed."""
         if queued.tier is not None:
             self._heaps[queued.tier].put(queued.key, queued)
 
     def gate(self, queued: QueuedPod) -> Waiter:
-        """How a pod waits behind its gate."""
+        """The waiter of a gated pod."""
         return self._gated[queued.key]
 
     def gated(self) -> list[str]:
-        """The names of all pods that are kept behind some gate, in the order they came there."""
+        """The names of all gated pods, in the order in which they were gated."""
         return list(self._gated)
 
     def count_rejections(self, profile: str, plugins: Iterable[str], change: int) -> None:
-        """These plugins now reject so many pods more, or fewer."""
+        """Add to the number of pods that each of these plugins rejects."""
         for plugin in plugins:
             self._rejections[plugin, profile].inc(change)
 

@@ -1,7 +1,8 @@
-"""What happens to the cluster, and to the pods themselves, while pods are being scheduled.
+"""Pods in flight, and the events that happen while they are being scheduled.
 
-A pod that is rejected was judged by a state that may be older than the last events. So events are
-kept while any pod is in flight, and a pod that comes back replays those that it did not see::
+A pod that is rejected was judged by a state that may be older than the last events. So the queue
+keeps events while any pod is in flight, and a pod that is requeued replays those that came after it
+was popped::
 
       pop(a)  e1   pop(b)  e2   e3   done(a)
     ────●─────┼──────●─────┼────┼──────●──────►
@@ -22,7 +23,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Children, Metrics
 
 MAX_EVENTS = 512
-"""How many events a pod may miss: each costs a call of a hint when it comes back."""
+"""How many events a pod may replay: each costs the call of a hint when the pod is requeued."""
 
 MAX_BYTES = 64 * MEBIBYTE
 """Of old versions of objects that only events keep, in JSON."""
@@ -32,7 +33,7 @@ _POD_POPPED = "PodPopped"
 
 @dataclass(slots=True, eq=False)
 class Flight:
-    """One pod that has been popped and has neither come back nor been settled."""
+    """One pod that was popped and is neither requeued nor done."""
 
     seen: PodInfo
     """The version that the attempt works with."""
@@ -41,15 +42,15 @@ class Flight:
     """The number of the first event after the pop."""
     deleted: bool = False
     activated: bool = False
-    """Whether somebody asked to have the pod tried again."""
+    """Whether `SchedulingQueue.activate` was called with the pod."""
 
 
-class InFlight:
+class InFlightPods:
     """The pods in flight and the events since the oldest of them was popped.
 
     Recording is O(1). Memory is bounded: of more than ``limit`` events, or ``max_bytes`` of old
-    versions of objects, the oldest are dropped, and the pods that would have needed them are told
-    so.
+    versions of objects, the oldest are dropped, and `missed` returns None for the pods that would
+    have needed them.
     """
 
     def __init__(
@@ -63,7 +64,7 @@ class InFlight:
         self._flights: OrderedDict[str, Flight] = OrderedDict()
         self.get: Callable[[str], Flight | None] = self._flights.get
         """The flight of the pod with a uid."""
-        self._events: deque[tuple[Event, str]] = deque()
+        self._events: deque[Event] = deque()
         self._first = 0
         self._gauges = Children(metrics.inflight_events)
 
@@ -74,12 +75,12 @@ class InFlight:
         return uid in self._flights
 
     def begin(self, info: PodInfo) -> None:
-        """A pod has been popped: remember events from now on."""
+        """A pod was popped: keep events from now on."""
         self._flights[info.uid] = Flight(info, info, self.position)
         self._gauges[_POD_POPPED,].inc()
 
     def end(self, uid: str) -> None:
-        """A pod has come back or is settled; idempotent. Drops the events that only it needed."""
+        """A pod is requeued or done; idempotent. Drops the events that no other pod needs."""
         if self._flights.pop(uid, None) is None:
             return
         self._gauges[_POD_POPPED,].dec()
@@ -87,11 +88,11 @@ class InFlight:
         while self._events and (oldest is None or self._first < oldest.start):
             self._drop_first()
 
-    def record(self, event: Event, exclude: str = "") -> None:
-        """Remember an event for all pods in flight, except for the one with the uid ``exclude``."""
+    def record(self, event: Event) -> None:
+        """Keep an event for the pods in flight."""
         if not self._flights:
             return
-        self._events.append((event, exclude))
+        self._events.append(event)
         self._bytes += event.old_bytes
         self._gauges[event.label,].inc()
         while len(self._events) > self._limit or self._bytes > self._max_bytes:
@@ -104,24 +105,24 @@ class InFlight:
         return self._first + len(self._events)
 
     def usage(self) -> Usage:
-        """How much the events hold."""
+        """The memory that the events use."""
         return Usage(len(self._events), self._bytes, self._evictions)
 
     def activate(self, keys: Collection[str]) -> None:
-        """Remember that these pods are to be tried again when they come back."""
+        """Have these pods back off, and not wait for an event, if their attempt is rejected."""
         for flight in self._flights.values():
             if flight.newest.key in keys:
                 flight.activated = True
 
     def missed(self, flight: Flight) -> list[Event] | None:
-        """The events since the pod was popped, oldest first; None if some had to be dropped."""
+        """The events since the pod was popped, oldest first; None if some were dropped."""
         if flight.start < self._first:
             return None
         recorded = islice(self._events, flight.start - self._first, None)
-        return [event for event, exclude in recorded if exclude != flight.seen.uid]
+        return [event for event in recorded if event.exclude != flight.seen.uid]
 
     def _drop_first(self) -> None:
-        event, _ = self._events.popleft()
+        event = self._events.popleft()
         self._bytes -= event.old_bytes
         self._first += 1
         self._gauges[event.label,].dec()

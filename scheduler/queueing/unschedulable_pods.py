@@ -1,17 +1,17 @@
-"""Parked pods that stand or fall together, and the one that goes ahead of them.
+"""Unschedulable pods, in cohorts of equal pods, each with a scout that is tried first.
 
-Equal pods get equal verdicts. So pods that are parked under one key form a *cohort*, with one
-verdict for all: that of the last of them that was tried. An event is held against it once, and when
-it may have cured them only the first goes out, as their *scout*::
+Equal pods get equal verdicts. So unschedulable pods with equal keys form a *cohort* with one
+verdict: that of its last attempt. The queue compares an event with a cohort once. When the event
+may have cured the cohort, only its first pod leaves, as its *scout*::
 
-    parked ◄── rejected: it joins, the rest stays ─────────────┐
+    parked ◄── rejected: it joins the cohort again ────────────┐
       │                                                        │
-      └── an event, the timeout ──► the first goes out, as the scout ◄── the next goes out ─┐
+      └── an event, the timeout ──► the first pod leaves, as scout ◄── the next pod leaves ─┐
                                                                │                            │
-                                              placed, gone, gated, failed or changed ───────┘
+                                         placed, deleted, gated, failed or changed ─────────┘
 
-So nobody is forgotten: while a cohort has no scout, nothing has happened since its verdict that
-could cure it. A pod without a key is a cohort of its own.
+No pod is forgotten: while a cohort has no scout, no event since its verdict may have cured it. A
+pod without a key is a cohort of its own.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from collections.abc import Set as AbstractSet
 
 from scheduler.queueing.heap import KeyedHeap, smallest
 from scheduler.queueing.hints import Requeue
-from scheduler.queueing.tiers import QueuedPod, SortKey
-from scheduler.queueing.waiting import Waiter, Waiters
+from scheduler.queueing.queued_pod import QueuedPod, SortKey
+from scheduler.queueing.waiters import Waiter, Waiters
 
 Recount = Callable[[str, Iterable[str], int], None]
-"""Told the profile, the plugins, and how many more (or fewer) pods they now reject."""
+"""Called with a profile, plugins, and the change in the number of pods that each rejects."""
 
 
 class Cohort:
-    """Pods that are parked under one key, and what all of them were told last."""
+    """Unschedulable pods with one key, and the verdict that counts for all of them."""
 
     __slots__ = (
         "failed_at",
@@ -55,16 +55,16 @@ class Cohort:
         self.pending_plugins: AbstractSet[str] = frozenset()
         self.message = ""
         self.judged_at = 0.0
-        """When one of them was last rejected; counts for the timeout of all."""
+        """When a pod of the cohort was last rejected; the timeout of all begins then."""
         self.judged_from = 0
         """The number of the first event that the verdict does not take into account."""
         self.failed_at = 0.0
-        """When a scout was last rejected, and all others would have been."""
+        """When a scout was last rejected."""
         self.scout: QueuedPod | None = None
         self.urgency = Requeue.AFTER_BACKOFF
-        """How the last scout went out; the next goes likewise."""
+        """How the last scout left; the next leaves likewise."""
         self.waiter: Waiter | None = None
-        """How it waits for events; not at all while a scout is out."""
+        """Its registration for events; None while it has a scout."""
 
     @property
     def rejectors(self) -> AbstractSet[str]:
@@ -72,30 +72,30 @@ class Cohort:
         return self.unschedulable_plugins | self.pending_plugins
 
     def first(self, exclude: str = "") -> QueuedPod | None:
-        """The parked pod that goes out next, told the verdict; never the one with this uid."""
+        """The pod that leaves next, with the verdict of the cohort; never the one with this uid."""
         queued = self.parked.peek()
         if queued is not None and queued.info.uid == exclude:
             queued = self.parked.peek(without=queued.key)
         if queued is not None:
-            self.tell(queued)
+            self.copy_verdict_to(queued)
         return queued
 
-    def tell(self, queued: QueuedPod) -> None:
-        """Have a pod know the verdict that counts for all, as if it had been tried itself."""
+    def copy_verdict_to(self, queued: QueuedPod) -> None:
+        """Set a pod's verdict as if it had been tried itself."""
         queued.timestamp = max(queued.timestamp, self.failed_at)
         queued.unschedulable_plugins = self.unschedulable_plugins
         queued.pending_plugins = self.pending_plugins
         queued.message = self.message
 
     def leader(self) -> QueuedPod:
-        """The scout, or else the parked pod that would become it."""
+        """The scout, or else the pod that would become it."""
         leader = self.scout or self.parked.peek()
         assert leader is not None, "a cohort without pods is gone"
         return leader
 
 
-class Cohorts:
-    """All parked pods, by cohort. Every operation is O(log n) in pods, and O(1) in their equals."""
+class UnschedulablePods:
+    """All unschedulable pods, by cohort. Operations are O(log n) in pods."""
 
     def __init__(self, sort_key: SortKey, recount: Recount, waiters: Waiters) -> None:
         self._sort_key = sort_key
@@ -108,21 +108,21 @@ class Cohorts:
         self._by_age: KeyedHeap[Cohort] = KeyedHeap(lambda cohort: cohort.judged_at)
 
     def __len__(self) -> int:
-        """How many pods are parked; scouts are not."""
+        """The number of pods, without scouts."""
         return len(self._of)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        """All parked pods, best first; O(n log n)."""
+        """All pods in the order of the queue; O(n log n)."""
         parked = [queued for cohort in self._cohorts.values() for queued in cohort.parked]
         return iter(sorted(parked, key=lambda queued: queued.rank))
 
     def first(self, count: int) -> list[QueuedPod]:
-        """The best parked pods, best first, as they were when asked; gives the loop back."""
+        """The first pods in the order of the queue; yields to the event loop."""
         parked = [queued for cohort in self._cohorts.values() for queued in cohort.parked]
         return smallest(parked, count, lambda queued: queued.rank)
 
-    def of(self, queued: QueuedPod) -> Cohort:
-        """The cohort of a parked pod."""
+    def cohort_of(self, queued: QueuedPod) -> Cohort:
+        """The cohort of an unschedulable pod."""
         return self._of[queued.key]
 
     def oldest(self) -> Cohort | None:
@@ -137,12 +137,12 @@ class Cohorts:
         *,
         keep_rank: bool = False,
     ) -> Cohort:
-        """Let a rejected pod join the cohort of this key; None stands for one of its own.
+        """Add a rejected pod to the cohort of this key; None stands for one of its own.
 
-        Its verdict, which knows of events before ``judged_from``, becomes everybody's, unless an
-        attempt that began later has been heard of already. A scout that comes back keeps its rank
-        among them: if all had been tried, they would stand as they stood before. So does a pod that
-        was not tried at all (``keep_rank``).
+        Its verdict, which considers the events before ``judged_from``, becomes that of the cohort,
+        unless the cohort has the verdict of an attempt that began later. A scout keeps its rank:
+        if all pods had been tried, their order would be the same. So does a pod that was not tried
+        (``keep_rank``).
         """
         queued.cohort = key
         name = queued.info.uid if key is None else (queued.profile, queued.info.priority, key)
@@ -158,38 +158,38 @@ class Cohorts:
         self._judge(cohort, queued, judged_from)
         cohort.parked.put(queued.key, queued)
         self._of[queued.key] = cohort
-        self._attend(cohort)
+        self._update_registration(cohort)
         return cohort
 
     def remove(self, queued: QueuedPod) -> None:
-        """A parked pod leaves, and takes the verdict along."""
+        """Remove a pod from its cohort, with the verdict of the cohort."""
         cohort = self._of.pop(queued.key)
-        cohort.tell(queued)
+        cohort.copy_verdict_to(queued)
         cohort.parked.remove(queued.key)
-        self._attend(cohort)
+        self._update_registration(cohort)
 
-    def send(self, cohort: Cohort, queued: QueuedPod) -> None:
-        """A pod that has just left goes ahead of those that are still parked, if there are any."""
+    def set_scout(self, cohort: Cohort, queued: QueuedPod) -> None:
+        """Make a pod that has just left the scout of its cohort, if other pods are left."""
         if cohort.parked:
             cohort.scout = queued
             self._scouting[queued.info.uid] = cohort
-            self._attend(cohort)
+            self._update_registration(cohort)
 
-    def settle(self, uid: str) -> Cohort | None:
-        """A pod is nobody's scout any more; returns the cohort that it left waiting."""
+    def end_scout(self, uid: str) -> Cohort | None:
+        """A pod is no scout any more; returns the cohort whose scout it was."""
         cohort = self._scouting.pop(uid, None)
         if cohort is not None:
             cohort.scout = None
-            self._attend(cohort)
+            self._update_registration(cohort)
         return cohort
 
     def _judge(self, cohort: Cohort, queued: QueuedPod, judged_from: int) -> None:
-        """Settle on the newest verdict; whoever was told another now counts with this one."""
+        """Take over the newest verdict, and correct the counts of rejections by plugin."""
         cohort.judged_at = queued.timestamp
         before, after = cohort.rejectors, queued.rejectors
         if cohort.parked and judged_from < cohort.judged_from:
             changed, before, after = 1, after, before
-            cohort.tell(queued)
+            cohort.copy_verdict_to(queued)
         else:
             changed = len(cohort.parked)
             cohort.judged_from = judged_from
@@ -197,26 +197,26 @@ class Cohorts:
             cohort.pending_plugins = queued.pending_plugins
             cohort.message = queued.message
             if after != before:
-                self._be_deaf(cohort)
+                self._unregister(cohort)
         if after != before:
             self._recount(cohort.profile, after - before, changed)
             self._recount(cohort.profile, before - after, -changed)
 
-    def _attend(self, cohort: Cohort) -> None:
-        """Listen to events and mind the time, or stop it, or be gone, as the cohort now is."""
+    def _update_registration(self, cohort: Cohort) -> None:
+        """Register a cohort for events and the timeout while it has pods and no scout."""
         if cohort.parked and cohort.scout is None:
             self._by_age.put(cohort.key, cohort)
             if cohort.waiter is None:
-                self._listen(cohort)
+                self._register(cohort)
             return
         self._by_age.remove(cohort.key)
-        self._be_deaf(cohort)
+        self._unregister(cohort)
         if not cohort.parked and cohort.scout is None:
             self._cohorts.pop(cohort.key, None)
 
-    def _listen(self, cohort: Cohort) -> None:
+    def _register(self, cohort: Cohort) -> None:
         equal = cohort.parked.peek()
-        assert equal is not None, "a cohort without pods does not wait"
+        assert equal is not None, "a cohort without pods is not registered"
         cohort.waiter = self._waiters.join(
             cohort,
             equal.info,
@@ -226,7 +226,7 @@ class Cohorts:
             cohort.pending_plugins,
         )
 
-    def _be_deaf(self, cohort: Cohort) -> None:
+    def _unregister(self, cohort: Cohort) -> None:
         if cohort.waiter is not None:
             self._waiters.leave(cohort.waiter)
             cohort.waiter = None
