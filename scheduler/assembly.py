@@ -21,8 +21,8 @@ from scheduler.config.problems import ConfigError, ConfigProblem
 from scheduler.config.schema import EquivalenceSettings as EquivalenceConfig
 from scheduler.config.schema import Profile
 from scheduler.config.webhooks import with_webhooks
-from scheduler.equivalence import window
-from scheduler.equivalence.cache import Equivalence
+from scheduler.equivalence import debug_view
+from scheduler.equivalence.cache import EquivalenceCache
 from scheduler.flow.process import SolverProcess
 from scheduler.framework.complaints import Complaints, PluginFault
 from scheduler.framework.cycle import Cycle
@@ -85,7 +85,7 @@ class Core:
     permits: Permits
     background: Background
     remotes: Remotes
-    equivalence: Equivalence | None
+    equivalence: EquivalenceCache | None
     solver: SolverProcess | None
     """The process that solves batches, to be closed at the end; None if there are none."""
 
@@ -209,7 +209,7 @@ def assemble(
     queue = _queue(config, frameworks, state, metrics, clock)
     equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)
     if equivalence is not None:
-        metrics.readings.follow(partial(window.readings, equivalence))
+        metrics.readings.follow(partial(debug_view.readings, equivalence))
     _follow_caches(metrics, state, queue, memories, remotes, decisions, equivalence)
     batch = _batch(config, clock)
     failures = FailureHandler(queue, outlet, metrics, decisions, clock)
@@ -267,7 +267,7 @@ def _follow_caches(
     memories: Memories,
     remotes: Remotes,
     decisions: Decisions,
-    equivalence: Equivalence | None,
+    equivalence: EquivalenceCache | None,
 ) -> None:
     """Show in metrics what is kept; plugins and the edges do so themselves."""
     metrics.caches.follow("state", state.usage)
@@ -289,7 +289,7 @@ def _batch(config: Configuration, clock: Callable[[], float]) -> BatchConfig | N
 
 def _equivalence(
     config: EquivalenceConfig, frameworks: Mapping[str, Framework], state: ClusterState
-) -> Equivalence | None:
+) -> EquivalenceCache | None:
     if not config.enabled:
         return None
     declared = {name: framework.declarations() for name, framework in frameworks.items()}
@@ -302,7 +302,7 @@ def _equivalence(
     }
     for plugin in sorted(silent):
         log.warning("Plugin does not say what it reads and is asked for every pod", plugin=plugin)
-    return Equivalence(
+    return EquivalenceCache(
         state,
         declared,
         by_controller=config.key == "ControllerRef",

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from scheduler.assembly import Core
-from scheduler.equivalence import window
+from scheduler.equivalence import debug_view
 from scheduler.framework.answers import Told
 from scheduler.gangs.status import describe_group
 from scheduler.model.podinfo import PodInfo
@@ -78,14 +78,14 @@ def equivalence(core: Core, name: int | None, node: str | None, limit: int) -> d
     if kept is None:
         raise NothingKept("equivalence.enabled is false: nothing is kept")
     if name is None:
-        return window.overview(kept, limit)
+        return debug_view.overview(kept, limit)
     if node is not None and core.state.row(node) is None:
         raise NothingKept(f"unknown node: {node}")
     try:
         if node is None:
-            return window.one_class(kept, name, limit)
-        return window.one_node(kept, name, node)
-    except window.UnknownClass as unknown:
+            return debug_view.one_class(kept, name, limit)
+        return debug_view.one_node(kept, name, node)
+    except debug_view.UnknownClass as unknown:
         raise NothingKept(str(unknown)) from unknown
 
 

@@ -107,7 +107,7 @@ def _place(world: World, pods: Iterable[PodBuilder]) -> Figures:
 def _evaluated(world: World) -> int:
     """Rows whose verdict or score was not known, so far."""
     equivalence = world.core.equivalence
-    return equivalence.tallies.misses if equivalence else 0
+    return equivalence.statistics.misses if equivalence else 0
 
 
 def _kept(world: World, pods: int, evaluated: int) -> float | None:

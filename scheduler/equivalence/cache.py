@@ -9,10 +9,10 @@ import msgspec
 import numpy as np
 
 from scheduler.bounded import Usage
+from scheduler.equivalence.class_results import ClassResults
 from scheduler.equivalence.classes import FILTER, SCORE, Classes, PodClass
 from scheduler.equivalence.reads import Declaration, Reads
-from scheduler.equivalence.standing import Standing
-from scheduler.equivalence.verdicts import Column, Reader, Tallies
+from scheduler.equivalence.verdicts import AnswerColumn, CacheStatistics, ChangeReader
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
 from scheduler.state.aspects import Aspect
@@ -29,7 +29,7 @@ class HostPredicate(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...] = ()
 
 
-class Equivalence:
+class EquivalenceCache:
     """The classes of all profiles. Columns are shared by classes and go with the last of them.
 
     When the budget is exceeded, the class that was not used for longest loses what is kept for it.
@@ -43,16 +43,15 @@ class Equivalence:
         by_controller: bool = False,
         budget: int = DEFAULT_BUDGET,
     ) -> None:
-        self._state = state
-        self.changes = state.changes
+        self.state = state
         self.budget = budget
-        self.tallies = Tallies()
+        self.statistics = CacheStatistics()
         self.evictions = 0
         self.bytes = 0
-        self._columns: dict[tuple[str, str, str, Hashable], Column] = {}
+        self._columns: dict[tuple[str, str, str, Hashable], AnswerColumn] = {}
         """By profile (whose plugins may have arguments of their own), point, plugin and key."""
         self._recent: dict[PodClass, int] = {}
-        """Classes that have a standing and the bytes of it, the most recently used last."""
+        """Classes that have results and the bytes of these, the most recently used last."""
         self._capacity = 0
         self.classes = {
             profile: Classes(
@@ -60,7 +59,6 @@ class Equivalence:
                 points,
                 state.changes,
                 by_controller=by_controller,
-                forget=self.release,
             )
             for profile, points in declared.items()
         }
@@ -69,31 +67,35 @@ class Equivalence:
 
     def class_of(self, pod: PodInfo) -> PodClass | None:
         """The class of a pod that waits; None if it must be looked at alone."""
-        return self.classes[pod.pod.spec.scheduler_name].of(pod)
+        classes = self.classes[pod.pod.spec.scheduler_name]
+        pod_class = classes.of(pod)
+        while classes.overfull:
+            self.release(classes.drop_oldest())
+        return pod_class
 
-    def standing(self, pod_class: PodClass) -> Standing:
-        """Where a class stands; to be refreshed before it is read."""
+    def results(self, pod_class: PodClass) -> ClassResults:
+        """The results of a class; to be refreshed before they are read."""
         size = self._recent.pop(pod_class, None)
-        if pod_class.standing is None or size is None:
-            pod_class.standing = self._build(pod_class)
-            size = pod_class.standing.nbytes
+        if pod_class.results is None or size is None:
+            pod_class.results = self._build(pod_class)
+            size = pod_class.results.nbytes
             self.bytes += size
         self._recent[pod_class] = size
         self._keep_up()
         while self.bytes > self.budget and len(self._recent) > 1:
             self.release(next(iter(self._recent)))
             self.evictions += 1
-        return pod_class.standing
+        return pod_class.results
 
-    def _build(self, pod_class: PodClass) -> Standing:
-        readers: dict[Reads, Reader] = {}
+    def _build(self, pod_class: PodClass) -> ClassResults:
+        readers: dict[Reads, ChangeReader] = {}
         for point in (FILTER, SCORE):
             for each, key in pod_class.plugins[point]:
                 if each.kept:
                     column = self._column(pod_class.profile, point, each, key, readers)
                     column.users += 1
                     pod_class.columns[point, each.plugin] = column
-        filters: list[Column] = []
+        filters: list[AnswerColumn] = []
         for each, _ in pod_class.plugins[FILTER]:
             if not each.kept:
                 break
@@ -104,8 +106,8 @@ class Equivalence:
             for each in scored
             if each.kept
         ]
-        return Standing(
-            self._state,
+        return ClassResults(
+            self.state,
             pod_class.reads,
             filters,
             [(column, weight) for column, weight, absolute in rated if absolute],
@@ -120,23 +122,23 @@ class Equivalence:
         point: str,
         declared: Declaration,
         key: Hashable,
-        readers: dict[Reads, Reader],
-    ) -> Column:
+        readers: dict[Reads, ChangeReader],
+    ) -> AnswerColumn:
         assert declared.reads is not None, "only declared answers are kept"
         identity = (profile, point, declared.plugin, key)
         column = self._columns.get(identity)
         if column is None:
             reader = readers.get(declared.reads)
             if reader is None:
-                reader = readers[declared.reads] = Reader(self._state.changes, declared.reads)
-            column = self._columns[identity] = Column(
+                reader = readers[declared.reads] = ChangeReader(self.state, declared.reads)
+            column = self._columns[identity] = AnswerColumn(
                 declared.plugin,
                 key,
                 declared.reads,
                 reader,
-                self._state.columns.capacity,
+                self.state.columns.capacity,
                 _DTYPES[point],
-                self.tallies,
+                self.statistics,
             )
             self.bytes += column.nbytes
         return column
@@ -144,10 +146,10 @@ class Equivalence:
     # Letting go
 
     def release(self, pod_class: PodClass) -> None:
-        """Let go of all that is kept for a class and for nobody else."""
+        """Drop all that is kept for a class and for no other."""
         self.bytes -= self._recent.pop(pod_class, 0)
-        pod_class.standing = None
-        pod_class.verdict, pod_class.verdict_at = None, -1
+        pod_class.results = None
+        pod_class.verdict = None
         for (point, plugin), column in pod_class.columns.items():
             column.users -= 1
             if not column.users:
@@ -156,24 +158,16 @@ class Equivalence:
                 self.bytes -= column.nbytes
         pod_class.columns.clear()
 
-    def clear(self) -> None:
-        """Forget everything, as when the codes of verdicts are given out anew."""
-        for classes in self.classes.values():
-            for pod_class in classes:
-                self.release(pod_class)
-        for pod_class in list(self._recent):
-            self.release(pod_class)
-
     def _keep_up(self) -> None:
-        """Make room for new rows everywhere, and take stock: all arrays grow with their number."""
-        capacity = self._state.columns.capacity
+        """Widen all arrays when there are more rows, and count their bytes again."""
+        capacity = self.state.columns.capacity
         if capacity == self._capacity:
             return
         self._capacity = capacity
         for pod_class in self._recent:
-            if pod_class.standing is not None:
-                pod_class.standing.widen()
-                self._recent[pod_class] = pod_class.standing.nbytes
+            if pod_class.results is not None:
+                pod_class.results.widen()
+                self._recent[pod_class] = pod_class.results.nbytes
         for column in self._columns.values():
             column.widen(capacity)
         columns = sum(column.nbytes for column in self._columns.values())
@@ -220,7 +214,7 @@ class Equivalence:
 
     def lookup(self, node: str, plugin: str, equivalence_hash: int) -> HostPredicate | None:
         """What is kept of a plugin's verdict on a node; None (invalid) if it must be asked."""
-        pod_class, row = self.find(equivalence_hash), self._state.row(node)
+        pod_class, row = self.find(equivalence_hash), self.state.row(node)
         if pod_class is None or row is None:
             return None
         column = pod_class.columns.get((FILTER, plugin))
@@ -230,25 +224,25 @@ class Equivalence:
         column.sync(row)
         if not column.known[row]:
             return None
-        status = self._state.statuses.status(int(column.values[row]))
+        status = self.state.statuses.status(int(column.values[row]))
         return HostPredicate(status.ok, status.reasons)
 
     def log_appends(self) -> dict[str, int]:
         """How often each aspect of the cluster has changed."""
         return {
             aspect.name.lower(): number
-            for aspect, number in zip(Aspect, self._state.changes.appends, strict=True)
+            for aspect, number in zip(Aspect, self.state.changes.appends, strict=True)
         }
 
     def describe(self, pod_class: PodClass) -> dict[str, Any]:
         """A class in plain values."""
-        standing = pod_class.standing
+        results = pod_class.results
         return {
             "hash": str(pod_class.hash),
             "profile": pod_class.profile,
             "priority": pod_class.identity[2],
             "pods": pod_class.pods,
-            "feasible": standing.count if standing else None,
+            "feasible": results.count if results else None,
             "bytes": self._recent.get(pod_class, 0),
             "plugins": {
                 point: [self._describe(pod_class, point, each) for each, _ in chosen]
@@ -268,12 +262,15 @@ class Equivalence:
     def verdicts(self, pod_class: PodClass) -> dict[str, dict[str, Status | None]]:
         """What is kept of each plugin's verdict on each node; None where it must be asked."""
         self._keep_up()
-        rows = self._state.rows()
-        table: dict[str, dict[str, Status | None]] = {self._state.name(int(r)): {} for r in rows}
+        rows = self.state.rows()
+        table: dict[str, dict[str, Status | None]] = {self.state.name(int(r)): {} for r in rows}
         for (point, plugin), column in pod_class.columns.items():
             if point == FILTER:
                 column.sync(int(rows[-1]) if len(rows) else 0)
                 for row in rows.tolist():
-                    status = self._state.statuses.status(int(column.values[row]))
-                    table[self._state.name(row)][plugin] = status if column.known[row] else None
+                    table[self.state.name(row)][plugin] = (
+                        self.state.statuses.status(int(column.values[row]))
+                        if column.known[row]
+                        else None
+                    )
         return table

@@ -21,9 +21,9 @@ from typing import Any, NamedTuple
 import msgspec
 import xxhash
 
+from scheduler.equivalence.class_results import ClassResults
 from scheduler.equivalence.reads import Declaration, Key, Reads
-from scheduler.equivalence.standing import Standing
-from scheduler.equivalence.verdicts import Column
+from scheduler.equivalence.verdicts import AnswerColumn
 from scheduler.model.meta import OwnerReference
 from scheduler.model.packed import as_text
 from scheduler.model.podinfo import PodInfo
@@ -36,6 +36,16 @@ _POINTS = (FILTER, SCORE)
 
 Chosen = tuple[Declaration, Key]
 """A plugin and its key for a class."""
+
+
+class ClassVerdict(NamedTuple):
+    """That no pod of a class fits on any row: true for one version of the state."""
+
+    diagnosis: Any
+    version: int
+    """Of the change log, when the diagnosis was made."""
+    generation: int
+    """Of the codes that are in it."""
 
 
 class PodClass:
@@ -57,12 +67,10 @@ class PodClass:
         """The plugins that have nothing to say about such pods, by point."""
         self.known = all(each.reads is not None for each, _ in self.plugins[FILTER])
         """Whether all filters say what they read, so that a verdict on the class can be kept."""
-        self.standing: Standing | None = None
-        self.columns: dict[tuple[str, str], Column] = {}
+        self.results: ClassResults | None = None
+        self.columns: dict[tuple[str, str], AnswerColumn] = {}
         """Kept answers by point and plugin."""
-        self.verdict: Any = None
-        """The last verdict that no row fits, and the state's version at which it was found."""
-        self.verdict_at = -1
+        self.verdict: ClassVerdict | None = None
         self.pods = 0
         """How many pods were looked at, each time counted."""
         self.text = 0
@@ -90,7 +98,7 @@ _REVISION_LABELS = ("pod-template-hash", "controller-revision-hash")
 """Of ReplicaSets, and of StatefulSets and DaemonSets; a Job has one template."""
 
 
-class _Template:
+class _EqualPods:
     """Pods that differ in nothing but their names."""
 
     __slots__ = (
@@ -134,10 +142,10 @@ class _Template:
         )
 
 
-_DERIVED = 11
+_DERIVED = 16
 _OVERHEAD = 6 * 1024
-"""What is derived from a template takes so many times the length of its encoding, and so many bytes
-besides; measured."""
+"""What is kept for a template, and what for a class, takes at most so many times the length of its
+encoding, and so many bytes besides; measured, with the keys and compiled selectors in it."""
 
 
 class ClassUsage(NamedTuple):
@@ -164,23 +172,23 @@ class Classes:
         changes: ChangeLog,
         *,
         by_controller: bool = False,
-        forget: Callable[[PodClass], None] = lambda pod_class: None,
     ) -> None:
         self.profile = profile
         self._declared = [(point, each) for point in _POINTS for each in declared[point]]
         self._changes = changes
         self._by_controller = by_controller
-        self._forget = forget
-        self._templates: dict[bytes, _Template] = {}
-        self._revisions: dict[Revision, _Template] = {}
+        self._templates: dict[bytes, _EqualPods] = {}
+        self._revisions: dict[Revision, _EqualPods] = {}
         """The template that speaks for each revision; it leaves with that template."""
-        self._kin: dict[bytes, _Template] = {}
+        self._kin: dict[bytes, _EqualPods] = {}
         """The template that speaks for pods with claims of their own; likewise."""
         self.mismatches = 0
         """Revisions of which a pod was different from the first."""
         self._template_text = 0
         self._classes: dict[tuple[Any, ...], PodClass] = {}
         self._class_text = 0
+        self.overfull = False
+        """Whether there are more classes than may be kept; `drop_oldest` helps."""
         derived = (each.reads.keys for _, each in self._declared if each.reads is not None)
         self._derived_from: tuple[Aspect, ...] = tuple(sorted(frozenset().union(*derived)))
         self._counts_of = _picker(self._derived_from)
@@ -220,7 +228,7 @@ class Classes:
         template.pod_class.pods += 1
         return template.pod_class
 
-    def _template(self, pod: PodInfo, controller: OwnerReference | None) -> _Template:
+    def _template(self, pod: PodInfo, controller: OwnerReference | None) -> _EqualPods:
         """The pods that this one is equal to, by its revision or else by what it says."""
         if controller is None:
             return self._by_content(pod, None)
@@ -244,7 +252,7 @@ class Classes:
         self.mismatches += 1
         return self._by_content(pod, controller)
 
-    def _by_content(self, pod: PodInfo, controller: OwnerReference | None) -> _Template:
+    def _by_content(self, pod: PodInfo, controller: OwnerReference | None) -> _EqualPods:
         text = template_of(pod)
         template = self._templates.get(text)
         if template is None:
@@ -255,7 +263,7 @@ class Classes:
         pod.adopt(template.exemplar)
         return template
 
-    def _derive_with_kin(self, template: _Template) -> None:
+    def _derive_with_kin(self, template: _EqualPods) -> None:
         """Have pods of which each has a claim of its own share all that is not about claims.
 
         Their keys are still asked for one by one, as the claims may be anything.
@@ -276,14 +284,20 @@ class Classes:
         """Another one as soon as the class of some pod may have become another."""
         return self._counts_of(self._changes.appends)
 
-    def drop(self, pod_class: PodClass) -> None:
-        """Forget a class; it is made anew if one of its pods comes."""
-        if self._classes.pop(pod_class.identity, None) is not None:
-            self._class_text -= pod_class.text
+    def drop_oldest(self) -> PodClass:
+        """Forget the oldest class; it is made anew if one of its pods comes."""
+        oldest = self._classes.pop(next(iter(self._classes)))
+        self._class_text -= oldest.text
+        self._compare_with_limits()
+        return oldest
+
+    def _compare_with_limits(self) -> None:
+        number = len(self._classes)
+        self.overfull = number > 1 and (number > self.TEMPLATES or self._class_text > self.TEXT)
 
     def _new_template(
         self, text: bytes, pod: PodInfo, controller: OwnerReference | None
-    ) -> _Template:
+    ) -> _EqualPods:
         self._template_text += len(text)
         while self._templates and (
             len(self._templates) >= self.TEMPLATES or self._template_text > self.TEXT
@@ -296,10 +310,10 @@ class Classes:
             if gone.kin is not None:
                 self._template_text -= len(gone.kin)
                 del self._kin[gone.kin]
-        template = self._templates[text] = _Template(pod, controller, len(text))
+        template = self._templates[text] = _EqualPods(pod, controller, len(text))
         return template
 
-    def _keys(self, template: _Template, positions: tuple[int, ...]) -> list[Key]:
+    def _keys(self, template: _EqualPods, positions: tuple[int, ...]) -> list[Key]:
         """All plugins' keys; those that are derived from nothing that changed are still true."""
         pod = template.exemplar
         if not template.keys:
@@ -327,12 +341,7 @@ class Classes:
             known = self._classes[identity] = PodClass(self.profile, identity, declared)
             known.text = text
             self._class_text += text
-            while len(self._classes) > 1 and (
-                len(self._classes) > self.TEMPLATES or self._class_text > self.TEXT
-            ):
-                oldest = next(iter(self._classes.values()))
-                self._forget(oldest)
-                self.drop(oldest)
+            self._compare_with_limits()
         return known
 
 

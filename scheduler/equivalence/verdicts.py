@@ -2,6 +2,9 @@
 
 The design's three-level map from node and predicate and class to a verdict becomes one array for
 each (plugin, key), shared by all classes that have that key.
+
+A kept answer holds until something changes that it depends on, or until the codes of verdicts are
+given out anew. `ChangeReader` tells both to everything that keeps answers per row.
 """
 
 from __future__ import annotations
@@ -13,24 +16,32 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from scheduler.equivalence.reads import Reads
-from scheduler.state.aspects import Aspect, ChangeLog, Mark
+from scheduler.state.aspects import Aspect, LogMark
+from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows, where
 
 Answers = NDArray[Any]
 Evaluate = Callable[[Rows], Answers]
 
 
-class Reader:
-    """How far someone has read the logs of the aspects it depends on."""
+class ChangeReader:
+    """How far a holder of answers has read the logs of the aspects that its answers depend on.
 
-    __slots__ = ("_changes", "_cluster", "_rows", "_version", "columns")
+    Answers may be codes of verdicts, so a reader also knows the generation of codes in which they
+    were written. When the table of statuses has begun another one, all answers are void.
+    """
 
-    def __init__(self, changes: ChangeLog, reads: Reads) -> None:
+    __slots__ = ("_changes", "_cluster", "_generation", "_rows", "_statuses", "_version", "columns")
+
+    def __init__(self, state: ClusterState, reads: Reads) -> None:
+        changes = state.changes
         self._changes = changes
-        self.columns: list[Column] = []
+        self._statuses = state.statuses
+        self._generation = state.statuses.generation
+        self.columns: list[AnswerColumn] = []
         """Columns that have read as far: made together, and depending on the same."""
-        self._rows = [Mark(changes, a) for a in sorted(reads.rows | {Aspect.NODE})]
-        self._cluster = [Mark(changes, a) for a in sorted(reads.cluster)]
+        self._rows = [LogMark(changes, a) for a in sorted(reads.rows | {Aspect.NODE})]
+        self._cluster = [LogMark(changes, a) for a in sorted(reads.cluster)]
         self._version = changes.version
 
     def news(self, changed: list[Aspect] | None = None) -> list[int] | None:
@@ -39,12 +50,13 @@ class Reader:
         The aspects that did are put into ``changed``. In a run of pods there is a call for each
         column and pod, so an aspect that has not changed costs one comparison.
         """
-        changes = self._changes
-        if changes.version == self._version:
+        changes, generation = self._changes, self._statuses.generation
+        if changes.version == self._version and generation == self._generation:
             return _NO_NEWS
         self._version = changes.version
         appends = changes.appends
-        everything = False
+        everything = generation != self._generation
+        self._generation = generation
         for mark in self._cluster:
             if appends[mark.aspect] != mark.appends:
                 everything = True
@@ -61,14 +73,18 @@ class Reader:
                     changed.append(mark.aspect)
         return None if everything else touched
 
+    def rewritten(self) -> None:
+        """All answers have just been written in the codes of today."""
+        self._generation = self._statuses.generation
+
 
 _NO_NEWS: list[int] = []
 _MANY = 32
 """Rows for which an array is worth its making."""
 
 
-class Tallies:
-    """What keeping answers has saved so far; for metrics."""
+class CacheStatistics:
+    """What the cache has saved so far; for metrics."""
 
     __slots__ = ("evaluated", "hits", "misses")
 
@@ -76,7 +92,7 @@ class Tallies:
         self.hits = 0
         """Rows whose answer was known."""
         self.misses = 0
-        """Rows whose answer was not, because nobody had asked or something has changed."""
+        """Rows whose answer was not: never computed, or something has changed since."""
         self.evaluated = 0
         """Calls of plugins."""
 
@@ -85,20 +101,20 @@ OVERHEAD = 768
 """What a column takes besides its arrays, measured."""
 
 
-class Column:
+class AnswerColumn:
     """One plugin's answers for one key. ``known`` tells for which rows they hold."""
 
-    __slots__ = ("_reader", "key", "known", "plugin", "reads", "tallies", "users", "values")
+    __slots__ = ("_reader", "key", "known", "plugin", "reads", "statistics", "users", "values")
 
     def __init__(
         self,
         plugin: str,
         key: Hashable,
         reads: Reads,
-        reader: Reader,
+        reader: ChangeReader,
         capacity: int,
         dtype: DTypeLike,
-        tallies: Tallies,
+        statistics: CacheStatistics,
     ) -> None:
         self.plugin = plugin
         self.key = key
@@ -107,12 +123,12 @@ class Column:
         self.known: Mask = np.zeros(capacity, np.bool_)
         self.users = 0
         """How many classes share it."""
-        self.tallies = tallies
+        self.statistics = statistics
         self._reader = reader
         reader.columns.append(self)
 
     def leave(self) -> None:
-        """Nobody needs the column any more."""
+        """Stop reading: no class uses the column any more."""
         self._reader.columns.remove(self)
 
     @property
@@ -129,29 +145,29 @@ class Column:
         at = where(rows)
         known = self.known[at]
         if known.all():
-            self.tallies.hits += len(rows)
+            self.statistics.hits += len(rows)
             return self.values[at]
         missing, there = rows, at
         if not isinstance(at, slice) or known.any():
             missing = there = rows[~known]
         self.values[there] = evaluate(missing)
         self.known[there] = True
-        self.tallies.misses += len(missing)
-        self.tallies.hits += len(rows) - len(missing)
-        self.tallies.evaluated += 1
+        self.statistics.misses += len(missing)
+        self.statistics.hits += len(rows) - len(missing)
+        self.statistics.evaluated += 1
         return self.values[at]
 
     def ask_one(self, row: int, evaluate: Callable[[str, int], int]) -> int:
-        """The answer for one row: what remains to be asked in a run of pods of one class."""
+        """The answer for one row: all that is asked between two pods of one class."""
         self.sync(row)
         if self.known[row]:
-            self.tallies.hits += 1
+            self.statistics.hits += 1
             return int(self.values[row])
         answer = evaluate(self.plugin, row)
         self.values[row] = answer
         self.known[row] = True
-        self.tallies.misses += 1
-        self.tallies.evaluated += 1
+        self.statistics.misses += 1
+        self.statistics.evaluated += 1
         return answer
 
     def sync(self, last: int) -> None:

@@ -20,9 +20,8 @@ import msgspec
 import numpy as np
 
 from scheduler.equivalence.reads import Reads
-from scheduler.equivalence.verdicts import Answers, Column, Reader, Tallies
+from scheduler.equivalence.verdicts import AnswerColumn, Answers, CacheStatistics, ChangeReader
 from scheduler.framework.cycle import Slot
-from scheduler.state.aspects import ChangeLog
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows
 
@@ -39,7 +38,7 @@ EXPLAINING: ContextVar[bool] = ContextVar("explaining", default=False)
 WHOLE_BYTES = 4096
 """About what an answer that is not about rows takes."""
 
-_UNCOUNTED = Tallies()
+_UNCOUNTED = CacheStatistics()
 _NOTHING = Reads()
 
 
@@ -56,12 +55,14 @@ class Failed(msgspec.Struct, frozen=True):
 class RowAnswers:
     """What somebody says about rows, as of now: made with the question, filled by the answer."""
 
-    def __init__(
-        self, changes: ChangeLog, capacity: int, rows: Rows, reads: Reads, dtype: Any
-    ) -> None:
+    def __init__(self, state: ClusterState, rows: Rows, reads: Reads, dtype: Any) -> None:
         self.rows = rows
-        self._heard = Column(
-            "", None, _NOTHING, Reader(changes, _NOTHING), capacity, dtype, _UNCOUNTED
+        self._statuses = state.statuses
+        self._generation = state.statuses.generation
+        self._readers = [ChangeReader(state, _NOTHING)]
+        capacity = state.columns.capacity
+        self._heard = AnswerColumn(
+            "", None, _NOTHING, self._readers[0], capacity, dtype, _UNCOUNTED
         )
         self._fresh = self._heard
         """The same, but of what was heard only a row that holds another node now is forgotten.
@@ -69,8 +70,9 @@ class RowAnswers:
         One array for both, if the answer depends on nothing else: pods that wait have many.
         """
         if reads != _NOTHING:
-            self._fresh = Column(
-                "", None, reads, Reader(changes, reads), capacity, dtype, _UNCOUNTED
+            self._readers.append(ChangeReader(state, reads))
+            self._fresh = AnswerColumn(
+                "", None, reads, self._readers[1], capacity, dtype, _UNCOUNTED
             )
         for column in (self._fresh, self._heard):
             column.sync(int(rows.max(initial=0)))
@@ -86,6 +88,14 @@ class RowAnswers:
         """The answer is here, one value per row."""
         self._fresh.values[self.rows] = values
         self._heard.values[self.rows] = values
+        self._generation = self._statuses.generation
+        for reader in self._readers:
+            reader.rewritten()
+
+    @property
+    def outdated(self) -> bool:
+        """Whether codes of verdicts were given out anew since the answer came."""
+        return self._generation != self._statuses.generation
 
     def take(self, rows: Rows, into: Answers, *, old: bool) -> Mask:
         """Put what holds for rows into an array; returns which of them that are."""
@@ -105,7 +115,6 @@ class Told:
         self._failed = False
         self._whole: dict[Subject, Any] = {}
         self._rows: dict[Subject, list[RowAnswers]] = {}
-        self._rounds: dict[Subject, int] = {}
 
     @property
     def bytes(self) -> int:
@@ -116,16 +125,23 @@ class Told:
     @property
     def weary(self) -> bool:
         """Whether old answers, or none, have to do; what comes of that must not be kept."""
-        if not self._rounds:  # as always, if nobody outside is asked
+        if not self._rows:  # as always, if nobody outside is asked
             return self._failed
-        return self._failed or any(map(self._old_will_do, self._rounds))
+        return self._failed or any(map(self._old_will_do, self._rows))
 
     def may_ask(self, subject: Subject) -> bool:
         """Whether another question on a subject is worth it."""
-        return self._rounds.get(subject, 0) < MAX_ROUNDS
+        return len(self._row_answers(subject)) < MAX_ROUNDS
 
     def _old_will_do(self, subject: Subject) -> bool:
-        return self._rounds.get(subject, 0) >= MAX_ROUNDS - 1
+        return len(self._row_answers(subject)) >= MAX_ROUNDS - 1
+
+    def _row_answers(self, subject: Subject) -> list[RowAnswers]:
+        """The answers about rows whose codes still mean what they said; one for each round."""
+        answers = self._rows.get(subject, [])
+        if any(each.outdated for each in answers):
+            answers[:] = [each for each in answers if not each.outdated]
+        return answers
 
     def find(self, subject: Subject) -> Any:
         """What was said on a subject; None if nothing was."""
@@ -142,27 +158,21 @@ class Told:
 
     def hear_rows(self, subject: Subject, answers: RowAnswers) -> None:
         """Remember an answer about rows."""
-        self._rounds[subject] = self._rounds.get(subject, 0) + 1
         self._rows.setdefault(subject, []).append(answers)
 
     def about(self, subject: Subject, rows: Rows, values: Answers) -> Mask:
         """Put what was said about rows into an array; returns of which of them nothing was."""
         missing = np.ones(len(rows), np.bool_)
         old = self._old_will_do(subject)
-        for answers in self._rows.get(subject, ()):
+        for answers in self._row_answers(subject):
             missing &= ~answers.take(rows, values, old=old)
         return missing
 
     def restart(self) -> None:
         """Forget everything: the pod is no longer the one that was asked about."""
-        self.forget()
+        self._rows.clear()
         self._whole.clear()
         self._failed = False
-
-    def forget(self) -> None:
-        """Forget all that holds codes of verdicts, as when they are given out anew."""
-        self._rows.clear()
-        self._rounds.clear()
 
 
 TOLD: Slot[Told] = Slot("told")

@@ -49,8 +49,8 @@ class GangRegistry:
         self._groups = Children(handle.metrics.gang_groups)
         self._waiting = handle.metrics.gang_pods_waiting
         self._durations = handle.metrics.gang_placement_duration
-        handle.state.residents.watch_all(self.follow)
-        handle.state.residents.watch(self._resident)
+        handle.state.pod_listeners.watch_all(self.follow)
+        handle.state.pod_listeners.watch(self._resident)
         handle.state.objects.subscribe(PodGroup, self._group_changed)
 
     def __iter__(self) -> Iterator[Gang]:

@@ -150,7 +150,7 @@ class ReserveCache:
         for name, known in state.objects.all(NodeResourceTopology).items():
             self._topology(name, None, known)
         state.objects.subscribe(NodeResourceTopology, self._topology)
-        state.residents.watch_finished(self._finished)
+        state.pod_listeners.watch_finished(self._finished)
 
     # Reading
 
@@ -244,7 +244,7 @@ class ReserveCache:
         for (namespace, name), node in self._finished_before.items():
             self._finished(namespace, name, node, True)
         self._finished_before.clear()
-        state.residents.watch(self._pod)
+        state.pod_listeners.watch(self._pod)
 
     def forget_withdrawn(self) -> None:
         """Forget the cells of nodes whose object was deleted and whose grace period is over."""
@@ -351,7 +351,7 @@ class NodesBeingBound:
         self._tell = handle.tell
         self._pods: dict[str, set[str]] = {}
         self._released: tuple[object, str] | None = None
-        handle.state.residents.watch(self._follow)
+        handle.state.pod_listeners.watch(self._follow)
 
     def reserved(self, rows: Rows) -> Mask:
         """The rows to which a pod is being bound."""

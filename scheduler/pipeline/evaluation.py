@@ -20,10 +20,10 @@ from functools import partial
 
 import numpy as np
 
-from scheduler.equivalence.cache import Equivalence
-from scheduler.equivalence.classes import FILTER, SCORE, PodClass
-from scheduler.equivalence.notes import Notes
-from scheduler.equivalence.standing import UNFIT, Standing
+from scheduler.equivalence.cache import EquivalenceCache
+from scheduler.equivalence.class_results import UNFIT, ClassResults
+from scheduler.equivalence.classes import FILTER, SCORE, ClassVerdict, PodClass
+from scheduler.equivalence.row_memo import RowMemo
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework, PreFilterOutcome
 from scheduler.framework.what_if import trial
@@ -128,7 +128,7 @@ class Evaluation:
         """Whether the evaluation reads what is kept for the class of the pod."""
         self._pod_class = pod_class
         self._cache = cache
-        self._results: Standing | None = None
+        self._results: ClassResults | None = None
         self._feasible: Rows | None = None
         self._totals: Scores | None = None
         self._verdicts: list[tuple[Rows, Codes]] = []
@@ -265,7 +265,7 @@ class Evaluation:
                 rows = rows[~np.isin(rows, rejected[0])]
         return rows
 
-    def _filter_live(self, pod_class: PodClass, results: Standing) -> Rows:
+    def _filter_live(self, pod_class: PodClass, results: ClassResults) -> Rows:
         """The rows that pass also the filters that are not joined in the class results."""
         rows, framework, cycle = results.feasible(), self.framework, self.cycle
         for each, _ in pod_class.plugins[FILTER][results.joined :]:
@@ -325,9 +325,9 @@ def _with_plugins(diagnosis: Diagnosis, cycle: Cycle) -> Diagnosis:
 class ClassCache:
     """What is kept for classes of equal pods (`equivalence`), as evaluations read it."""
 
-    def __init__(self, equivalence: Equivalence) -> None:
+    def __init__(self, equivalence: EquivalenceCache) -> None:
         self._equivalence = equivalence
-        self._with_nominated: Notes[int] = Notes(equivalence.changes, kinds=64)
+        self._with_nominated: RowMemo[int] = RowMemo(equivalence.state, classes=64)
         """Verdicts on rows as they will be when nominated pods have come."""
 
     def class_of(self, cycle: Cycle) -> PodClass | None:
@@ -343,33 +343,32 @@ class ClassCache:
         """Changes when the class of some pod of a profile may have changed."""
         return self._equivalence.classes[profile].stamp()
 
-    def clear(self) -> None:
-        """Drop everything."""
-        self._equivalence.clear()
-        self._with_nominated.clear()
-
-    def results(self, pod_class: PodClass) -> Standing:
+    def results(self, pod_class: PodClass) -> ClassResults:
         """The results of a class; to be refreshed before they are read."""
-        return self._equivalence.standing(pod_class)
+        return self._equivalence.results(pod_class)
 
     def unschedulable(self, pod_class: PodClass, cycle: Cycle) -> Diagnosis | None:
         """Why no pod of the class fits anywhere, if that is known and nothing changed since."""
         state = cycle.state
-        if pod_class.verdict_at != state.changes.version:
+        verdict = pod_class.verdict
+        if verdict is None or verdict.version != state.changes.version:
+            return None
+        if verdict.generation != state.statuses.generation:
             return None
         if state.nominations.node_of(cycle.pod.uid):
             return None
-        verdict: Diagnosis = pod_class.verdict
-        return verdict
+        diagnosis: Diagnosis = verdict.diagnosis
+        return diagnosis
 
     def keep_unschedulable(self, pod_class: PodClass, cycle: Cycle, diagnosis: Diagnosis) -> None:
         """Keep a diagnosis for the whole class, until something changes.
 
         Not that of a nominated pod: it depends on the node that is kept for this pod.
         """
-        if pod_class.known and not cycle.state.nominations.node_of(cycle.pod.uid):
-            pod_class.verdict = diagnosis
-            pod_class.verdict_at = cycle.state.changes.version
+        state = cycle.state
+        if pod_class.known and not state.nominations.node_of(cycle.pod.uid):
+            version, generation = state.changes.version, state.statuses.generation
+            pod_class.verdict = ClassVerdict(diagnosis, version, generation)
 
     def rejected_with_nominated_pods(
         self, framework: Framework, cycle: Cycle

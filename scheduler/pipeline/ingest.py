@@ -111,7 +111,7 @@ class Ingest:
             self._tell_of_excess(was, now)
             if _placed(now):
                 now.derive_held()  # has checkpoints, so it comes before anything is changed
-        self._state.residents.follow(old, new)
+        self._state.pod_listeners.follow(old, new)
         if old is not None and _ended(old, new):
             self._memories.pod_gone(old.metadata.uid)
             self._count_refusal(old, new)

@@ -29,7 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Never, TypeVar
 
 from scheduler import slices
-from scheduler.equivalence.cache import Equivalence
+from scheduler.equivalence.cache import EquivalenceCache
 from scheduler.equivalence.classes import PodClass
 from scheduler.framework.answers import TOLD, AnswerNeeded
 from scheduler.framework.complaints import PluginFault
@@ -77,7 +77,7 @@ class Scheduler:
         metrics: Metrics,
         suspension: Suspension,
         *,
-        equivalence: Equivalence | None = None,
+        equivalence: EquivalenceCache | None = None,
         batch: BatchConfig | None = None,
         tie_break_seed: int = 0,
         clock: Callable[[], float] = time.monotonic,
@@ -243,7 +243,7 @@ class Scheduler:
             self._skip(attempt)
             return
         if self.state.statuses.overfull:
-            self.restart_status_codes()
+            self.state.statuses.restart()
         self.state.columns.labels.trim()
         if self._pod_groups.schedule(attempt, along, proposals):
             return
@@ -424,13 +424,6 @@ class Scheduler:
             self._failures.unschedulable(attempt, why)
         else:
             self._failures.rejected(attempt, why)
-
-    def restart_status_codes(self) -> None:
-        """Number statuses anew, and drop everything that is kept as numbers."""
-        if self.class_cache is not None:
-            self.class_cache.clear()
-        self.suspension.forget_codes()
-        self.state.statuses.restart()
 
 
 def _fault_status(attempt: Attempt, fault: Exception) -> Status:

@@ -178,12 +178,6 @@ class Suspension:
             self._queue.done(uid)
             self._queue.activate(companions)
 
-    def forget_codes(self) -> None:
-        """Drop answers that hold status codes: these are numbered anew."""
-        for attempt in self._suspended.values():
-            for told in (attempt.told, *attempt.told_along.values()):
-                told.forget()
-
     @property
     def has_ready(self) -> bool:
         """Whether `next_ready` has an attempt."""

@@ -20,7 +20,7 @@ from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
-from scheduler.state.interning import Answers
+from scheduler.state.interning import InternedAnswers
 
 Features = frozenset[str]
 
@@ -38,7 +38,9 @@ class NodeDeclaredFeatures:
 
     def __init__(self, args: Any, handle: Handle) -> None:
         sets = handle.state.columns.feature_sets
-        self._missing: Answers[Features, tuple[str, ...]] = Answers(sets, np.bool_, len)
+        self._missing: InternedAnswers[Features, tuple[str, ...]] = InternedAnswers(
+            sets, np.bool_, len
+        )
 
     def filter_key(self, pod: PodInfo) -> Key:
         """The features it requires."""

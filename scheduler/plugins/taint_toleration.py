@@ -22,7 +22,7 @@ from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Mask, Rows, Scores
-from scheduler.state.interning import Answers
+from scheduler.state.interning import InternedAnswers
 
 _Tolerations = tuple[Toleration, ...]
 _Taints = tuple[Taint, ...]
@@ -40,8 +40,12 @@ class TaintToleration:
     def __init__(self, args: Any, handle: Handle) -> None:
         self._state = handle.state
         sets = handle.state.columns.taint_sets
-        self._repelled: Answers[_Tolerations, _Taints] = Answers(sets, np.bool_, len)
-        self._disliked: Answers[_Tolerations, _Taints] = Answers(sets, np.int64, len)
+        self._repelled: InternedAnswers[_Tolerations, _Taints] = InternedAnswers(
+            sets, np.bool_, len
+        )
+        self._disliked: InternedAnswers[_Tolerations, _Taints] = InternedAnswers(
+            sets, np.int64, len
+        )
 
     def filter_key(self, pod: PodInfo) -> Key:
         """What the pod tolerates."""

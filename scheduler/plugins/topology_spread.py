@@ -29,7 +29,7 @@ from scheduler.queueing.columns import Indexed, Term, alike, label_tokens, requi
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Mask, Rows, Scores
-from scheduler.state.interning import Answers
+from scheduler.state.interning import InternedAnswers
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -84,8 +84,8 @@ class PodTopologySpread:
         self.observes = DefaultSelector.KINDS if self._defaults else ()
         self._selector = DefaultSelector(handle.state.objects)
         taint_sets = handle.state.columns.taint_sets
-        self._repelled: Answers[tuple[Toleration, ...], tuple[Taint, ...]]
-        self._repelled = Answers(taint_sets, np.bool_, len)
+        self._repelled: InternedAnswers[tuple[Toleration, ...], tuple[Taint, ...]]
+        self._repelled = InternedAnswers(taint_sets, np.bool_, len)
         self._state = handle.state
         self._grounds: dict[Hashable, Ground] = {}
         self._counting: dict[Hashable, Rows] = {}

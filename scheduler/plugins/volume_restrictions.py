@@ -22,7 +22,7 @@ from scheduler.queueing.columns import Indexed, Term, alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Codes, Rows
-from scheduler.state.volume_use import disks_conflict
+from scheduler.state.occupancy import disks_conflict
 
 _EXCLUSIVE: Slot[tuple[str, ...]] = Slot("claims of one pod at a time")
 

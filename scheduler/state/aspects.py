@@ -48,8 +48,8 @@ class Aspect(enum.IntEnum):
     """Volumes that are attached to a row, and how many may be."""
     TERMS = 15
     """Which affinity terms pods on nodes have, wherever they are."""
-    PROMISES = 16
-    """Nodes promised to waiting pods."""
+    NOMINATED_PODS = 16
+    """Waiting pods that are nominated to a row."""
     TOPOLOGY = 17
     """What is known of a row's NUMA cells."""
     NAMESPACES = 18
@@ -92,7 +92,7 @@ OF_ROWS: Aspects = frozenset(
         Aspect.DISKS,
         Aspect.CLAIM_USE,
         Aspect.ATTACHED,
-        Aspect.PROMISES,
+        Aspect.NOMINATED_PODS,
         Aspect.TOPOLOGY,
         Aspect.NODE_DRIVERS,
     }
@@ -108,7 +108,7 @@ OF_PODS: Aspects = frozenset(
         Aspect.CLAIM_USE,
         Aspect.ATTACHED,
         Aspect.TERMS,
-        Aspect.PROMISES,
+        Aspect.NOMINATED_PODS,
         Aspect.TOPOLOGY,
     }
 )
@@ -251,7 +251,7 @@ class ChangeLog:
         start = position - self._forgotten[aspect]
         return None if start < 0 else self._rows[aspect][start:]
 
-    def read(self, mark: Mark) -> list[int] | None:
+    def read(self, mark: LogMark) -> list[int] | None:
         """The rows logged after a mark, which is moved to the end; None as in `since`."""
         aspect = mark.aspect
         forgotten, rows = self._forgotten[aspect], self._rows[aspect]
@@ -261,7 +261,7 @@ class ChangeLog:
         return None if start < 0 else rows[start:]
 
 
-class Mark:
+class LogMark:
     """How far a reader has read the log of one aspect."""
 
     __slots__ = ("appends", "aspect", "position")

@@ -7,9 +7,9 @@ makes the rows stale that read the object, and stale rows are counted again when
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,8 +31,10 @@ from scheduler.model.storage import (
 )
 from scheduler.model.volumes import class_of, made_for
 from scheduler.slices import checkpoint
-from scheduler.state.aspects import Aspect, ChangeLog
-from scheduler.state.objects import ObjectStore
+from scheduler.state.aspects import Aspect
+
+if TYPE_CHECKING:
+    from scheduler.state.cache import ClusterState
 
 T = TypeVar("T")
 
@@ -128,21 +130,11 @@ _EMPTY = _Row()
 class Attachments:
     """Counts, limits and migrated plugins per row, true whenever they are asked for."""
 
-    def __init__(
-        self,
-        objects: ObjectStore,
-        changes: ChangeLog,
-        pods_on: Callable[[int], Iterable[PodInfo]],
-        name_of: Callable[[int], str],
-        row_of: Callable[[str], int | None],
-        capacity: int,
-    ) -> None:
-        self._objects = objects
-        self._changes = changes
-        self._pods_on = pods_on
-        self._name_of = name_of
-        self._row_of = row_of
-        self._capacity = capacity
+    def __init__(self, state: ClusterState) -> None:
+        self._state = state
+        self._objects = state.objects
+        self._changes = state.changes
+        self._capacity = state.columns.capacity
         self._stale: set[int] = set()
         self._tried: set[int] = set()
         """Stale rows that were last counted, if at all, with pods on trial."""
@@ -154,8 +146,8 @@ class Attachments:
         self._users: dict[Attachable, set[int]] = {}
         self._attachments: dict[str, dict[str, VolumeAttachment]] = {}
         for kind in (PersistentVolumeClaim, PersistentVolume, StorageClass, CSINode):
-            objects.subscribe(kind, partial(self._changed, kind.__name__))
-        objects.subscribe(VolumeAttachment, self._attachment_changed)
+            self._objects.subscribe(kind, partial(self._changed, kind.__name__))
+        self._objects.subscribe(VolumeAttachment, self._attachment_changed)
 
     # Asking
 
@@ -243,7 +235,7 @@ class Attachments:
         if new is not None:
             self._attachments.setdefault(new.spec.node_name, {})[key] = new
         for attachment in (old, new):
-            row = self._row_of(attachment.spec.node_name) if attachment else None
+            row = self._state.row(attachment.spec.node_name) if attachment else None
             if row is not None:
                 self.touch(row)
 
@@ -278,12 +270,12 @@ class Attachments:
                 del self._readers[thing]
 
     def _count(self, row: int) -> None:
-        node = self._name_of(row)
+        node = self._state.name(row)
         if not node:
             return
         read: set[tuple[str, str]] = set()
         get = self._noting(read)
-        volumes = {volume for pod in self._pods_on(row) for volume in attached_by(pod, get)}
+        volumes = {volume for pod in self._state.pods_on(node) for volume in attached_by(pod, get)}
         # A volume may still be attached after its pod has gone.
         counted = volumes | self._attached_to(node, get)
         drivers = {volume.driver for volume in counted}

@@ -23,7 +23,7 @@ Everything here is synchronous and belongs to one thread.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -36,7 +36,6 @@ from scheduler.model.objects import Namespace
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import (
     CPU,
-    MAX_AMOUNT,
     MEMORY,
     PODS,
     AmountError,
@@ -45,17 +44,16 @@ from scheduler.model.resources import (
 )
 from scheduler.model.volumes import NO_VOLUMES
 from scheduler.observe.logs import get_logger
-from scheduler.state.aspects import Aspect, ChangeLog, node_aspects, object_aspects, pod_aspects
+from scheduler.state.aspects import Aspect, ChangeLog, node_aspects, pod_aspects
 from scheduler.state.attachments import Attachments
 from scheduler.state.columns import NodeColumns, Rows
 from scheduler.state.interning import StatusTable
 from scheduler.state.nominations import Nominations
 from scheduler.state.objects import ObjectStore
-from scheduler.state.occupancy import ImageIndex, PortIndex
+from scheduler.state.occupancy import ImageIndex, PortIndex, VolumeUse
+from scheduler.state.pod_listeners import PodListeners
 from scheduler.state.podindex import PodIndex
-from scheduler.state.residents import Residents
 from scheduler.state.shared import SharedObjects
-from scheduler.state.volume_use import VolumeUse
 
 log = get_logger(__name__)
 
@@ -75,18 +73,18 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.changes = ChangeLog()
-        self.residents = Residents(self.changes)
+        self.pod_listeners = PodListeners(self.changes)
         self.columns = NodeColumns()
         self.ports = PortIndex()
         self.images = ImageIndex()
         self.volumes = VolumeUse()
         self.statuses = StatusTable()
-        self.objects = ObjectStore(self._object_changed)
-        self.nominations = Nominations(self._nominations_changed)
         self.shared = SharedObjects()
         self.namespaces: dict[str, Mapping[str, str]] = {}
         self.index = PodIndex(self.namespaces, self.columns.capacity, self.changes)
         self._rows: dict[str, int] = {}
+        self.objects = ObjectStore(self._rows, self.changes)
+        self.nominations = Nominations(self._rows, self.changes)
         self._free: list[int] = list(range(self.columns.capacity - 1, -1, -1))
         self._live_rows: Rows | None = None
         self._pods: dict[str, PodInfo] = {}
@@ -94,14 +92,7 @@ class ClusterState:
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._node_versions: dict[str, int] = {}
         self._last_version = 0
-        self.attachments = Attachments(
-            self.objects,
-            self.changes,
-            pods_on=lambda row: self._by_node.get(self.columns.names[row], {}).values(),
-            name_of=self.name,
-            row_of=self.row,
-            capacity=self.columns.capacity,
-        )
+        self.attachments = Attachments(self)
 
     # Reading
 
@@ -110,6 +101,7 @@ class ClusterState:
         return {
             **self.index.usage(),
             "node_label_columns": self.columns.labels.usage(),
+            "node_resource_columns": self.columns.resource_usage(),
             "verdicts": self.statuses.usage(),
         }
 
@@ -247,23 +239,23 @@ class ClusterState:
         columns.set_conditions(row, node.status.conditions)
         allocatable = allocatable_of(node)
         columns.pod_limit[row] = allocatable.pop(PODS, 0)
-        self._add_resources(node.name, allocatable)
-        columns.allocatable[:, row] = 0
-        for resource, amount in allocatable.items():
-            index = columns.resources.find(resource)
-            if index is not None:
-                # One below the cap: a request at the cap fits nowhere.
-                columns.allocatable[index, row] = min(amount, MAX_AMOUNT - 1)
+        self._add_resources(row, node.name, allocatable)
+        columns.set_allocatable(row, allocatable)
 
-    def _add_resources(self, node: str, offered: Iterable[str]) -> None:
-        """Make columns for resources that a node offers and none did before it.
+    def _add_resources(self, row: int, node: str, offered: Amounts) -> None:
+        """Make columns for resources of which a node has some and no node had any.
 
         Only such resources have columns: pods may ask for any number of things that do not exist.
-        What pods that are here already ask for counts from the first offer on. A resource too many
+        What the pods on nodes request counts from the first offer on. A resource too many
         counts as not offered, so no pod that asks for it is placed. O(pods) if there is a new one.
         """
         known = self.columns.resources
-        new = [name for name in offered if known.find(name) is None]
+        new = [name for name, amount in offered.items() if amount and known.find(name) is None]
+        if not new:
+            return
+        if len(new) > MAX_RESOURCES - len(known):
+            self.columns.set_allocatable(row, {})  # what only this node offered makes room
+            new = [name for name, amount in offered.items() if amount and known.find(name) is None]
         room = MAX_RESOURCES - len(known)
         if len(new) > room:
             log.warning(
@@ -278,9 +270,9 @@ class ClusterState:
         self.columns.add_resources(new)
         places = {name: known.find(name) for name in new}
         for info in self._pods.values():
-            row = self._rows.get(info.node_name)
-            for name in info.requests.keys() & places.keys() if row is not None else ():
-                self.columns.requested[places[name], row] += info.requests[name]
+            at = self._rows.get(info.node_name)
+            for name in info.requests.keys() & places.keys() if at is not None else ():
+                self.columns.requested[places[name], at] += info.requests[name]
 
     # Other objects
 
@@ -289,18 +281,6 @@ class ClusterState:
         self.objects.put(kind, key, new)
         if kind == "Namespace":
             self._set_namespace(key, new)
-
-    def _object_changed(self, kind: str, key: str, old: object | None, new: object | None) -> None:
-        aspects = object_aspects(kind, old, new)
-        if kind != "CSINode":
-            self.changes.touch_all(aspects)
-        elif (row := self._rows.get(key)) is not None:
-            self.changes.touch(row, aspects)
-
-    def _nominations_changed(self, node: str) -> None:
-        row = self._rows.get(node)
-        if row is not None:
-            self.changes.touch(row, (Aspect.PROMISES,))
 
     def _set_namespace(self, name: str, new: object | None) -> None:
         labels = new.metadata.labels if isinstance(new, Namespace) else {}
@@ -318,7 +298,7 @@ class ClusterState:
             raise ValueError(f"pod {info.key} already holds resources and cannot be assumed")
         bound = info.bound_to(node_name)
         self.book(bound, PodState.ASSUMED)
-        self.residents.came(bound, assumed=True)
+        self.pod_listeners.came(bound, assumed=True)
         return bound
 
     def forget(self, uid: str, *, tried: bool = False) -> bool:
@@ -330,7 +310,7 @@ class ClusterState:
         if info is None:
             return False
         self.unbook(uid)
-        self.residents.went(info, assumed=tried)
+        self.pod_listeners.went(info, assumed=tried)
         return True
 
     def set_pod(self, info: PodInfo) -> None:
@@ -346,11 +326,11 @@ class ClusterState:
         else:
             self.unbook(info.uid)
             if known is not None and known.node_name != info.node_name:
-                self.residents.went(known)
+                self.pod_listeners.went(known)
             self.book(info, PodState.ADDED)
             if info.node_name in self._rows:
                 self._new_version(info.node_name)
-        self.residents.came(info, assumed=False)
+        self.pod_listeners.came(info, assumed=False)
 
     def remove_pod(self, uid: str) -> bool:
         """A bound pod is gone or finished; whatever it held is free."""
@@ -358,7 +338,7 @@ class ClusterState:
         if info is None:
             return False
         self.unbook(uid)
-        self.residents.went(info)
+        self.pod_listeners.went(info)
         return True
 
     def book(self, info: PodInfo, state: PodState) -> None:

@@ -8,9 +8,10 @@ import numpy as np
 import numpy.ma
 from numpy.typing import NDArray
 
+from scheduler.bounded import Usage
 from scheduler.model.meta import Condition
 from scheduler.model.nodes import Node, Taint
-from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MEMORY
+from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MAX_AMOUNT, MEMORY, Amounts
 from scheduler.state.interning import Interner
 from scheduler.state.labels import LabelColumns
 
@@ -25,6 +26,9 @@ Mask = NDArray[np.bool_]
 Where = Rows | slice
 """Rows as an index of columns."""
 
+_BASIC_RESOURCES = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_SPARE_RESOURCES = 16
+"""So many columns of resources that no node offers any more are kept: nodes come back."""
 _FIRST_CAPACITY = 64
 _MANY = 256
 """Fewer rows are copied in less time than it takes to look at them."""
@@ -48,7 +52,8 @@ class NodeColumns:
     """
 
     def __init__(self) -> None:
-        self.resources: Interner[str] = Interner(CPU, MEMORY, EPHEMERAL_STORAGE)
+        self.resources: Interner[str] = Interner(*_BASIC_RESOURCES)
+        """The index of each resource that has a column. Another generation: other indexes."""
         self.taint_sets: Interner[tuple[Taint, ...]] = Interner(())
         self.feature_sets: Interner[tuple[str, ...]] = Interner(())
         self.condition_sets: Interner[frozenset[tuple[str, str]]] = Interner(frozenset())
@@ -59,6 +64,8 @@ class NodeColumns:
         self.live: Mask = np.zeros(self.capacity, np.bool_)
         self.allocatable: Scores = np.zeros((len(self.resources), self.capacity), np.int64)
         self.requested: Scores = np.zeros((len(self.resources), self.capacity), np.int64)
+        self._offering: Scores = np.zeros(len(self.resources), np.int64)
+        """How many rows have any of each resource."""
         self.nonzero: Scores = np.zeros((2, self.capacity), np.int64)
         self.pod_limit: Scores = np.zeros(self.capacity, np.int64)
         self.pod_count: Scores = np.zeros(self.capacity, np.int64)
@@ -93,8 +100,42 @@ class NodeColumns:
         zeros = np.zeros((len(names), self.capacity), np.int64)
         self.allocatable = np.concatenate((self.allocatable, zeros))
         self.requested = np.concatenate((self.requested, zeros))
+        self._offering = np.concatenate((self._offering, np.zeros(len(names), np.int64)))
         for name in names:
             self.resources.intern(name)
+
+    def set_allocatable(self, row: int, amounts: Amounts) -> None:
+        """Replace what a row offers; a resource that has no column is left out. O(resources)."""
+        offered = self.allocatable[:, row]
+        self._offering -= offered != 0
+        offered[:] = 0
+        for resource, amount in amounts.items():
+            index = self.resources.find(resource)
+            if index is not None:
+                # One below the cap: a request at the cap fits nowhere.
+                offered[index] = min(amount, MAX_AMOUNT - 1)
+        self._offering += offered != 0
+        if self._offering.size > len(_BASIC_RESOURCES) + _SPARE_RESOURCES:
+            self._drop_unoffered()
+
+    def _drop_unoffered(self) -> None:
+        """Give the columns of resources back that no row has any of, once there are many.
+
+        No filter tells a resource without a column from one of which every row has nothing.
+        """
+        kept = self._offering != 0
+        kept[: len(_BASIC_RESOURCES)] = True
+        if len(kept) - np.count_nonzero(kept) <= _SPARE_RESOURCES:
+            return
+        names = [name for name, keep in zip(self.resources.values, kept, strict=True) if keep]
+        self.allocatable = self.allocatable[kept]
+        self.requested = self.requested[kept]
+        self._offering = self._offering[kept]
+        self.resources.restart(*names)
+
+    def resource_usage(self) -> Usage:
+        """How much the columns of resources take."""
+        return Usage(len(self.resources), self.allocatable.nbytes + self.requested.nbytes)
 
     def set_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
         """Take over a node's taints; its ``nodes`` entry must be set already.
@@ -134,7 +175,8 @@ class NodeColumns:
         self.names[row] = ""
         self.nodes[row] = None
         self.live[row] = self.unschedulable[row] = False
-        self.allocatable[:, row] = self.requested[:, row] = self.nonzero[:, row] = 0
+        self.requested[:, row] = self.nonzero[:, row] = 0
+        self.set_allocatable(row, {})
         self.pod_limit[row] = self.pod_count[row] = 0
         self.taint_set[row] = self.feature_set[row] = self.condition_set[row] = 0
 

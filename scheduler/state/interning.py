@@ -44,7 +44,7 @@ class Interner(Generic[V]):
         return np.fromiter(map(self._ids.__getitem__, values), np.int32, len(values))
 
     def restart(self, *values: V) -> None:
-        """Take all numbers back; whoever kept any must ask again."""
+        """Take all numbers back: those of an earlier generation mean nothing."""
         self.values.clear()
         self._ids.clear()
         self.generation += 1
@@ -66,6 +66,8 @@ class StatusTable:
     def __init__(self) -> None:
         self._statuses: Interner[Status] = Interner(SUCCESS)
         self._text = 0
+        self.generation = 0
+        """Grows when codes are given out anew: codes of an earlier generation mean nothing."""
 
     def __len__(self) -> int:
         """How many codes are given out."""
@@ -93,13 +95,18 @@ class StatusTable:
         return Usage(len(self._statuses), 2 * ENTRY_BYTES * len(self._statuses) + self._text)
 
     def restart(self) -> None:
-        """Forget all codes; only to be called when nobody holds any."""
-        self._statuses = Interner(SUCCESS)
+        """Give codes out anew.
+
+        What keeps codes remembers the generation it got them in, and drops them when it is read
+        next. Only a running attempt does not: call this between attempts.
+        """
+        self._statuses.restart(SUCCESS)
         self._text = 0
+        self.generation += 1
 
 
-class Answers(Generic[Q, V]):
-    """Answers of a question for each interned value, kept until the question falls out of use.
+class InternedAnswers(Generic[Q, V]):
+    """The answers to a question for each interned value, kept until the question falls out of use.
 
     A question is asked once per distinct value, not once per node; a column of answers is then a
     gather. Pod authors pose the questions. So their number and bytes are bounded, and long ones are

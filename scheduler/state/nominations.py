@@ -1,17 +1,20 @@
-"""Pods that are nominated to a node: their victims are still leaving."""
+"""Nominated pods: waiting pods for which preemption has chosen a node and evicted its victims."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection, Mapping
 
 from scheduler.model.podinfo import PodInfo
+from scheduler.state.aspects import Aspect, ChangeLog
 
 
 class Nominations:
-    """Waiting pods by the node that they are nominated to. A pod has at most one."""
+    """Waiting pods by the node they are nominated to (``status.nominatedNodeName``)."""
 
-    def __init__(self, changed: Callable[[str], None] = lambda node: None) -> None:
-        self._changed = changed
+    def __init__(self, rows: Mapping[str, int], changes: ChangeLog) -> None:
+        self._rows = rows
+        """The row of each node: the state's own mapping, which grows and shrinks with it."""
+        self._changes = changes
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._nodes: dict[str, str] = {}
 
@@ -19,30 +22,35 @@ class Nominations:
         return len(self._nodes)
 
     def set(self, pod: PodInfo, node: str) -> None:
-        """Nominate a pod to a node, instead of any other; "" nominates it to none."""
+        """Nominate a pod to a node, in place of an earlier one; "" removes the nomination."""
         self.remove(pod.uid)
         if node:
             self._by_node.setdefault(node, {})[pod.uid] = pod
             self._nodes[pod.uid] = node
-            self._changed(node)
+            self._log(node)
 
     def remove(self, uid: str) -> str:
-        """Remove the nomination of a pod; returns its node, or "" if there was none."""
+        """Remove a pod's nomination; returns the node, or "" if it had none."""
         node = self._nodes.pop(uid, "")
         if node:
             pods = self._by_node[node]
             del pods[uid]
             if not pods:
                 del self._by_node[node]
-            self._changed(node)
+            self._log(node)
         return node
 
+    def _log(self, node: str) -> None:
+        row = self._rows.get(node)
+        if row is not None:
+            self._changes.touch(row, (Aspect.NOMINATED_PODS,))
+
     def nodes(self) -> Collection[str]:
-        """The nodes that pods are nominated to."""
+        """The nodes that have nominated pods."""
         return self._by_node.keys()
 
     def uids(self) -> Collection[str]:
-        """The pods that are nominated to a node."""
+        """The nominated pods."""
         return self._nodes.keys()
 
     def node_of(self, uid: str) -> str:
@@ -50,11 +58,11 @@ class Nominations:
         return self._nodes.get(uid, "")
 
     def on(self, node: str) -> list[PodInfo]:
-        """The pods that are nominated to this node."""
+        """The pods that are nominated to a node."""
         return list(self._by_node.get(node, {}).values())
 
     def ahead_of(self, pod: PodInfo, node: str) -> list[PodInfo]:
-        """The nominated pods that come before this pod: those of its priority or higher."""
+        """The nominated pods for which this pod must leave room: of its priority or higher."""
         return [
             other
             for other in self._by_node.get(node, {}).values()

@@ -5,31 +5,33 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from scheduler.state.aspects import ChangeLog, object_aspects
+
 T = TypeVar("T")
 
 Listener = Callable[[str, Any, Any], None]
-"""Told of a change: the key, the old version (None: it came) and the new one (None: it went)."""
+"""Called with the key, the old version (None: added) and the new one (None: deleted)."""
 
 
 class ObjectStore:
     """The newest version of every watched object that is neither pod nor node.
 
     By kind and then by key (``namespace/name``, or the name of a cluster-scoped object).
-    ``version`` counts changes per kind, for those who derive something from all objects of one.
+    ``version`` counts changes per kind, for what is derived from all objects of a kind.
 
-    Like a pod, an object may be *assumed* to be what we are about to make of it. It is seen that
-    way by all, until the watch tells of a newer version or the assumption is forgotten.
+    Like a pod, an object may be *assumed* to have the version that the scheduler is about to write.
+    All readers see that version until the watch delivers a newer one or it is forgotten.
     """
 
-    def __init__(
-        self, changed: Callable[[str, str, Any, Any], None] = lambda kind, key, old, new: None
-    ) -> None:
-        self._changed = changed
+    def __init__(self, rows: Mapping[str, int], changes: ChangeLog) -> None:
+        self._rows = rows
+        """The row of each node: the state's own mapping, which grows and shrinks with it."""
+        self._changes = changes
         self._kinds: dict[str, dict[str, Any]] = {}
         self._versions: dict[str, int] = {}
         self._listeners: dict[str, list[Listener]] = {}
         self._confirmed: dict[tuple[str, str], Any] = {}
-        """What the watch said of objects that are assumed to be different."""
+        """The watched version of each object of which another is assumed."""
 
     def all(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind, by key."""
@@ -40,7 +42,7 @@ class ObjectStore:
         return self.all(kind).get(key)
 
     def confirmed(self, kind: type[T], key: str) -> T | None:
-        """One object as the API server has it, whatever is assumed of it."""
+        """The watched version of an object, whatever is assumed."""
         known: T | None = self._confirmed.get((kind.__name__, key))
         return known if known is not None else self.get(kind, key)
 
@@ -49,22 +51,22 @@ class ObjectStore:
         return self._versions.get(kind.__name__, 0)
 
     def subscribe(self, kind: type, listener: Listener) -> None:
-        """Tell a listener of all later changes of a kind, in order, as soon as they are there."""
+        """Call a listener on every later change of a kind, in order, after it is applied."""
         self._listeners.setdefault(kind.__name__, []).append(listener)
 
     def put(self, kind: str, key: str, new: object | None) -> None:
-        """Take over an object's new version, or (None) its end; ends what was assumed of it."""
+        """Apply a watched version, or (None) a deletion; drops the assumed version."""
         self._confirmed.pop((kind, key), None)
         self._set(kind, key, new)
 
     def assume(self, key: str, new: object) -> None:
-        """Have an object be as we are going to make it."""
+        """Show the version that the scheduler is about to write."""
         kind = type(new).__name__
         self._confirmed.setdefault((kind, key), self._kinds[kind][key])
         self._set(kind, key, new)
 
     def forget(self, key: str, assumed: object) -> None:
-        """Undo ``assume``; an object that has changed since stays as it is."""
+        """Undo ``assume``, unless the object has changed since."""
         kind = type(assumed).__name__
         if (kind, key) in self._confirmed and self._kinds[kind].get(key) is assumed:
             self._set(kind, key, self._confirmed.pop((kind, key)))
@@ -77,6 +79,13 @@ class ObjectStore:
         else:
             objects[key] = new
         self._versions[kind] = self._versions.get(kind, 0) + 1
-        self._changed(kind, key, old, new)
+        self._log(kind, key, old, new)
         for listener in self._listeners.get(kind, ()):
             listener(key, old, new)
+
+    def _log(self, kind: str, key: str, old: object | None, new: object | None) -> None:
+        aspects = object_aspects(kind, old, new)
+        if kind != "CSINode":
+            self._changes.touch_all(aspects)
+        elif (row := self._rows.get(key)) is not None:
+            self._changes.touch(row, aspects)

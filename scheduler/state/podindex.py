@@ -2,9 +2,9 @@
 
 Asking "how many pods of this kind are on each node" by looking at all pods costs too much for each
 attempt. So a question, once asked, becomes a *counter*: an array over rows that every pod that
-comes or goes keeps true. Likewise each distinct affinity term of pods that are on nodes has a tally
-of where they are. There may be as many such terms as workloads, each of them on few nodes, so a
-tally is sparse. Sums over topology domains, of which there are few, are kept true as well.
+comes or goes keeps true. Likewise each distinct affinity term of pods that are on nodes has a
+counter of where they are. There may be as many such terms as workloads, each of them on few nodes,
+so that counter is sparse. Sums over topology domains, of which there are few, are kept as well.
 
 Pods with the same namespace and labels form a *group*. Which counters a pod counts in, and which
 terms of others speak of it, is decided once per group. All directions (from a group to counters and
@@ -32,7 +32,6 @@ from scheduler.model.selectors import Selector
 from scheduler.state.aspects import Aspect, ChangeLog
 from scheduler.state.columns import Rows
 from scheduler.state.partition import Counts, KeptSums, Partition
-from scheduler.state.tally import Tally
 
 _KEPT_COUNTERS = 1024
 _COUNTER_BYTES = 64 * MEBIBYTE
@@ -45,6 +44,7 @@ _TERM_BYTES = 2048
 _LONG_LABELS = 256
 """Labels that take more bytes than that are known by their digest."""
 _KEPT_SUMS = 2
+_FIRST_PLACES = 4
 _FEW_PARTS = 1024
 """Sums over more parts than that take too much memory to be kept for every counter."""
 
@@ -54,7 +54,7 @@ GroupKey = tuple[str, bytes, bool]
 """Namespace, labels as bytes, and whether the pods are not being deleted."""
 
 
-class Group:
+class LabelGroup:
     """Pods on rows that no question can tell apart."""
 
     __slots__ = ("key", "labels", "rows")
@@ -119,21 +119,45 @@ class PodCounter:
         return partition.sums(self.counts)
 
 
-class TermCounter(Tally):
-    """How many pods that state an affinity term are on each row."""
+class TermCounter:
+    """How many pods that state an affinity term are on each row that has any.
 
-    __slots__ = ("_sums", "role", "term")
+    Its memory grows with these rows, not with the cluster. ``rows`` and ``counts`` are parallel
+    arrays in no particular order: views that are true until the next ``add``, not to be changed.
+    """
+
+    __slots__ = ("_counts", "_places", "_rows", "_sums", "role", "term", "total")
 
     def __init__(self, role: str, term: AffinityTerm) -> None:
-        super().__init__()
-        self._sums = KeptSums()
         self.role = role
         """The field of ``AffinityTerms`` it comes from."""
         self.term = term
+        self.total = 0
+        self._places: dict[int, int] = {}
+        """Where in the arrays each row is."""
+        self._rows: Rows = np.zeros(_FIRST_PLACES, np.intp)
+        self._counts: Counts = np.zeros(_FIRST_PLACES, np.int64)
+        self._sums = KeptSums()
+
+    @property
+    def rows(self) -> Rows:
+        """The rows that have such pods."""
+        return self._rows[: len(self._places)]
+
+    @property
+    def counts(self) -> Counts:
+        """How many each of these rows has."""
+        return self._counts[: len(self._places)]
 
     def add(self, row: int, number: int) -> None:
         """Count pods that came to a row (or went, with a negative number)."""
-        super().add(row, number)
+        place = self._places.get(row)
+        if place is None:
+            place = self._new_place(row)
+        self._counts[place] += number
+        self.total += number
+        if not self._counts[place]:
+            self._close(row, place)
         self._sums.add(row, number)
 
     def sums(self, partition: Partition) -> Counts:
@@ -142,6 +166,25 @@ class TermCounter(Tally):
 
     def _count(self, partition: Partition) -> Counts:
         return partition.sums_of(self.rows, self.counts)
+
+    def _new_place(self, row: int) -> int:
+        place = self._places[row] = len(self._places)
+        if place == len(self._rows):
+            self._rows = np.pad(self._rows, (0, place))
+            self._counts = np.pad(self._counts, (0, place))
+        self._rows[place] = row
+        return place
+
+    def _close(self, row: int, place: int) -> None:
+        """Give up a row's place: the last one moves there."""
+        del self._places[row]
+        last = len(self._places)
+        if place != last:
+            moved = int(self._rows[last])
+            self._places[moved] = place
+            self._rows[place] = moved
+            self._counts[place] = self._counts[last]
+            self._counts[last] = 0
 
 
 ROLES = ("required", "preferred", "anti_required", "anti_preferred")
@@ -191,15 +234,15 @@ class _GroupsByKey:
     up when there are too many keys or bytes.
     """
 
-    def __init__(self, groups: Mapping[GroupKey, Group]) -> None:
+    def __init__(self, groups: Mapping[GroupKey, LabelGroup]) -> None:
         self._groups = groups
-        self._by_key: dict[str, dict[str, dict[GroupKey, Group]]] = {}
+        self._by_key: dict[str, dict[str, dict[GroupKey, LabelGroup]]] = {}
         self._sizes: dict[str, int] = {}
         """How many groups are indexed under each key."""
         self._entries = 0
         self._evictions = 0
 
-    def find(self, key: str, value: str) -> Iterable[Group]:
+    def find(self, key: str, value: str) -> Iterable[LabelGroup]:
         """All groups with this label."""
         by_value = self._by_key.pop(key, None)
         if by_value is None:
@@ -209,14 +252,14 @@ class _GroupsByKey:
         self._trim()
         return found
 
-    def add(self, group: Group) -> None:
+    def add(self, group: LabelGroup) -> None:
         """There is a new group."""
         for key in _common(self._by_key, group.labels):
             self._by_key[key].setdefault(group.labels[key], {})[group.key] = group
             self._count(key, +1)
         self._trim()
 
-    def remove(self, group: Group) -> None:
+    def remove(self, group: LabelGroup) -> None:
         """A group has no pods any more."""
         for key in _common(self._by_key, group.labels):
             by_value = self._by_key[key]
@@ -230,8 +273,8 @@ class _GroupsByKey:
         """How much is indexed."""
         return Usage(self._entries, self._bytes(), self._evictions)
 
-    def _build(self, key: str) -> dict[str, dict[GroupKey, Group]]:
-        by_value: dict[str, dict[GroupKey, Group]] = {}
+    def _build(self, key: str) -> dict[str, dict[GroupKey, LabelGroup]]:
+        by_value: dict[str, dict[GroupKey, LabelGroup]] = {}
         self._sizes[key] = 0
         for group in self._groups.values():
             value = group.labels.get(key)
@@ -291,7 +334,7 @@ class PodIndex:
         self._changes = changes
         self._namespaces = namespaces
         self._capacity = capacity
-        self._groups: dict[GroupKey, Group] = {}
+        self._groups: dict[GroupKey, LabelGroup] = {}
         self._by_key = _GroupsByKey(self._groups)
         self._counters: dict[tuple[tuple[PodSet, ...], bool], PodCounter] = {}
         self._counter_bytes = 0
@@ -410,7 +453,7 @@ class PodIndex:
         key, metadata = _key_of(pod), pod.pod.metadata
         group = self._groups.get(key)
         if group is None:
-            group = self._groups[key] = Group(key, metadata.labels)
+            group = self._groups[key] = LabelGroup(key, metadata.labels)
             self._by_key.add(group)
         elif metadata.labels is not group.labels:
             # Equal labels are kept once for all pods that have them.
@@ -424,7 +467,7 @@ class PodIndex:
             self._forget_group(group)
         return counters
 
-    def _forget_group(self, group: Group) -> None:
+    def _forget_group(self, group: LabelGroup) -> None:
         del self._groups[group.key]
         self._by_key.remove(group)
         self._counters_of.discard(group.key)
@@ -458,7 +501,7 @@ class PodIndex:
         self._counters_of.clear()
         return counter
 
-    def _groups_for(self, selector: Selector) -> Iterable[Group]:
+    def _groups_for(self, selector: Selector) -> Iterable[LabelGroup]:
         """All groups on rows that a selector might match."""
         if selector.nothing:
             return ()
@@ -471,7 +514,7 @@ class PodIndex:
         self._counter_bytes -= counter.nbytes
         self._counters_of.clear()
 
-    def _matching(self, group: Group) -> tuple[PodCounter, ...]:
+    def _matching(self, group: LabelGroup) -> tuple[PodCounter, ...]:
         known = self._counters_of.get(group.key)
         if known is None:
             candidates = self._counters_by_label.candidates(group.labels)
@@ -479,7 +522,7 @@ class PodIndex:
             self._counters_of.put(group.key, known)
         return known
 
-    def _counts(self, counter: PodCounter, group: Group) -> bool:
+    def _counts(self, counter: PodCounter, group: LabelGroup) -> bool:
         namespace, _, living = group.key
         return (living or not counter.living_only) and self._belongs(
             namespace, group.labels, counter.sets

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from scheduler.state.cache import ClusterState, PodState
 
 
-class Listener(Protocol):
+class ScratchListener(Protocol):
     """Is told of every change, once it is made; and of every undoing, once all is undone."""
 
     def added(self, pod: PodInfo, node: str) -> None:
@@ -34,7 +34,7 @@ class Listener(Protocol):
 class Scratch:
     """Pods added to and removed from nodes for a while."""
 
-    def __init__(self, state: ClusterState, listener: Listener | None = None) -> None:
+    def __init__(self, state: ClusterState, listener: ScratchListener | None = None) -> None:
         self._state = state
         self._listener = listener
         self._added: dict[str, PodInfo] = {}
@@ -84,7 +84,7 @@ class Scratch:
 
 
 @contextmanager
-def scratch(state: ClusterState, listener: Listener | None = None) -> Iterator[Scratch]:
+def scratch(state: ClusterState, listener: ScratchListener | None = None) -> Iterator[Scratch]:
     """Change the state for the length of a block, which no checkpoint interrupts.
 
     After an exception in the block the listener is told no more.

@@ -227,7 +227,7 @@ def _pods() -> list[InvalidationSample]:
             "Pod", "deleted or forgotten, with a special volume", gone, _is_pod(_pod(spec=disk))
         ),
         InvalidationSample(
-            "Pod", "promised a node", lambda state: state.nominations.set(_waiting(), NODE)
+            "Pod", "nominated to a node", lambda state: state.nominations.set(_waiting(), NODE)
         ),
     ]
 

@@ -11,15 +11,15 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from scheduler.equivalence.cache import Equivalence
+from scheduler.equivalence.cache import EquivalenceCache
 from scheduler.equivalence.classes import FILTER, Classes, PodClass
-from scheduler.equivalence.verdicts import Column
+from scheduler.equivalence.verdicts import AnswerColumn
 from scheduler.framework.complaints import PluginFault
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
-from scheduler.model.status import Code
+from scheduler.model.status import Code, unschedulable
 from scheduler.pipeline.evaluation import ClassCache, CycleError, evaluate
 from scheduler.pipeline.placement import Placement, fit_error, select_node
 from scheduler.state.columns import Rows
@@ -50,7 +50,15 @@ def violations(world: World, pods: Iterable[Pod]) -> list[str]:
     return found
 
 
-def equivalence_of(world: World) -> Equivalence:
+def restart_codes(world: World, others: int) -> None:
+    """Give codes of verdicts out anew, the first ones to statuses of nothing that is kept."""
+    statuses = world.core.state.statuses
+    statuses.restart()
+    for number in range(others):
+        statuses.code(unschedulable(f"reason {number}"))
+
+
+def equivalence_of(world: World) -> EquivalenceCache:
     """The classes of a world that has them."""
     assert world.core.equivalence is not None
     return world.core.equivalence
@@ -96,7 +104,7 @@ def _wrong_columns(world: World, pod: Pod, pod_class: PodClass) -> Iterator[str]
                 )
 
 
-def valid_rows(world: World, column: Column) -> Rows:
+def valid_rows(world: World, column: AnswerColumn) -> Rows:
     """The rows that hold a node and whose answer counts as true, found without telling anybody."""
     reader = copy.copy(column._reader)
     reader._rows = [copy.copy(mark) for mark in reader._rows]
@@ -222,15 +230,15 @@ def _told(cycle: Cycle, chosen: Placement | Diagnosis) -> Placement | tuple[obje
     )
 
 
-def standing_alike(world: World, pod: Pod) -> list[str]:
+def results_alike(world: World, pod: Pod) -> list[str]:
     """What is wrong with the joined answers of a class, once they are refreshed."""
     pod_class = _class_of(world, pod)
-    if pod_class is None or pod_class.standing is None or not world.core.state.node_count:
+    if pod_class is None or pod_class.results is None or not world.core.state.node_count:
         return []
     outcome_by_class(world, pod)  # refreshes, if nothing rejects the pod before
-    standing = pod_class.standing
+    results = pod_class.results
     framework, cycle = _framework(world, pod), Cycle(PodInfo(pod), world.core.state)
-    kept = {each.plugin for each, _ in pod_class.plugins[FILTER][: standing.joined]}
+    kept = {each.plugin for each, _ in pod_class.plugins[FILTER][: results.joined]}
     cycle.skipped[FILTER] |= {name for name in framework.plugins if name not in kept}
     rows = world.core.state.rows()
     try:
@@ -242,25 +250,25 @@ def standing_alike(world: World, pod: Pod) -> list[str]:
         return []
     feasible = rows[codes == 0]
     checks = {
-        "verdicts": np.array_equal(standing.codes[rows], codes),
-        "fits": np.array_equal(standing.feasible(), feasible),
-        "count": standing.count == len(feasible) == int(standing.fits.sum()),
+        "verdicts": np.array_equal(results.codes[rows], codes),
+        "fits": np.array_equal(results.feasible(), feasible),
+        "count": results.count == len(feasible) == int(results.fits.sum()),
     }
-    if standing.complete and len(feasible):
+    if results.complete and len(feasible):
         totals = framework.run_scores(cycle, feasible).totals
-        checks["totals"] = np.array_equal(standing.totals[feasible], totals)
-        unfit = np.setdiff1d(np.arange(len(standing.totals)), feasible)
-        checks["no totals elsewhere"] = bool((standing.totals[unfit] == -1).all())
+        checks["totals"] = np.array_equal(results.totals[feasible], totals)
+        unfit = np.setdiff1d(np.arange(len(results.totals)), feasible)
+        checks["no totals elsewhere"] = bool((results.totals[unfit] == -1).all())
     return [
-        f"{pod.metadata.name}: standing is wrong: {k}" for k, right in checks.items() if not right
+        f"{pod.metadata.name}: results is wrong: {k}" for k, right in checks.items() if not right
     ]
 
 
-def books_balance(equivalence: Equivalence) -> list[str]:
+def books_balance(equivalence: EquivalenceCache) -> list[str]:
     """What is wrong with the bytes and the users that are counted."""
     columns = equivalence._columns.values()
-    standings = [each.standing for each in equivalence if each.standing is not None]
-    size = sum(column.nbytes for column in columns) + sum(each.nbytes for each in standings)
+    results = [each.results for each in equivalence if each.results is not None]
+    size = sum(column.nbytes for column in columns) + sum(each.nbytes for each in results)
     users = sum(column.users for column in columns)
     held = sum(len(each.columns) for each in equivalence)
     found = []

@@ -153,7 +153,8 @@ def test_books_balance_when_the_cluster_grows_and_all_is_let_go() -> None:
         world.see({"kind": "Node", "metadata": {"name": f"more-{i}"}})
     assert look(world, "cpu") == []
     assert law.books_balance(kept) == []
-    kept.clear()
+    for pod_class in kept:
+        kept.release(pod_class)
     assert (kept.bytes, kept.column_count) == (0, 0)
 
 
@@ -201,7 +202,7 @@ def test_codes_given_out_anew_mean_nothing_to_what_was_kept() -> None:
     world = three_nodes()
     world.see(waiting("port", "other").status(nominatedNodeName="n0").obj())
     assert look(world, "port", profile=PACKED) == []
-    world.core.scheduler.restart_status_codes()
+    law.restart_codes(world, others=2)
     assert look(world, "selective", profile=PACKED) == []  # other verdicts take the old codes
     world.change("Pod", "x1", port=1, node=1)
     world.change("Pod", "x2", port=1, node=2)

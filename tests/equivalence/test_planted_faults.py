@@ -115,7 +115,7 @@ CASES: dict[Aspect, Case] = {
         changed("NodeResourceTopology", "n0"),
         profile=PACKED,
     ),
-    Aspect.PROMISES: Case("hungry", nominated_to_another, tried=True),
+    Aspect.NOMINATED_PODS: Case("hungry", nominated_to_another, tried=True),
     Aspect.NAMESPACES: Case(
         "labelled", changed("Namespace", "default", team=1), changed("Pod", "x4", near=2)
     ),
@@ -155,7 +155,7 @@ def look(world: World, pod: str, name: str = "probe", profile: str = SCHEDULER_N
     return [
         *law.violations(world, [probe]),
         *law.placed_alike(world, rebuilt, probe),
-        *law.standing_alike(world, probe),
+        *law.results_alike(world, probe),
     ]
 
 
@@ -193,6 +193,47 @@ async def test_a_change_that_is_not_heard_of_is_found(aspect: Aspect) -> None:
 def test_every_aspect_has_its_case_or_its_reason() -> None:
     assert CASES.keys() | UNTOLD.keys() == set(Aspect)
     assert not CASES.keys() & UNTOLD.keys()
+
+
+def without_generations(world: World) -> None:
+    """Have the table of statuses give codes out anew without a word."""
+    statuses = world.core.state.statuses
+    restart = statuses.restart
+
+    def in_secret() -> None:
+        restart()
+        statuses.generation -= 1
+
+    statuses.restart = in_secret  # type: ignore[method-assign]  # the fault to be found
+
+
+@pytest.mark.parametrize("secret", [False, True], ids=["told", "in secret"])
+@pytest.mark.parametrize("kept", ["answers", "memo of nominated rows"])
+def test_codes_of_an_earlier_generation_are_found(kept: str, secret: bool) -> None:
+    world = World()
+    world.change("Node", "n0")
+    if kept == "answers":
+        world.change("Pod", "x0", port=1)
+    else:
+        nominated_to_another(world)
+    assert look(world, "port", profile=PACKED) == []
+    if secret:
+        without_generations(world)
+    law.restart_codes(world, others=2)
+    assert bool(look(world, "port", profile=PACKED)) == secret
+
+
+def test_random_histories_find_codes_of_an_earlier_generation() -> None:
+    class Faulty(CacheLaw):
+        def __init__(self) -> None:
+            super().__init__()
+            without_generations(self.world)
+
+    with pytest.raises((AssertionError, IndexError)):
+        run_state_machine_as_test(
+            Faulty,
+            settings=settings(SETTINGS, max_examples=200, derandomize=True, database=None),
+        )
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from scheduler.model.selectors import Selector, compile_set
 from scheduler.model.status import SUCCESS
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.topology_spread import PodTopologySpread
+from scheduler.state.cache import ClusterState
 from scheduler.state.objects import ObjectStore
 from tests.builders import Json, PodBuilder, constraint, make_node, make_pod, requirement
 from tests.plugins.spread_cases import HOSTNAME, RACK, ZONE, Oracle, clusters
@@ -32,7 +33,7 @@ def put(store: ObjectStore, raw: Json) -> None:
 
 
 def selector_for(pod: PodBuilder, *objects: Json) -> Selector:
-    store = ObjectStore()
+    store = ClusterState().objects
     for raw in objects:
         put(store, raw)
     return DefaultSelector(store).of(pod.info())
@@ -60,7 +61,7 @@ def test_all_services_of_the_pod_count() -> None:
 
 
 def test_services_are_looked_up_as_they_are_now() -> None:
-    store = ObjectStore()
+    store = ClusterState().objects
     selector = DefaultSelector(store)
     assert selector.of(POD.info()) == Selector()
     put(store, SERVICES[0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.model.affinity import PodSet
+from scheduler.model.nodes import Node
 from scheduler.model.resources import MAX_AMOUNT
 from scheduler.model.selectors import Selector, equals
 from scheduler.state.cache import MAX_RESOURCES, ClusterState
@@ -178,3 +179,51 @@ def test_resources_that_nodes_offer_are_bounded_and_what_pods_hold_of_them_count
     assert len(state.columns.resources) == MAX_RESOURCES
     assert state.describe("n1")["requested"]["example.com/r-3"] == 2
     assert "example.com/r-2047" not in state.describe("n1")["allocatable"]
+
+
+def offering(node: str, prefix: str, number: int) -> Node:
+    worker = make_worker(node)
+    for i in range(number):
+        worker.offer(f"example.com/{prefix}-{i}", "5")
+    return worker.struct()
+
+
+def test_columns_of_resources_that_no_node_offers_any_more_are_given_back() -> None:
+    state = ClusterState()
+    state.set_node(make_worker("n1").offer("example.com/gpu", "8").struct())
+    before = len(state.columns.resources)
+    state.set_node(offering("n2", "r", 500))
+    state.set_pod(make_pod("p").cpu("1").request("example.com/r-3", "2").on("n1").info())
+    gpu_user = make_pod("q").request("example.com/gpu", "3").on("n1").info()
+    state.set_pod(gpu_user)
+    assert len(state.columns.resources) == before + 500
+    assert state.usage()["node_resource_columns"].entries == before + 500
+    state.remove_node("n2")
+    assert len(state.columns.resources) == before
+    assert state.columns.requested.shape == (before, state.columns.capacity)
+    described = state.describe("n1")
+    assert described["allocatable"]["example.com/gpu"] == 8
+    assert described["requested"] == {"cpu": 1000, "example.com/gpu": 3}
+    state.set_node(offering("n2", "r", 5))
+    assert state.describe("n1")["requested"]["example.com/r-3"] == 2, "it counts again"
+    state.remove_pod("uid-p")
+    state.remove_pod("uid-q")
+    assert state.describe("n1")["requested"] == {}
+
+
+def test_a_node_whose_resources_are_all_others_now_has_columns_for_them() -> None:
+    state = ClusterState()
+    state.set_node(offering("n1", "old", 2 * MAX_RESOURCES))
+    state.set_node(offering("n1", "new", MAX_RESOURCES // 2))
+    assert state.describe("n1")["allocatable"]["example.com/new-7"] == 5
+    assert len(state.columns.resources) <= MAX_RESOURCES
+
+
+def test_few_resources_that_no_node_offers_keep_their_columns() -> None:
+    """So a node that goes and comes back costs no pass over all pods."""
+    state = ClusterState()
+    state.set_node(offering("n1", "r", 4))
+    generation = state.columns.resources.generation
+    state.remove_node("n1")
+    state.set_node(offering("n1", "r", 4))
+    assert state.columns.resources.generation == generation

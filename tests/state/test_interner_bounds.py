@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.state.cache import ClusterState
-from scheduler.state.interning import Answers, Interner
+from scheduler.state.interning import InternedAnswers, Interner
 from tests.builders import make_node
 
 
@@ -31,12 +31,12 @@ def test_sets_that_no_node_has_any_more_are_given_up() -> None:
 
 def test_answers_are_bounded_in_bytes() -> None:
     values: Interner[int] = Interner(*range(10_000))
-    answers: Answers[int, int] = Answers(values, np.int64, lambda question: 1)
+    answers: InternedAnswers[int, int] = InternedAnswers(values, np.int64, lambda question: 1)
     for question in range(500):
         answers.ask(question, lambda value: value)
     usage = answers.usage()
-    assert usage.bytes <= Answers.BYTES
-    assert usage.entries == Answers.BYTES // (80_000 + 400)
+    assert usage.bytes <= InternedAnswers.BYTES
+    assert usage.entries == InternedAnswers.BYTES // (80_000 + 400)
     assert usage.evictions == 500 - usage.entries
     values.restart(1, 2)
     answers.ask(0, lambda value: value)
@@ -45,7 +45,7 @@ def test_answers_are_bounded_in_bytes() -> None:
 
 def test_a_question_asked_again_counts_once() -> None:
     values: Interner[int] = Interner(1)
-    answers: Answers[str, int] = Answers(values, np.bool_, len)
+    answers: InternedAnswers[str, int] = InternedAnswers(values, np.bool_, len)
     for _ in range(3):
         answers.ask("ab", bool)
         values.intern(len(values) + 1)

@@ -8,7 +8,7 @@ from scheduler.model.nodes import Node
 from scheduler.model.selectors import Requirement, equals
 from scheduler.model.status import SUCCESS, unschedulable
 from scheduler.state.cache import ClusterState
-from scheduler.state.interning import Answers, Interner, StatusTable
+from scheduler.state.interning import InternedAnswers, Interner, StatusTable
 from scheduler.state.labels import LabelColumns
 from tests.builders import make_node
 
@@ -35,7 +35,9 @@ def test_the_table_says_when_it_is_too_large_and_starts_anew() -> None:
     for i in range(StatusTable.LIMIT):
         table.code(unschedulable(f"reason {i}"))
     assert table.overfull
+    generation = table.generation
     table.restart()
+    assert table.generation > generation
     assert not table.overfull
     assert table.status(0) == SUCCESS
     assert table.code(unschedulable("another")) == 1
@@ -48,7 +50,7 @@ def test_each_value_is_asked_about_once() -> None:
         asked.append(value)
         return len(value)
 
-    answers: Answers[str, str] = Answers(interner, np.int64, len)
+    answers: InternedAnswers[str, str] = InternedAnswers(interner, np.int64, len)
     assert answers.ask("length", length).tolist() == [1, 2]
     interner.intern("ccc")
     assert answers.ask("length", length).tolist() == [1, 2, 3]
@@ -68,14 +70,14 @@ def test_the_least_recent_question_is_dropped() -> None:
         answers.ask(question, answer)
         return len(asked)
 
-    answers: Answers[str, str] = Answers(Interner("x"), np.int64, len, limit=2)
+    answers: InternedAnswers[str, str] = InternedAnswers(Interner("x"), np.int64, len, limit=2)
     for question in ("a", "b", "a", "c", "a", "b"):
         note(question)
     assert asked == ["a", "b", "c", "b"]  # b went when c came, because a had been asked since
 
 
 def test_a_long_question_is_answered_and_not_kept() -> None:
-    answers: Answers[str, str] = Answers(Interner("x"), np.int64, len)
+    answers: InternedAnswers[str, str] = InternedAnswers(Interner("x"), np.int64, len)
     for question in ("a" * 32, "a" * 33):
         assert answers.ask(question, len).tolist() == [1]
     assert list(answers._known) == ["a" * 32]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.model.storage import PersistentVolume, PersistentVolumeSpec
-from scheduler.state.objects import ObjectStore
+from scheduler.state.cache import ClusterState
 
 KIND = "PersistentVolume"
 
@@ -18,7 +18,7 @@ class Watched:
     """A store with one volume, and everything its listener hears."""
 
     def __init__(self) -> None:
-        self.store = ObjectStore()
+        self.store = ClusterState().objects
         self.heard: list[tuple[str, object, object]] = []
         self.store.subscribe(PersistentVolume, lambda *change: self.heard.append(change))
         self.first = a_volume("first")

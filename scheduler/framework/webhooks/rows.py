@@ -97,9 +97,7 @@ class RowQuestions:
     ) -> Question:
         state, subject = cycle.state, (self._plugin, point)
         names = names_of(rows, state)
-        answers = RowAnswers(
-            state.changes, state.columns.capacity, rows, self._reads, _DTYPES[point]
-        )
+        answers = RowAnswers(state, rows, self._reads, _DTYPES[point])
 
         async def asked() -> RowAnswers | Failed:
             answer = await ask(point, names)

@@ -14,7 +14,7 @@ from itertools import islice
 import numpy as np
 
 from scheduler.config.plugin_args import DefaultPreemptionArgs
-from scheduler.equivalence.notes import Notes
+from scheduler.equivalence.row_memo import RowMemo
 from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.handle import Handle, Victims
 from scheduler.framework.interface import PostFilterResult, RoomPreview
@@ -58,7 +58,7 @@ class DefaultPreemption:
         self._budgets = Budgets(handle.state.objects)
         self._evictions = Evictions(handle)
         self._screen = Screen(handle.state)
-        self._notes: Notes[Outcome] = Notes(handle.state.changes, kinds=16)
+        self._notes: RowMemo[Outcome] = RowMemo(handle.state, classes=16)
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Gate a pod while evictions for it are being sent."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from scheduler.equivalence.reads import Reads
-from scheduler.equivalence.verdicts import Reader
+from scheduler.equivalence.verdicts import ChangeReader
 from scheduler.framework.cycle import Cycle
 from scheduler.framework.interface import Handle
 from scheduler.model.status import Status
@@ -55,16 +55,21 @@ class Above:
     def __init__(self, state: ClusterState, priority: int) -> None:
         self._state = state
         self._priority = priority
-        self._reader = Reader(state.changes, _READS)
+        self._reader = ChangeReader(state, _READS)
         self._stale: Mask = np.ones(state.columns.capacity, np.bool_)
+        self._generation = state.columns.resources.generation
         self.requested: Scores = np.zeros_like(state.columns.requested)
         self.pod_count: Scores = np.zeros_like(state.columns.pod_count)
         self.lower: Scores = np.zeros_like(state.columns.pod_count)
         """How many pods of a row have lower priority."""
 
     def shaped_like(self, state: ClusterState) -> bool:
-        """Whether the sums have the shape of the state's columns."""
-        return self.requested.shape == state.columns.requested.shape
+        """Whether the sums have the columns of the state, and in the same order."""
+        columns = state.columns
+        return (
+            self.requested.shape == columns.requested.shape
+            and self._generation == columns.resources.generation
+        )
 
     def refresh(self, rows: Rows) -> bool:
         """Count the changed ones of the rows again; False if the columns have another shape now."""

@@ -143,9 +143,9 @@ def test_numbers_are_exported(world: World) -> None:
         name = f"equipoise_equivalence_{name}"
         return world.core.metrics.registry.get_sample_value(name, labels)
 
-    assert sample("hits_total") == kept.tallies.hits > 0
-    assert sample("misses_total") == kept.tallies.misses > 0
-    assert sample("evaluations_total") == kept.tallies.evaluated > 0
+    assert sample("hits_total") == kept.statistics.hits > 0
+    assert sample("misses_total") == kept.statistics.misses > 0
+    assert sample("evaluations_total") == kept.statistics.evaluated > 0
     assert sample("changes_total", aspect="taints") == 1
     assert sample("classes") == 1
     assert sample("columns") == kept.column_count > 0

@@ -23,7 +23,7 @@ EveryPodListener = Callable[[Pod | None, Pod | None], None]
 """Told of the old and the new version of any pod, wherever it is and whoever schedules it."""
 
 
-class Residents:
+class PodListeners:
     """Passes on what happens to pods on nodes, in order. Costs nothing while nobody listens."""
 
     def __init__(self, changes: ChangeLog) -> None:

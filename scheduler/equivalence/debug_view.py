@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from scheduler.equivalence.cache import Equivalence, HostPredicate
+from scheduler.equivalence.cache import EquivalenceCache, HostPredicate
 from scheduler.equivalence.classes import FILTER, PodClass
 from scheduler.model.status import Status
 from scheduler.observe.readings import Reading
@@ -15,22 +15,22 @@ class UnknownClass(LookupError):
     """Nothing is kept under this name."""
 
 
-def readings(equivalence: Equivalence) -> Iterator[Reading]:
+def readings(equivalence: EquivalenceCache) -> Iterator[Reading]:
     """All metrics of the cache."""
-    tallies, name = equivalence.tallies, "equipoise_equivalence"
+    statistics, name = equivalence.statistics, "equipoise_equivalence"
     yield Reading(
-        f"{name}_hits_total", "Answers of plugins for a node that were kept.", tallies.hits
+        f"{name}_hits_total", "Answers of plugins for a node that were kept.", statistics.hits
     )
     yield Reading(
         f"{name}_misses_total",
         "Answers of plugins for a node that had to be computed: nobody had asked, or something had "
         "changed since.",
-        tallies.misses,
+        statistics.misses,
     )
     yield Reading(
         f"{name}_evaluations_total",
         "Calls of plugins to compute answers, each for one node or many.",
-        tallies.evaluated,
+        statistics.evaluated,
     )
     yield Reading(
         f"{name}_changes_total",
@@ -57,7 +57,7 @@ def readings(equivalence: Equivalence) -> Iterator[Reading]:
     )
 
 
-def overview(equivalence: Equivalence, limit: int) -> dict[str, Any]:
+def overview(equivalence: EquivalenceCache, limit: int) -> dict[str, Any]:
     """The classes that something is kept for, the most recently used first."""
     classes = list(equivalence)[::-1]
     return {
@@ -67,15 +67,15 @@ def overview(equivalence: Equivalence, limit: int) -> dict[str, Any]:
         "columns": equivalence.column_count,
         "bytes": equivalence.bytes,
         "budget": equivalence.budget,
-        "hits": equivalence.tallies.hits,
-        "misses": equivalence.tallies.misses,
+        "hits": equivalence.statistics.hits,
+        "misses": equivalence.statistics.misses,
         "evictions": equivalence.evictions,
         "mixedRevisions": equivalence.mismatches,
         "changes": equivalence.log_appends(),
     }
 
 
-def one_class(equivalence: Equivalence, name: int, limit: int) -> dict[str, Any]:
+def one_class(equivalence: EquivalenceCache, name: int, limit: int) -> dict[str, Any]:
     """A class, and what is kept of its filters' verdicts on nodes."""
     pod_class = _find(equivalence, name)
     verdicts = equivalence.verdicts(pod_class)
@@ -86,7 +86,7 @@ def one_class(equivalence: Equivalence, name: int, limit: int) -> dict[str, Any]
     return {**equivalence.describe(pod_class), "nodes": nodes}
 
 
-def one_node(equivalence: Equivalence, name: int, node: str) -> dict[str, Any]:
+def one_node(equivalence: EquivalenceCache, name: int, node: str) -> dict[str, Any]:
     """A class, and what is kept of its filters' verdicts on one node, each looked up by itself."""
     pod_class = _find(equivalence, name)
     entries = {
@@ -97,7 +97,7 @@ def one_node(equivalence: Equivalence, name: int, node: str) -> dict[str, Any]:
     return {**equivalence.describe(pod_class), "nodes": {node: entries}}
 
 
-def _find(equivalence: Equivalence, name: int) -> PodClass:
+def _find(equivalence: EquivalenceCache, name: int) -> PodClass:
     pod_class = equivalence.find(name)
     if pod_class is None:
         raise UnknownClass(f"nothing is kept for a class {name}")

@@ -1,4 +1,4 @@
-"""Where a class stands: the answers of its plugins joined, for every row.
+"""The results of a class: the answers of its plugins joined, for every row.
 
 Filters are joined up to the first one whose answers are not kept; what a row's first rejecting
 plugin said is its verdict. Scores are joined where they are kept: *absolute* ones as one sum, the
@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from scheduler.equivalence.reads import Reads
-from scheduler.equivalence.verdicts import Column, Reader
+from scheduler.equivalence.verdicts import AnswerColumn, ChangeReader
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows, Scores, where
@@ -51,55 +51,55 @@ class Evaluator(Protocol):
 
 
 OVERHEAD = 4096
-"""What a standing takes besides its arrays, measured."""
+"""What the results of a class take besides their arrays, measured."""
 
 
-class Rated:
-    """A plugin's kept scores in a class, and what they count."""
+class RelativeScores:
+    """A plugin's kept raw scores in a class, which are normalised over feasible rows."""
 
     __slots__ = ("column", "level", "raw", "weight")
 
-    def __init__(self, column: Column, weight: int, capacity: int) -> None:
+    def __init__(self, column: AnswerColumn, weight: int, capacity: int) -> None:
         self.column = column
         self.weight = weight
         self.raw: Scores = np.zeros(capacity, np.int64)
         """True for rows that fit."""
         self.level = True
-        """Whether all rows that fit have the same: so do they then among any of these rows."""
+        """Whether all rows that fit have the same raw score, and so any subset of them has."""
 
 
-class Concerned(NamedTuple):
-    """The columns that a change may concern."""
+class AffectedColumns(NamedTuple):
+    """The columns whose answers a change may affect."""
 
     everything: bool
-    filters: list[Column]
+    filters: list[AnswerColumn]
     absolute: list[bool]
-    relative: list[Rated]
+    relative: list[RelativeScores]
 
 
-class Standing:
+class ClassResults:
     """A class's verdict, and as far as they are kept its scores, for every row."""
 
     def __init__(
         self,
         state: ClusterState,
         reads: Reads,
-        filters: Sequence[Column],
-        absolute: Sequence[tuple[Column, int]],
-        relative: Sequence[tuple[Column, int]],
+        filters: Sequence[AnswerColumn],
+        absolute: Sequence[tuple[AnswerColumn, int]],
+        relative: Sequence[tuple[AnswerColumn, int]],
         *,
         all_filters: bool,
         all_scores: bool,
     ) -> None:
         capacity = state.columns.capacity
         self._state = state
-        self._reader: Reader | None = None
+        self._reader: ChangeReader | None = None
         self._reads = reads
         self._filters = filters
         self._absolute = absolute
-        self._relative = [Rated(column, weight, capacity) for column, weight in relative]
+        self._relative = [RelativeScores(column, weight, capacity) for column, weight in relative]
         self.complete = all_filters and all_scores
-        """Whether the totals are all there is to say."""
+        """Whether every filter and score is joined here, so that the totals decide."""
         self.codes: Codes = np.zeros(capacity, np.int32)
         self.fits: Mask = np.zeros(capacity, np.bool_)
         self.sums: Scores = np.zeros(capacity, np.int64)
@@ -109,7 +109,7 @@ class Standing:
         self.count = 0
         """How many rows fit."""
         self._feasible: Rows | None = None
-        self._plans: dict[tuple[Aspect, ...], Concerned] = {}
+        self._plans: dict[tuple[Aspect, ...], AffectedColumns] = {}
 
     @property
     def joined(self) -> int:
@@ -138,9 +138,9 @@ class Standing:
             return 0
         try:
             if len(rows) == 1:
-                self._judge_one(int(rows[0]), self._concerned(tuple(changed)), evaluator)
+                self._judge_one(int(rows[0]), self._affected(tuple(changed)), evaluator)
             else:
-                self._judge(rows, self._concerned(tuple(changed)), evaluator)
+                self._judge(rows, self._affected(tuple(changed)), evaluator)
         except BaseException:
             self._reader = None  # half done: next time, from the start
             raise
@@ -149,7 +149,7 @@ class Standing:
     def _stale(self, changed: list[Aspect]) -> Rows:
         """The rows to look at again, and the aspects that changed; all rows if none is named."""
         if self._reader is None:
-            self._reader = Reader(self._state.changes, self._reads)
+            self._reader = ChangeReader(self._state, self._reads)
             touched = None
         else:
             touched = self._reader.news(changed)
@@ -162,32 +162,32 @@ class Standing:
         self.widen()
         return np.unique(np.array(touched, np.intp)) if len(set(touched)) > 1 else _one(touched[0])
 
-    def _concerned(self, changed: tuple[Aspect, ...]) -> Concerned:
+    def _affected(self, changed: tuple[Aspect, ...]) -> AffectedColumns:
         """The columns whose answers may be different after these aspects changed; none: all."""
         known = self._plans.get(changed)
         if known is None:
             everything = not changed or Aspect.NODE in changed
 
-            def concerned(column: Column) -> bool:
+            def reads_them(column: AnswerColumn) -> bool:
                 return everything or not column.reads.rows.isdisjoint(changed)
 
-            known = self._plans[changed] = Concerned(
+            known = self._plans[changed] = AffectedColumns(
                 everything,
-                [column for column in self._filters if concerned(column)],
-                [concerned(column) for column, _ in self._absolute],
-                [rated for rated in self._relative if concerned(rated.column)],
+                [column for column in self._filters if reads_them(column)],
+                [reads_them(column) for column, _ in self._absolute],
+                [rated for rated in self._relative if reads_them(rated.column)],
             )
         return known
 
-    def _judge(self, touched: Rows, concerned: Concerned, evaluator: Evaluator) -> None:
+    def _judge(self, touched: Rows, affected: AffectedColumns, evaluator: Evaluator) -> None:
         at = where(touched)
         live = self._state.columns.live[at]
         rows = touched if live.all() else touched[live]
         fitted = np.array(self.fits[at])
-        if concerned.everything or not fitted.all():
+        if affected.everything or not fitted.all():
             codes = self._verdicts(self._filters, rows, evaluator)
         else:  # every filter let these rows pass, so only those that may think otherwise are asked
-            codes = self._verdicts(concerned.filters, rows, evaluator)
+            codes = self._verdicts(affected.filters, rows, evaluator)
         self.codes[where(rows)] = codes
         self.fits[at] = False
         self.fits[where(rows)] = codes == 0
@@ -200,13 +200,13 @@ class Standing:
             if len(fitting) < len(touched):
                 self.totals[touched[~now]] = UNFIT
         else:
-            self._score(fitting, concerned, evaluator)
+            self._score(fitting, affected, evaluator)
 
-    def _judge_one(self, row: int, concerned: Concerned, evaluator: Evaluator) -> None:
+    def _judge_one(self, row: int, affected: AffectedColumns, evaluator: Evaluator) -> None:
         """The same for one row without arrays of length one, which cost more than they hold."""
         fitted = bool(self.fits[row])
         live = bool(self._state.columns.live[row])
-        filters = concerned.filters if fitted else self._filters
+        filters = affected.filters if fitted else self._filters
         code = 0
         for column in filters if live else ():
             code = column.ask_one(row, evaluator.filter_one)
@@ -215,7 +215,7 @@ class Standing:
         self.codes[row] = code
         now = live and not code
         if fitted and now:
-            self._score_one(row, concerned, evaluator)
+            self._score_one(row, affected, evaluator)
         elif fitted != now:
             self.fits[row] = now
             self.count += 1 if now else -1
@@ -223,22 +223,22 @@ class Standing:
             self.totals[row] = UNFIT
             self._score(_one(row) if now else _NO_ROWS, None, evaluator)
 
-    def _score_one(self, row: int, concerned: Concerned, evaluator: Evaluator) -> None:
+    def _score_one(self, row: int, affected: AffectedColumns, evaluator: Evaluator) -> None:
         if any(
             int(rated.raw[row]) != rated.column.ask_one(row, evaluator.score_one)
-            for rated in concerned.relative
+            for rated in affected.relative
         ):
             self._score(_one(row), None, evaluator)
             return
         total = 0
-        for ask, (column, weight) in zip(concerned.absolute, self._absolute, strict=True):
+        for ask, (column, weight) in zip(affected.absolute, self._absolute, strict=True):
             raw = column.ask_one(row, evaluator.score_one) if ask else int(column.values[row])
             total += weight * raw
         self.totals[row] += total - int(self.sums[row])
         self.sums[row] = total
 
     @staticmethod
-    def _verdicts(filters: Sequence[Column], rows: Rows, evaluator: Evaluator) -> Codes:
+    def _verdicts(filters: Sequence[AnswerColumn], rows: Rows, evaluator: Evaluator) -> Codes:
         codes: Codes = np.zeros(len(rows), np.int32)
         passing, remaining = None, rows
         for column in filters:
@@ -255,18 +255,18 @@ class Standing:
                     break
         return codes
 
-    def _score(self, rows: Rows, concerned: Concerned | None, evaluator: Evaluator) -> None:
-        """Score rows that fit; without ``concerned``, other rows may have begun or ceased to."""
+    def _score(self, rows: Rows, affected: AffectedColumns | None, evaluator: Evaluator) -> None:
+        """Score rows that fit; without ``affected``, other rows may have begun or ceased to."""
         at = where(rows)
         sums: Scores = np.zeros(len(rows), np.int64)
         for i, (column, weight) in enumerate(self._absolute):
-            ask = concerned is None or concerned.absolute[i]
+            ask = affected is None or affected.absolute[i]
             raw = self._raw(column, rows, evaluator) if ask else column.values[at]
             sums += weight * raw
         shift = sums - self.sums[at]
         self.sums[at] = sums
-        renormalize = concerned is None
-        for rated in self._relative if concerned is None else concerned.relative:
+        renormalize = affected is None
+        for rated in self._relative if affected is None else affected.relative:
             raw = self._raw(rated.column, rows, evaluator)
             renormalize = renormalize or bool((rated.raw[at] != raw).any())
             rated.raw[at] = raw
@@ -280,7 +280,7 @@ class Standing:
             self.totals[at] += shift
 
     @staticmethod
-    def _raw(column: Column, rows: Rows, evaluator: Evaluator) -> Scores:
+    def _raw(column: AnswerColumn, rows: Rows, evaluator: Evaluator) -> Scores:
         return column.ask(rows, partial(evaluator.score, column.plugin))
 
     def totals_of(self, rows: Rows, evaluator: Evaluator) -> Scores:
