@@ -155,11 +155,12 @@ async def test_a_change_made_during_a_failing_binding_counts_in_the_next_attempt
 
 async def test_slow_bindings_are_bounded_and_all_end(cluster: Cluster) -> None:
     cluster.add(*(make_worker(f"n{number:02d}") for number in range(20)))
+    # Created before requests are held: a request that is held for too long is sent again.
+    names = cluster.submit_many(2000, make_pod, "p")
     config = configuration(own={"server": {"port": 0}, "binding": {"concurrency": 16}})
-    async with running_daemon(cluster, config) as replica:
-        core, most = replica.daemon.core, 0
-        with cluster.faults.hold("POST", BINDING) as held:
-            names = cluster.submit_many(2000, make_pod, "p")
+    with cluster.faults.hold("POST", BINDING) as held:
+        async with running_daemon(cluster, config) as replica:
+            core = replica.daemon.core
             for _ in range(16):
                 await held.reached()
             await eventually(lambda: core.bindings.full, "as many bindings as may be")
@@ -170,7 +171,8 @@ async def test_slow_bindings_are_bounded_and_all_end(cluster: Cluster) -> None:
                 async with asyncio.timeout(0.2):
                     await held.reached()
             assert not cluster.bound()
-        await expect_bound(cluster, *names)
+            held.release()
+            await expect_bound(cluster, *names)
 
 
 async def test_a_status_patch_that_fails_costs_nothing_but_the_condition(cluster: Cluster) -> None:
