@@ -1,9 +1,10 @@
-"""Pods that nothing can tell apart form a class, and each class is judged once.
+"""Pods that no plugin can tell apart form a class, and each class is judged once.
 
 - `reads`: what a plugin's answers depend on, as the plugin itself declares it.
-- `verdicts`: answers kept per row, judged again where the log of changes says so.
-- `results`: where a class stands: all its plugins' answers joined, row by row.
+- `verdicts`: answers of one plugin, kept per row; the log of changes tells which are stale.
+- `class_results`: the answers of all plugins for a class joined, row by row.
+- `row_memo`: other costly findings about a class and a row.
 - `classes`: which class a pod is in.
 - `cache`: all classes and what is kept for them, within a budget.
-- `window`: what can be seen of that from outside.
+- `debug_view`: metrics of the cache, and its contents for `/debug/equivalence`.
 """

@@ -2,7 +2,7 @@
 
 A class is made of the keys of all plugins of a profile: what each of them reads of a pod. Labels,
 claims and the like enter a key only as what they lead to, such as the selectors that match them,
-so pods whose labels differ in ways that nobody asks about are of one class.
+so pods whose labels differ in ways that no selector asks about are of one class.
 
 Most pods come from a template, and looking at all plugins' keys for each of them would be a waste.
 So the controller and its revision lead to the class, without a look at all that a pod says. A pod
@@ -111,7 +111,7 @@ class _EqualPods:
         self.text = text
         """The length of its encoding."""
         self.controller = controller
-        self.volumes = _told_apart(exemplar.pod.spec.volumes)
+        self.volumes = _distinctive(exemplar.pod.spec.volumes)
         self.named = any(volume.ephemeral is not None for volume in self.volumes)
         """Whether its claims are those of one pod."""
         self.revision: Revision | None = None
@@ -131,7 +131,7 @@ class _EqualPods:
         if self.named:
             return False
         if spec.volumes != known.volumes:
-            if _told_apart(spec.volumes) != self.volumes:
+            if _distinctive(spec.volumes) != self.volumes:
                 return False
             spec = msgspec.structs.replace(spec, volumes=known.volumes)
         return (
@@ -348,7 +348,7 @@ class Classes:
 def template_of(pod: PodInfo) -> bytes:
     """All that plugins may read of a pod, encoded."""
     metadata, spec = pod.pod.metadata, pod.pod.spec
-    volumes = _told_apart(spec.volumes)
+    volumes = _distinctive(spec.volumes)
     if len(volumes) != len(spec.volumes):
         spec = msgspec.structs.replace(spec, volumes=volumes)
     # Claims of ephemeral volumes are named after their pod, and belong to it.
@@ -360,7 +360,7 @@ def kin_of(pod: PodInfo) -> bytes:
     """The same but for the names of claims, encoded."""
     metadata, spec = pod.pod.metadata, pod.pod.spec
     spec = msgspec.structs.replace(
-        spec, volumes=tuple(map(_without_name, _told_apart(spec.volumes)))
+        spec, volumes=tuple(map(_without_name, _distinctive(spec.volumes)))
     )
     return _ENCODER.encode((metadata.namespace, metadata.labels, metadata.controller, spec))
 
@@ -373,8 +373,8 @@ def _without_name(volume: Volume) -> Volume:
     return msgspec.structs.replace(volume, persistent_volume_claim=unnamed)
 
 
-def _told_apart(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
-    """Without those that have nothing but a name: nobody asks for them.
+def _distinctive(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
+    """Without those that have nothing but a name: no plugin reads them.
 
     Every pod gets one of its own for its service account's token.
     """

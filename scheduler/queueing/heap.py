@@ -15,6 +15,10 @@ _COMPACT_ABOVE = 64
 _SORTED_AT_ONCE = 1000
 
 
+_Entry = tuple[Any, int, Hashable]
+"""The order of an item, its arrival and its key."""
+
+
 def smallest(items: Iterable[T], count: int, order: Callable[[T], Any]) -> list[T]:
     """The first ``count`` items, sorted. Reads each item once, and yields to the event loop."""
     pool, best = list(items), list[T]()
@@ -29,15 +33,15 @@ class KeyedHeap(Generic[T]):
     """Items by key, smallest ``order(item)`` first, equal ones first come, first served.
 
     Removal and re-ordering leave a dead entry behind, which is skipped when it reaches the top;
-    dead entries never outnumber the live ones for long. So `put` is O(log n), `remove` and `peek`
-    are O(1), all amortised, and the heap work itself is done by `heapq` in C.
+    dead entries hold no item, and never outnumber the live ones for long. So `put` is O(log n),
+    `remove` and `peek` are O(1), all amortised, and the heap work itself is done by `heapq` in C.
     """
 
     def __init__(self, order: Callable[[T], Any]) -> None:
         self._order = order
         self._arrivals = itertools.count()
-        self._entries: list[tuple[Any, int, Hashable, T]] = []
-        self._live: dict[Hashable, tuple[Any, int, Hashable, T]] = {}
+        self._entries: list[_Entry] = []
+        self._live: dict[Hashable, tuple[_Entry, T]] = {}
 
     def __len__(self) -> int:
         return len(self._live)
@@ -47,20 +51,20 @@ class KeyedHeap(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """All items, best first; O(n log n)."""
-        return (entry[3] for entry in sorted(self._live.values(), key=lambda entry: entry[:2]))
+        return (item for _, item in sorted(self._live.values(), key=_turn))
 
     def first(self, count: int) -> list[T]:
         """The best items, best first; yields to the event loop."""
-        return [entry[3] for entry in smallest(self._live.values(), count, lambda each: each[:2])]
+        return [item for _, item in smallest(self._live.values(), count, _turn)]
 
     def put(self, key: Hashable, item: T) -> None:
         """Add an item, or replace the one with this key; it keeps its turn if its order does."""
         order = self._order(item)
         before = self._live.get(key)
-        if before is not None and before[3] is item and before[0] == order:
+        if before is not None and before[1] is item and before[0][0] == order:
             return
-        entry = (order, next(self._arrivals), key, item)
-        self._live[key] = entry
+        entry = (order, next(self._arrivals), key)
+        self._live[key] = entry, item
         heapq.heappush(self._entries, entry)
         self._compact()
 
@@ -72,22 +76,28 @@ class KeyedHeap(Generic[T]):
     def peek(self, without: Hashable = None) -> T | None:
         """The best item, which stays where it is; the one with the key ``without`` is left out."""
         top = self._top()
-        if top is None or top[2] != without:
-            return None if top is None else top[3]
+        if top is None or top[0][2] != without:
+            return None if top is None else top[1]
         heapq.heappop(self._entries)
         second = self._top()
-        heapq.heappush(self._entries, top)
-        return None if second is None else second[3]
+        heapq.heappush(self._entries, top[0])
+        return None if second is None else second[1]
 
-    def _top(self) -> tuple[Any, int, Hashable, T] | None:
+    def _top(self) -> tuple[_Entry, T] | None:
         while self._entries:
-            top = self._entries[0]
-            if self._live.get(top[2]) is top:
-                return top
+            entry = self._entries[0]
+            live = self._live.get(entry[2])
+            if live is not None and live[0] is entry:
+                return live
             heapq.heappop(self._entries)
         return None
 
     def _compact(self) -> None:
         if len(self._entries) > max(_COMPACT_ABOVE, 2 * len(self._live)):
-            self._entries = list(self._live.values())
+            self._entries = [entry for entry, _ in self._live.values()]
             heapq.heapify(self._entries)
+
+
+def _turn(live: tuple[_Entry, Any]) -> tuple[Any, int]:
+    """What sorts items: the keys may not be comparable."""
+    return live[0][:2]

@@ -1,9 +1,9 @@
 """What an event changes: the one place that says so, and the log in which it is written.
 
 A verdict depends on some *aspects* of the cluster: what is requested on a row, its taints, the
-services there are. Whoever keeps verdicts remembers how far it has read the log of each aspect it
-depends on, and judges again just the rows logged since. So an event costs an append, however many
-verdicts are kept, and what nobody asks for again is never judged again.
+services there are. A holder of verdicts remembers how far it has read the log of each aspect it
+depends on, and has just those rows judged again that were logged since. So an event costs an
+append, however many verdicts are kept, and a verdict that is not read again is never judged again.
 
 The functions below are the invalidation table of the design: from an event to its aspects.
 ``shipping/docs/invalidation`` joins them with what plugins say they read.

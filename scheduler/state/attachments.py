@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 NO_LIMIT = 2**62
 COUNTED_AT_ONCE = 32
-"""So many stale rows are left to whoever asks."""
+"""So many stale rows are left to the next reader."""
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 
 Counts = NDArray[np.int64]
@@ -97,7 +97,7 @@ def inline_volumes(pod: PodInfo) -> set[Attachable]:
 
 
 def attached_by(pod: PodInfo, get: Lookup) -> set[Attachable]:
-    """All that a pod attaches to its node, as far as it can be told."""
+    """All that a pod attaches to its node, as far as its objects are known."""
     try:
         found = inline_volumes(pod)
     except TranslationError:
@@ -173,7 +173,7 @@ class Attachments:
         return known if known is not None else np.zeros(self._capacity, np.bool_)
 
     def catch_up(self) -> None:
-        """Count most stale rows before somebody asks, and give the loop back in between.
+        """Count most stale rows before they are read, and yield to the event loop in between.
 
         The first pod with volumes finds every row stale, and asks in the middle of an attempt.
         """

@@ -277,7 +277,7 @@ class ClusterState:
     # Other objects
 
     def set_object(self, kind: str, key: str, new: object | None) -> None:
-        """Take over an object of another kind, or (None) its end."""
+        """Apply a watched version of an object of another kind, or (None) its deletion."""
         self.objects.put(kind, key, new)
         if kind == "Namespace":
             self._set_namespace(key, new)
@@ -416,7 +416,7 @@ class ClusterState:
 
 
 def _status_counts(known: PodInfo, info: PodInfo) -> bool:
-    """Whether a pod's status changed in a way that matters to those who might evict it."""
+    """Whether a pod's status changed in a way that preemption reads."""
     before, after = known.pod, info.pod
     return before.deleting != after.deleting or (
         before.status.start_time != after.status.start_time

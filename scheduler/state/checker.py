@@ -1,7 +1,7 @@
 """Is what we believe what is? Compares the columns with the objects of the API server.
 
 Each function looks at one object and takes time in proportion to it (a node: to its pods), so that
-whoever compares a whole cluster can do so little by little.
+a whole cluster can be compared little by little.
 """
 
 from __future__ import annotations

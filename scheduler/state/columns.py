@@ -140,7 +140,7 @@ class NodeColumns:
     def set_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
         """Take over a node's taints; its ``nodes`` entry must be set already.
 
-        Some taints carry timestamps, so sets that nobody has any more are dropped now and then.
+        Some taints carry timestamps, so sets that no row has any more are dropped now and then.
         """
         if len(self.taint_sets) > 2 * self.capacity + 64:
             self.taint_sets.restart(())

@@ -50,7 +50,7 @@ class Partition:
 class KeptSums:
     """Sums of something that is counted by row, kept true for the partitions last asked about.
 
-    A partition counts for as long as somebody has it.
+    A partition counts for as long as something refers to it.
     """
 
     __slots__ = ("_kept",)

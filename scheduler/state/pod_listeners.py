@@ -1,7 +1,7 @@
-"""Who is told which pods are on which nodes.
+"""Listeners to pods that come to nodes, change there and go.
 
-For books that are kept beside the columns, such as those of NUMA cells. What is tried out and taken
-back again (``scratch``) is nobody's business.
+For state that is kept beside the columns, such as that of NUMA cells. Trials that are undone again
+(``scratch``) are not passed on.
 """
 
 from __future__ import annotations
@@ -13,18 +13,17 @@ from scheduler.model.pods import Pod
 from scheduler.state.aspects import ChangeLog
 
 PodListener = Callable[[PodInfo, str, bool, bool], None]
-"""Told of a pod, its node, whether it came (or there is news of it) or went, and whether it is
-only assumed to be there. One that went and was only assumed was tried out: nobody outside has heard
-of it, and nobody is to be told that there is room again."""
+"""Called with a pod, its node, whether it came (or changed) or went, and whether it is only assumed
+there. One that went and was only assumed was never to be bound: its leaving frees nothing new."""
 FinishedListener = Callable[[str, str, str, bool], None]
-"""Told of a finished pod by namespace, name and node: that it is there, or deleted."""
+"""Called with namespace, name and node of a finished pod, and whether it is there or deleted."""
 
 EveryPodListener = Callable[[Pod | None, Pod | None], None]
-"""Told of the old and the new version of any pod, wherever it is and whoever schedules it."""
+"""Called with the old and the new version of any pod, on any node and of any scheduler."""
 
 
 class PodListeners:
-    """Passes on what happens to pods on nodes, in order. Costs nothing while nobody listens."""
+    """Passes on what happens to pods on nodes, in order. Free while there are no listeners."""
 
     def __init__(self, changes: ChangeLog) -> None:
         self._changes = changes
@@ -33,15 +32,15 @@ class PodListeners:
         self._every_listeners: list[EveryPodListener] = []
 
     def watch(self, listener: PodListener) -> None:
-        """Tell a listener of all pods that come, change and go from now on."""
+        """Call a listener on all pods that come, change and go from now on."""
         self._listeners.append(listener)
 
     def watch_finished(self, listener: FinishedListener) -> None:
-        """Tell a listener of pods that are finished and not deleted."""
+        """Call a listener on pods that are finished and not deleted."""
         self._finished_listeners.append(listener)
 
     def watch_all(self, listener: EveryPodListener) -> None:
-        """Tell a listener of all pods, waiting ones included, before anybody else hears of them."""
+        """Call a listener on all pods, waiting ones included, before any other listener."""
         self._every_listeners.append(listener)
 
     def came(self, info: PodInfo, *, assumed: bool) -> None:

@@ -10,7 +10,7 @@ Pods with the same namespace and labels form a *group*. Which counters a pod cou
 terms of others speak of it, is decided once per group. All directions (from a group to counters and
 terms, from a new counter to groups) use an index by one required ``key=value`` of the selectors,
 since most have one. Groups are indexed by those keys only that selectors ask about: a label that
-nobody asks about costs nothing here, however many of them a pod has.
+no selector asks about costs nothing here, however many of them a pod has.
 
 A pod that comes or goes costs one pass over its labels, done in C, and one lookup for each key that
 selectors ask about, or for each label if these are fewer.

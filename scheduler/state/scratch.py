@@ -1,6 +1,6 @@
 """What if? Changes to the state that are taken back at the end.
 
-No checkpoint within a block stops, so nobody else can see the state in between. That makes doing
+No checkpoint within a block stops, so no other task sees the state in between. That makes doing
 and undoing the cheapest and the most faithful way to ask: filters see the real columns, ports,
 counters and terms, changed by the ordinary bookings.
 """
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class ScratchListener(Protocol):
-    """Is told of every change, once it is made; and of every undoing, once all is undone."""
+    """Called after every change, and for every undone change once all are undone."""
 
     def added(self, pod: PodInfo, node: str) -> None:
         """A pod is on a node."""
@@ -67,7 +67,7 @@ class Scratch:
             self._listener.added(booked, booked.node_name)
 
     def undo(self, *, tell: bool = True) -> None:
-        """Take everything back; the state is whole before anybody is told."""
+        """Take everything back; the state is whole before the listener is called."""
         added, removed = list(self._added.values()), list(self._removed.values())
         self._added.clear()
         self._removed.clear()
@@ -87,7 +87,7 @@ class Scratch:
 def scratch(state: ClusterState, listener: ScratchListener | None = None) -> Iterator[Scratch]:
     """Change the state for the length of a block, which no checkpoint interrupts.
 
-    After an exception in the block the listener is told no more.
+    After an exception in the block the listener is not called any more.
     """
     changes = Scratch(state, listener)
     with unbroken():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,3 +96,20 @@ def test_it_agrees_with_sorting(steps: list[tuple[str, int | None]]) -> None:
         assert (None if top is None else top[0]) == smallest
     drained = drain(heap, {item: key for key, item in expected.items()})
     assert [item[0] for item in drained] == sorted(item[0] for item in expected.values())
+
+
+class Thing:
+    """An item that can be referred to weakly."""
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+
+
+def test_an_item_that_was_taken_out_is_held_no_longer() -> None:
+    heap: KeyedHeap[Thing] = KeyedHeap(lambda thing: thing.rank)
+    gone = Thing(1)
+    heap.put("gone", gone)
+    held = weakref.ref(gone)
+    del gone
+    heap.remove("gone")
+    assert held() is None
