@@ -27,7 +27,7 @@ BAD_PODS = [
     pod("cpu-at-the-limit-of-64-bits", cpu="9223372036854775807"),
     pod("memory-beyond-64-bits", memory="123456789123456789E"),
 ]
-TOLD = {
+REMOTE_ANSWERS = {
     # A term that makes no sense matches no node, for kube-scheduler and for us.
     "required-text-as-number": "5 node(s) didn't match Pod's node affinity/selector",
     "required-number-too-long": "5 node(s) didn't match Pod's node affinity/selector",
@@ -41,7 +41,7 @@ GOOD_PODS = [pod(f"good-{number}") for number in range(50)]
 
 def settled(pod: Json) -> bool:
     """A good pod is bound; a bad one has been told what is to blame."""
-    fragment = TOLD.get(pod["metadata"]["name"])
+    fragment = REMOTE_ANSWERS.get(pod["metadata"]["name"])
     if fragment is None:
         return is_bound(pod)
     return fragment in condition(pod, "PodScheduled").get("message", "") and not is_bound(pod)

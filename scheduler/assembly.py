@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -24,20 +23,11 @@ from scheduler.config.webhooks import with_webhooks
 from scheduler.equivalence import debug_view
 from scheduler.equivalence.cache import EquivalenceCache
 from scheduler.flow.process import SolverProcess
-from scheduler.framework.complaints import Complaints, PluginFault
-from scheduler.framework.cycle import Cycle
 from scheduler.framework.discovery import DiscoveryError, discover, registry_of
-from scheduler.framework.handle import Handle, Victims
-from scheduler.framework.interface import Plugin, PluginFactory
-from scheduler.framework.memory import Memories
-from scheduler.framework.outlet import Outlet
+from scheduler.framework.faults import PluginFault, PluginFaultReporter
 from scheduler.framework.registry import Registry, merge, points_of
 from scheduler.framework.runtime import Framework
 from scheduler.framework.simple import completed
-from scheduler.framework.waiting import WaitingPod, Waits
-from scheduler.framework.webhooks.building import Remotes
-from scheduler.framework.webhooks.extender import ExtenderPlugin
-from scheduler.framework.what_if import trial
 from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, error
@@ -52,13 +42,16 @@ from scheduler.pipeline.confirmation import Unconfirmed
 from scheduler.pipeline.failure import FailureHandler
 from scheduler.pipeline.ingest import Ingest
 from scheduler.pipeline.permits import Permits
+from scheduler.pipeline.plugin_handle import HandlePermits, HandleQueue, HandleRun
 from scheduler.pipeline.scheduler import Scheduler
+from scheduler.plugin_api import Handle, Outlet, Plugin, PluginFactory
+from scheduler.plugin_api.memory import Memories
+from scheduler.plugin_api.waiting import Waits
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.queued_pod import QueuedPod, SortKey
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
-from scheduler.state.columns import Codes, Rows
-from scheduler.state.scratch import Scratch
+from scheduler.webhooks.building import RemotePlugins
 
 log = get_logger(__name__)
 
@@ -84,7 +77,7 @@ class Core:
     suspension: suspension.Suspension
     permits: Permits
     background: Background
-    remotes: Remotes
+    remotes: RemotePlugins
     equivalence: EquivalenceCache | None
     solver: SolverProcess | None
     """The process that solves batches, to be closed at the end; None if there are none."""
@@ -167,9 +160,10 @@ def assemble(
     frameworks: dict[str, Framework] = {}
     memories = Memories()
     waits = Waits(outlet)
-    remotes = Remotes(config, metrics, clock)
+    handle_queue = HandleQueue()
+    remotes = RemotePlugins(config, metrics, clock)
     registry = merge(registry, remotes.factories)
-    complaints = Complaints(
+    fault_reporter = PluginFaultReporter(
         metrics, partial(_warn, outlet), clock, config.equipoise.plugins.slow_after
     )
     for profile in config.scheduler.profiles:
@@ -177,36 +171,26 @@ def assemble(
         handle = Handle(
             profile=name,
             state=state,
-            outlet=outlet,
-            activate=lambda keys: queue.activate(keys),  # noqa: PLW0108  there is no queue yet
-            tell=lambda event: queue.on_event(event),  # noqa: PLW0108  there is no queue yet
-            clock=clock,
-            spawn=background.spawn,
-            expects=lambda uid: queue.expects(uid),  # noqa: PLW0108  there is no queue yet
-            prepare=partial(_prepare, frameworks, name),
-            filter=partial(_filter, frameworks, name),
-            judges_row_by_row=partial(_judges_row_by_row, frameworks, name),
-            judges_by_sums=partial(_judges_by_sums, frameworks, name),
-            trial=partial(_trial, frameworks, name),
-            waiting=partial(_waiting, frameworks),
-            waiting_pods=partial(_waiting_pods, frameworks),
-            waits=waits,
+            queue=handle_queue,
+            run=HandleRun(frameworks, name, background, clock),
+            permits=HandlePermits(frameworks, waits),
+            write=outlet,
             memories=memories,
             metrics=metrics,
-            trim_victims=partial(_trim_victims, frameworks, name, remotes.trimmers()),
         )
         enabled = _enabled(config, profile, remotes, registry)
         if dry:
-            enabled = remotes.without_deeds(enabled)
+            enabled = remotes.without_mutating(enabled)
         running = {
             point: _in_tree(entries, registry) if point in only_in_tree else entries
             for point, entries in enabled.items()
             if point not in without
         }
         frameworks[name] = _framework(
-            profile, registry, running, enabled, handle, remotes, complaints
+            profile, registry, running, enabled, handle, remotes, fault_reporter
         )
     queue = _queue(config, frameworks, state, metrics, clock)
+    handle_queue.connect(queue)
     equivalence = _equivalence(config.equipoise.equivalence, frameworks, state)
     if equivalence is not None:
         metrics.readings.follow(partial(debug_view.readings, equivalence))
@@ -265,7 +249,7 @@ def _follow_caches(
     state: ClusterState,
     queue: SchedulingQueue,
     memories: Memories,
-    remotes: Remotes,
+    remotes: RemotePlugins,
     decisions: Decisions,
     equivalence: EquivalenceCache | None,
 ) -> None:
@@ -310,62 +294,14 @@ def _equivalence(
     )
 
 
-def _filter(frameworks: Mapping[str, Framework], name: str, cycle: Cycle, rows: Rows) -> Codes:
-    return evaluation.filter_with_nominated_pods(frameworks[name], cycle, rows)
-
-
-def _prepare(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bool:
-    cycle.skipped["filter"].clear()
-    return frameworks[name].run_pre_filter(cycle).rejection is None
-
-
-def _judges_row_by_row(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bool:
-    return frameworks[name].judges_row_by_row(cycle)
-
-
-def _judges_by_sums(frameworks: Mapping[str, Framework], name: str, cycle: Cycle) -> bool:
-    return frameworks[name].judges_by_sums(cycle)
-
-
-def _trial(
-    frameworks: Mapping[str, Framework], name: str, cycle: Cycle
-) -> AbstractContextManager[Scratch]:
-    return trial(frameworks[name], cycle)
-
-
-def _waiting(frameworks: Mapping[str, Framework], uid: str) -> WaitingPod | None:
-    found = (framework.waiting.get(uid) for framework in frameworks.values())
-    return next((pod for pod in found if pod is not None), None)
-
-
-def _waiting_pods(frameworks: Mapping[str, Framework]) -> list[WaitingPod]:
-    return [pod for framework in frameworks.values() for pod in framework.waiting.values()]
-
-
 def _warn(outlet: Outlet, pod: PodInfo, reason: str, note: str) -> None:
     outlet.record_event(pod, "Warning", reason, "Scheduling", note)
-
-
-def _trim_victims(
-    frameworks: Mapping[str, Framework],
-    name: str,
-    extenders: Sequence[str],
-    cycle: Cycle,
-    victims: Mapping[str, Victims],
-) -> Mapping[str, Victims]:
-    for extender in extenders:
-        plugin = frameworks[name].plugins[extender]
-        assert isinstance(plugin, ExtenderPlugin), "extenders are made by Remotes"
-        victims = plugin.trim(cycle, victims)
-        if not victims:
-            break
-    return victims
 
 
 def _enabled(
     config: Configuration,
     profile: Profile,
-    remotes: Remotes,
+    remotes: RemotePlugins,
     registry: Registry,
 ) -> dict[str, list[Enabled]]:
     """Who runs at each extension point of a profile, in order."""
@@ -384,8 +320,8 @@ def _framework(
     running: Mapping[str, Sequence[Enabled]],
     enabled: Mapping[str, Sequence[Enabled]],
     handle: Handle,
-    remotes: Remotes,
-    complaints: Complaints,
+    remotes: RemotePlugins,
+    fault_reporter: PluginFaultReporter,
 ) -> Framework:
     # Plugins that would make room can still say what they would do.
     making_room = [entry.name for entry in enabled.get("postFilter", ())]
@@ -394,11 +330,18 @@ def _framework(
         name: _made(name, registry[name], profile, handle)
         for name in dict.fromkeys([*names, *remotes.trimmers()])
     }
-    guests = [name for name in plugins if registry[name] is not IN_TREE.get(name)]
-    framework = Framework(
-        profile.scheduler_name, plugins, running, handle.metrics, complaints, guests, making_room
-    )
+    external = [name for name in plugins if registry[name] is not IN_TREE.get(name)]
     try:
+        framework = Framework(
+            profile.scheduler_name,
+            plugins,
+            running,
+            handle.metrics,
+            fault_reporter,
+            external,
+            making_room,
+            remotes.trimmers(),
+        )
         observed = framework.observed()
     except ValueError as fault:
         raise ConfigError([ConfigProblem("plugins", str(fault))]) from fault
@@ -435,14 +378,14 @@ class _ProfilePlugins:
         try:
             return framework.run_pre_enqueue(info)
         except PluginFault as fault:
-            framework.complaints.tell(info, fault, _GATED)
+            framework.fault_reporter.report(info, fault, _GATED)
             return error(str(fault)).by(fault.plugin)
 
     def still_rejected(self, queued: QueuedPod) -> bool:
         if self._state.nominations.node_of(queued.info.uid):
             return False  # only an attempt finds out whether victims are leaving
         framework = self._frameworks[queued.profile]
-        return framework.still_reject(queued.rejectors, queued.info, self._state.rows())
+        return framework.filters.still_reject(queued.rejectors, queued.info, self._state.rows())
 
 
 def _queue(

@@ -9,7 +9,6 @@ import msgspec
 
 from scheduler.assembly import Core
 from scheduler.equivalence import debug_view
-from scheduler.framework.answers import Told
 from scheduler.gangs.status import describe_group
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
@@ -20,6 +19,7 @@ from scheduler.pipeline.suspension import answered
 from scheduler.queueing.queued_pod import Tier
 from scheduler.slices import checkpoint, in_slices
 from scheduler.state.scratch import scratch
+from scheduler.webhooks.answers import RemoteAnswers
 
 
 class UnknownPod(LookupError):
@@ -107,16 +107,16 @@ async def explain(
     framework = core.frameworks.get(pod.spec.scheduler_name)
     framework = framework or next(iter(core.frameworks.values()))
 
-    def judged(told: Told) -> explanation.Findings:
+    def judged(answers: RemoteAnswers) -> explanation.Findings:
         if info.volumes.attachable:
             core.state.attachments.catch_up()
         placed = core.state.pod(info.uid)
         if placed is None:
             room = not progress.held
-            return explanation.judge_all(framework, core.state, info, core.seed, told, room=room)
+            return explanation.judge_all(framework, core.state, info, core.seed, answers, room=room)
         with scratch(core.state) as changes:
             changes.remove(placed)
-            return explanation.judge_all(framework, core.state, info, core.seed, told)
+            return explanation.judge_all(framework, core.state, info, core.seed, answers)
 
     findings = await answered(judged)
     answer = await in_slices(explanation.described, findings)

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from scheduler.fairness import FairQueue
-from scheduler.framework.outlet import Stale, WriteError, holds
 from scheduler.kube.client import MERGE_PATCH
 from scheduler.kube.decoding import UNREADABLE
 from scheduler.kube.errors import Conflict, KubeError, NotFound, WritesStopped
@@ -26,6 +25,7 @@ from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.repeats import SharedFaults
+from scheduler.plugin_api.outlet import Stale, WriteError, holds
 
 log = get_logger(__name__)
 

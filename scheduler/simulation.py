@@ -21,9 +21,6 @@ from scheduler.config.loading import Configuration
 from scheduler.config.plugin_args import NodeResourceTopologyMatchArgs
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, PluginConfig
 from scheduler.flow.problem import Solution
-from scheduler.framework.answers import Told
-from scheduler.framework.groups import IN_PASS
-from scheduler.framework.outlet import Stale, holds
 from scheduler.framework.runtime import Framework
 from scheduler.gangs.plugin import NAME as COSCHEDULING
 from scheduler.gangs.status import describe_group
@@ -61,8 +58,11 @@ from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.batch.problem import BatchProblem
 from scheduler.pipeline.explanation import PodProgress
 from scheduler.pipeline.suspension import answered
+from scheduler.plugin_api.groups import IN_PASS
+from scheduler.plugin_api.outlet import Stale, holds
 from scheduler.queueing.queued_pod import Tier
 from scheduler.state.scratch import scratch
+from scheduler.webhooks.answers import RemoteAnswers
 
 T = TypeVar("T")
 Object = Mapping[str, Any]
@@ -323,10 +323,10 @@ class _Explained:
             return
         core = self._core
         self._attempt = attempt
-        told = attempt.told if attempt.framework.asks_outside else None
+        answers = attempt.answers if attempt.framework.remote.enabled else None
         alone = attempt.cycle.find(IN_PASS) is None
         self._findings = explanation.judge_all(
-            attempt.framework, core.state, self._info, core.seed, told, room=alone
+            attempt.framework, core.state, self._info, core.seed, answers, room=alone
         )
 
     def _batched(self) -> dict[str, Any] | None:
@@ -349,12 +349,12 @@ class _Explained:
         """The verdicts as things are, without the pod itself."""
         core, info = self._core, self._info
 
-        def judged(told: Told) -> explanation.Findings:
+        def judged(answers: RemoteAnswers) -> explanation.Findings:
             with scratch(core.state) as changes:
                 if (placed := core.state.pod(info.uid)) is not None:
                     changes.remove(placed)
                 framework = _framework(core, self._pod)
-                return explanation.judge_all(framework, core.state, info, core.seed, told)
+                return explanation.judge_all(framework, core.state, info, core.seed, answers)
 
         return explanation.described(await answered(judged))
 

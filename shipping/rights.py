@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from scheduler.assembly import available
 from scheduler.config.plugins import DEFAULT_PLUGINS
 from scheduler.config.schema import EXTENSION_POINTS, OWN_POINTS
-from scheduler.framework.interface import Observer
 from scheduler.model.objects import KINDS
+from scheduler.plugin_api.extension_points import Observer
 from shipping.docs.program import all_plugins
 from shipping.helm import CHART
 

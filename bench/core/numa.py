@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.core.micro import calibrate
-from scheduler.framework.cycle import Cycle
 from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.objects import from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.numa.fingerprint import fingerprint
+from scheduler.plugin_api.cycle import Cycle
 from tests.numa.support import Numa, TopologyBuilder, pinned
 from tests.pipeline.support import Change
 

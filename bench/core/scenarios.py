@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from bench.core.guests import ForOneNode, InColumns, guests
+from bench.core.external_plugins import ForOneNode, InColumns, external_plugins
 from bench.core.worlds import (
     HOST,
     ZONE,
@@ -198,9 +198,9 @@ def larger(scale: Scale) -> Figures:
 ROUNDS = 5
 
 
-def with_guests(kind: type, scale: Scale) -> Figures:
+def with_external_plugins(kind: type, scale: Scale) -> Figures:
     """What ten trivial plugins that declare what they read cost, for a run of plain pods."""
-    config, registry = guests(kind)
+    config, registry = external_plugins(kind)
 
     def once(world: World) -> Figures:
         return _place(world, (a_pod(f"new-{number}") for number in range(scale.pods)))
@@ -323,9 +323,9 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "10,000 fit nowhere": Scenario(flood, *_at_most("evaluations", 1)),
     "plain pods, 10 plugins in columns": Scenario(
-        partial(with_guests, InColumns), *_at_most("times the cost", 1.2)
+        partial(with_external_plugins, InColumns), *_at_most("times the cost", 1.2)
     ),
-    "plain pods, 10 plugins by node": Scenario(partial(with_guests, ForOneNode)),
+    "plain pods, 10 plugins by node": Scenario(partial(with_external_plugins, ForOneNode)),
     "30 nodes promised": Scenario(nominated),
     "30 pods that have to preempt": Scenario(preemption),
     "start-up, 10 pods a node": Scenario(start_up),

@@ -20,9 +20,9 @@ from aiohttp import web
 
 from bench.core.micro import calibrate
 from bench.core.worlds import CountingOutlet, World, a_node, a_pod
-from scheduler.framework.outlet import Stale, holds
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
+from scheduler.plugin_api.outlet import Stale, holds
 from tests.builders import Json
 
 DELAY_SECONDS = 0.05

@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
-from scheduler.framework.outlet import Stale, holds
 from scheduler.framework.registry import Registry
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import freeze_after_sync
+from scheduler.plugin_api.outlet import Stale, holds
 from scheduler.plugins.table import IN_TREE
 from tests.builders import Json, NodeBuilder, PodBuilder, make_pod, make_worker, pod_term
 

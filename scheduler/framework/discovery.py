@@ -18,9 +18,10 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from scheduler.framework.interface import PluginFactory
-from scheduler.framework.registration import Registrations, collecting
+from scheduler.framework.declarations import DeclarationError, check_declarations
 from scheduler.framework.registry import Registry, points_of
+from scheduler.plugin_api.handle import PluginFactory
+from scheduler.plugin_api.registration import Registrations, collecting
 
 GROUP = "equipoise.plugins"
 _PACKAGE = "equipoise_plugins"
@@ -120,8 +121,8 @@ def _entry_points() -> Iterator[tuple[str, Any]]:
 # Files
 
 
-class _Loader(SourceFileLoader):
-    """Runs a file, and keeps apart what it registers, whoever imports it. Writes no bytecode."""
+class _PluginFileLoader(SourceFileLoader):
+    """Runs a file, and collects what it registers. Writes no bytecode."""
 
     registrations = Registrations()
 
@@ -163,7 +164,7 @@ class _Folder(NamedTuple):
 
     @staticmethod
     def _spec(module: str, file: Path) -> ModuleSpec:
-        loader = _Loader(module, str(file))
+        loader = _PluginFileLoader(module, str(file))
         spec = importlib.util.spec_from_file_location(module, file, loader=loader)
         assert spec is not None, "there is a loader for it"
         return spec
@@ -182,7 +183,7 @@ class _File(NamedTuple):
                 both = f"{_title(other)} and {each.__name__}"
                 raise _Unusable(f"classes {both} are both named {name!r}")
         loader = module.__loader__
-        assert isinstance(loader, _Loader), "nobody else loads plugin files"
+        assert isinstance(loader, _PluginFileLoader), "plugin files have no other loader"
         for name, factory in loader.registrations.plugins().items():
             if name in plugins:
                 raise _Unusable(f"both a class and functions are named {name!r}")
@@ -251,6 +252,10 @@ def _checked(plugins: Mapping[str, PluginFactory]) -> Mapping[str, PluginFactory
                 f"plugin {name!r} has no method of an extension point (half of one does not "
                 "count: reserve needs unreserve, score needs normalize)"
             )
+        try:
+            check_declarations(name, factory)
+        except DeclarationError as problem:
+            raise _Unusable(str(problem)) from problem
         for method in _NEVER_AWAITED:
             if inspect.iscoroutinefunction(getattr(factory, method, None)):
                 raise _Unusable(f"plugin {name!r}: {method} must not be a coroutine")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scheduler.framework.interface import PluginFactory
-from scheduler.framework.points import POINTS
 from scheduler.framework.simple import completed
+from scheduler.plugin_api.extension_points import POINTS
+from scheduler.plugin_api.handle import PluginFactory
 
 Registry = Mapping[str, PluginFactory]
 

@@ -1,82 +1,64 @@
-"""Plugins of a profile that answer from outside: which they are, and their late points."""
+"""The plugins of a profile that answer from another process (trait ``remote``): `webhooks`.
+
+They reserve and permit in the binding task, because the scheduling cycle never awaits.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
-
-from scheduler.framework.calls import Entry
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.single import SinglePlugins
+from scheduler.framework.plugin_runner import PluginEntry, PluginRunner
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.extension_points import ConcernedPlugin, LateReserve, LeaderAwarePlugin
 
 
-@runtime_checkable
-class RemotePlugin(Protocol):
-    """A plugin that may need answers from outside, and so may raise `AnswerNeeded`."""
+class RemotePoints:
+    """What the runtime does for remote plugins."""
 
-    remote: bool
-    """Says that it is one; True."""
+    def __init__(self, runner: PluginRunner) -> None:
+        self._runner = runner
+        self.plugins: dict[str, ConcernedPlugin] = {}
+        """The remote plugins, by name."""
+        self._leader_aware = []
+        for name, plugin in runner.plugins.items():
+            if not runner.traits[name].remote:
+                continue
+            if not isinstance(plugin, ConcernedPlugin):
+                raise ValueError(f"plugin {name!r}: remote plugins need a method concerns")
+            self.plugins[name] = plugin
+            if isinstance(plugin, LeaderAwarePlugin):
+                self._leader_aware.append(plugin)
+        self.enabled = bool(self.plugins)
+        """Whether an attempt may be suspended."""
+        self._reserve: list[PluginEntry] = []
+        self._permit: list[PluginEntry] = []
+        for point, late in (("reserve", self._reserve), ("permit", self._permit)):
+            for entry in runner.entries[point]:
+                plugin = runner.plugins[entry.name]
+                if isinstance(plugin, LateReserve):
+                    call = (
+                        plugin.reserve_remotely
+                        if late is self._reserve
+                        else (plugin.permit_remotely)
+                    )
+                    late.append(PluginEntry(entry.name, call, 1, None, False))
+        self.reserves = bool(self._reserve or self._permit)
+        """Whether some plugin reserves or permits in the binding task."""
 
     def concerns(self, pod: PodInfo) -> bool:
-        """Whether it has anything to say about such a pod: by namespace, labels and spec alone."""
-        ...
-
-
-@runtime_checkable
-class LateReserve(Protocol):
-    """Books and permits by calls, so not in the cycle but at the start of the binding task."""
-
-    async def reserve_remotely(self, cycle: Cycle, node: str) -> Status:
-        """As ``reserve``; ``unreserve`` is called after any failure, as for all plugins."""
-        ...
-
-    async def permit_remotely(self, cycle: Cycle, node: str) -> Status:
-        """As ``permit``; returns when the waiting is over."""
-        ...
-
-
-class RemotePoints(SinglePlugins):
-    """What the runtime does for plugins outside."""
-
-    @property
-    def asks_outside(self) -> bool:
-        """Whether an attempt may have to be suspended."""
-        return self._remote
-
-    def asks_about(self, pod: PodInfo) -> bool:
-        """Whether somebody outside has a say about a pod, so that its attempt may have to wait."""
-        return self._remote and any(
-            plugin.concerns(pod)
-            for plugin in self.plugins.values()
-            if isinstance(plugin, RemotePlugin)
-        )
+        """Whether a remote plugin judges the pod, so that its attempt may be suspended."""
+        return any(plugin.concerns(pod) for plugin in self.plugins.values())
 
     def begin(self) -> None:
-        """This replica schedules from now on; plugins that wait for that are told."""
-        for plugin in self.plugins.values():
-            begin = getattr(plugin, "begin", None) if isinstance(plugin, RemotePlugin) else None
-            if begin is not None:
-                begin()
+        """This replica schedules from now on."""
+        for plugin in self._leader_aware:
+            plugin.begin()
 
-    async def run_late_points(self, cycle: Cycle, node: str) -> Status:
-        """Reserve and permit of plugins outside, in order; the first refusal, else Success."""
-        for point in ("reserve", "permit"):
-            for entry in self._late[point]:
-                status: Status = await self._acall(point, entry, cycle, node)
+    async def reserve_and_permit(self, cycle: Cycle, node: str) -> Status:
+        """Reserve and permit of remote plugins, in order; the first refusal, else Success."""
+        for point, entries in (("reserve", self._reserve), ("permit", self._permit)):
+            for entry in entries:
+                status: Status = await self._runner.call_async(point, entry, cycle, node)
                 if not status.ok:
                     return status.by(entry.name)
         return SUCCESS
-
-    def _find_remote(self) -> None:
-        self._remote = any(isinstance(plugin, RemotePlugin) for plugin in self.plugins.values())
-        self._late = {
-            point: [
-                Entry(entry.name, getattr(plugin, f"{point}_remotely"), 1, None)
-                for entry in self._entries[point]
-                if isinstance(plugin := self.plugins[entry.name], LateReserve)
-            ]
-            for point in ("reserve", "permit")
-        }
-        self.books_outside = any(self._late.values())
-        """Whether somebody outside reserves or permits, at the start of bindings."""

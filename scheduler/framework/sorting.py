@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
-from scheduler.framework.calls import Entry
-from scheduler.framework.complaints import Complaints
-from scheduler.framework.interface import Plugin, RankingPlugin
+from scheduler.framework.faults import PluginFaultReporter
+from scheduler.framework.plugin_runner import PluginEntry, PluginRunner
+from scheduler.plugin_api.extension_points import RankingPlugin
 from scheduler.queueing.queued_pod import QueuedPod
 
 _POINT = "QueueSort"
@@ -19,50 +19,23 @@ _EFFECT = "the pods are sorted by priority and time"
 SortKey = Callable[[QueuedPod], Any]
 
 
-def sort_key_of(
-    entries: Sequence[Entry], plugins: Mapping[str, Plugin], complaints: Complaints
-) -> SortKey:
-    """A function that gives each pod its key.
-
-    Keys of plugins that vouch for them are compared as they are, so in the common case of one such
-    plugin this is that plugin's own method. Others are wrapped: whatever they do when they are
-    made or compared is contained, because the queue itself compares them.
-    """
-    if all(getattr(plugins[entry.name], "comparable", False) is True for entry in entries):
-        if len(entries) == 1:
-            call: SortKey = entries[0].call
-            return call
-        calls = [entry.call for entry in entries]
-        return lambda queued: tuple(call(queued) for call in calls)
-    names = tuple(entry.name for entry in entries)
-
-    def sort_key(queued: QueuedPod) -> GuardedKey:
-        keys = []
-        for entry in entries:
-            try:
-                keys.append(entry.call(queued))
-            except Exception as fault:
-                complaints.contained(queued.info, entry.name, _POINT, fault, _EFFECT)
-                return GuardedKey(queued, (), names, complaints)
-        return GuardedKey(queued, tuple(keys), names, complaints)
-
-    return sort_key
+def sort_key_of(runner: PluginRunner) -> SortKey:
+    """A function that gives each pod its key."""
+    return _key_of(runner, runner.entries["queueSort"])
 
 
-def rank_of(
-    entries: Sequence[Entry], plugins: Mapping[str, Plugin], complaints: Complaints
-) -> SortKey:
-    """A function that gives each pod its rank: its key, as if all pods had come at the same time.
+def rank_of(runner: PluginRunner) -> SortKey:
+    """A function that gives each pod its rank: its key, as if all pods were queued at one time.
 
     Pods of one rank may be placed in any order; pods of another rank go before or after them. A
-    plugin may say what the rank is (`RankingPlugin`).
+    plugin may define the rank itself (`RankingPlugin`).
     """
     ranking = []
-    for entry in entries:
-        plugin = plugins[entry.name]
+    for entry in runner.entries["queueSort"]:
+        plugin = runner.plugins[entry.name]
         call = plugin.rank if isinstance(plugin, RankingPlugin) else entry.call
         ranking.append(msgspec.structs.replace(entry, call=call))
-    key = sort_key_of(ranking, plugins, complaints)
+    key = _key_of(runner, ranking)
 
     def rank(queued: QueuedPod) -> Any:
         timeless = copy.copy(queued)
@@ -72,6 +45,35 @@ def rank_of(
     return rank
 
 
+def _key_of(runner: PluginRunner, entries: Sequence[PluginEntry]) -> SortKey:
+    """The keys of plugins with the trait ``comparable`` are compared directly.
+
+    In the common case of one such plugin the function is that plugin's own method. Other keys are
+    wrapped: their faults are contained when they are made or compared, because the queue itself
+    compares them.
+    """
+    if all(runner.traits[entry.name].comparable for entry in entries):
+        if len(entries) == 1:
+            call: SortKey = entries[0].call
+            return call
+        calls = [entry.call for entry in entries]
+        return lambda queued: tuple(call(queued) for call in calls)
+    names = tuple(entry.name for entry in entries)
+    reporter = runner.fault_reporter
+
+    def sort_key(queued: QueuedPod) -> GuardedKey:
+        keys = []
+        for entry in entries:
+            try:
+                keys.append(entry.call(queued))
+            except Exception as fault:
+                reporter.report_contained(queued.info, entry.name, _POINT, fault, _EFFECT)
+                return GuardedKey(queued, (), names, reporter)
+        return GuardedKey(queued, tuple(keys), names, reporter)
+
+    return sort_key
+
+
 class GuardedKey:
     """The keys of one pod, one for each plugin, comparable whatever they are.
 
@@ -79,19 +81,19 @@ class GuardedKey:
     priority and time decide.
     """
 
-    __slots__ = ("_complaints", "_keys", "_names", "_queued")
+    __slots__ = ("_fault_reporter", "_keys", "_names", "_queued")
 
     def __init__(
         self,
         queued: QueuedPod,
         keys: tuple[Any, ...],
         names: tuple[str, ...],
-        complaints: Complaints,
+        fault_reporter: PluginFaultReporter,
     ) -> None:
         self._queued = queued
         self._keys = keys
         self._names = names
-        self._complaints = complaints
+        self._fault_reporter = fault_reporter
 
     def __lt__(self, other: GuardedKey) -> bool:
         return self._compare(other) < 0
@@ -111,7 +113,8 @@ class GuardedKey:
                 if theirs < mine:
                     return 1
             except Exception as fault:
-                self._complaints.contained(self._queued.info, name, _POINT, fault, _EFFECT)
+                pod = self._queued.info
+                self._fault_reporter.report_contained(pod, name, _POINT, fault, _EFFECT)
                 return self._by_priority(other)
         return 0 if self._keys else self._by_priority(other)
 

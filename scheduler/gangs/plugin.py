@@ -13,9 +13,6 @@ from itertools import islice
 import numpy as np
 
 from scheduler.config.plugin_args import CoschedulingArgs
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.groups import IN_PASS, GroupStanding
-from scheduler.framework.interface import Handle
 from scheduler.gangs.gang import MAX_MEMBERS, Gang
 from scheduler.gangs.registry import PERMIT_PLUGIN, registry_of
 from scheduler.model.events import UNSCHEDULED_POD, Action
@@ -23,6 +20,10 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import PODS, Amounts
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from scheduler.model.workloads import pod_group_of
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.groups import IN_PASS, PodGroupState
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.slices import checkpoint
@@ -36,7 +37,7 @@ class Coscheduling:
     """Gates members of gangs, and holds them at permit until enough of them have nodes."""
 
     name = NAME
-    comparable = True
+    traits = PluginTraits(comparable=True)
     observes = ("PodGroup",)
 
     def __init__(self, args: CoschedulingArgs | None, handle: Handle) -> None:
@@ -93,11 +94,11 @@ class Coscheduling:
         pod = None if gang is None else gang.members.get(uid)
         return pod is not None and not pod.deleting
 
-    def standing(self, group: str) -> GroupStanding:
+    def standing(self, group: str) -> PodGroupState:
         """How many members must be placed, and whether the group may be tried."""
         gang = self.registry.get(group)
         if gang is None or gang.rules is None or gang.rules.fault:
-            return GroupStanding(_unready(group, gang) or SUCCESS)
+            return PodGroupState(_unready(group, gang) or SUCCESS)
         rules = gang.rules
         self.registry.drop_lapsed(gang)
         missing = _too_scarce(self._state, gang, rules.min_resources)
@@ -108,7 +109,7 @@ class Coscheduling:
             if missing
             else SUCCESS
         )
-        return GroupStanding(refusal, rules.min_member, gang.placed, gang.existing)
+        return PodGroupState(refusal, rules.min_member, gang.placed, gang.existing)
 
     def release_group(self, group: str) -> None:
         """Allow all members that wait at permit, if ``minMember`` hold nodes."""

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
-from scheduler.framework.interface import Handle
 from scheduler.gangs.gang import Gang, Phase, Stage, rules_of
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.workloads import PodGroup, pod_group_of
 from scheduler.observe.metrics import Children
+from scheduler.plugin_api import Handle
 from scheduler.state.cache import ClusterState
 
 PERMIT_PLUGIN = "Coscheduling"
@@ -41,9 +41,9 @@ class GangRegistry:
 
     def __init__(self, handle: Handle) -> None:
         self._gangs: dict[str, Gang] = {}
-        self._activate = handle.activate
-        self._permit = handle.waiting
-        self._clock = handle.clock
+        self._activate = handle.queue.activate
+        self._permit = handle.permits.waiting
+        self._clock = handle.run.clock
         self._listeners: list[GangListener] = []
         self._phases: dict[str, Phase] = {}
         self._groups = Children(handle.metrics.gang_groups)

@@ -17,7 +17,6 @@ from typing import Protocol
 import msgspec
 import numpy as np
 
-from scheduler.framework.interface import Handle
 from scheduler.model.events import Action, Event
 from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.podinfo import PodInfo
@@ -27,6 +26,7 @@ from scheduler.numa.ledger import CapacityChange, Ledger
 from scheduler.numa.node_pods import version_of
 from scheduler.numa.topology import topology_of
 from scheduler.observe.metrics import Children, Metrics
+from scheduler.plugin_api import Handle
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows
@@ -348,7 +348,7 @@ class NodesBeingBound:
 
     def __init__(self, handle: Handle) -> None:
         self._state = handle.state
-        self._tell = handle.tell
+        self._tell = handle.queue.tell
         self._pods: dict[str, set[str]] = {}
         self._released: tuple[object, str] | None = None
         handle.state.pod_listeners.watch(self._follow)

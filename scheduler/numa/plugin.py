@@ -18,8 +18,6 @@ from scheduler.config.plugin_args import (
     TopologyScoringStrategy,
 )
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import MAX_SCORE, Handle
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.pinning import Need, Pinning
 from scheduler.model.podinfo import PodInfo
@@ -38,6 +36,9 @@ from scheduler.numa.filtering import has_room
 from scheduler.numa.fingerprint import ALL, WITH_EXCLUSIVE_RESOURCES
 from scheduler.numa.scoring import CellScorer, Requests, least_numa_nodes, requests_of
 from scheduler.numa.topology import ManagerPolicy
+from scheduler.plugin_api import MAX_SCORE, Handle
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -60,9 +61,7 @@ class NodeResourceTopologyMatch:
 
     name = NAME
     observes = (KIND,)
-    row_by_row = True
-    absolute = True
-    keeps_books = True
+    traits = PluginTraits(row_by_row=True, absolute=True, keeps_books=True)
     filter_reads: Reads | None = Reads(rows=frozenset({Aspect.TOPOLOGY}))
     score_reads = Reads(rows=frozenset({Aspect.TOPOLOGY}))
 
@@ -298,7 +297,7 @@ def _cell_cache(args: NodeResourceTopologyMatchArgs, handle: Handle) -> CellCach
         return state.shared.get_or_make(PublishedCells, lambda: PublishedCells(state))
     cache = state.shared.get_or_make(
         ReserveCache,
-        lambda: ReserveCache(state, settings, handle.metrics, handle.tell, handle.clock),
+        lambda: ReserveCache(state, settings, handle.metrics, handle.queue.tell, handle.run.clock),
         settings,
     )
     cache.profiles.add(handle.profile)

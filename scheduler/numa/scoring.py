@@ -19,11 +19,11 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.framework.interface import MAX_SCORE
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, Amounts, amounts_of
 from scheduler.numa.cells import UNKNOWN_DISTANCE, CellColumns, Distances, NodeCells
 from scheduler.numa.topology import ManagerScope
+from scheduler.plugin_api.extension_points import MAX_SCORE
 from scheduler.state.columns import Mask, Rows, Scores, where
 
 _MILLI = 1000

@@ -5,9 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from scheduler.equivalence.classes import PodClass, template_of
-from scheduler.framework.answers import Told
-from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import Cycle
+from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
 from scheduler.model.events import ASSIGNED_POD, Action, Event
 from scheduler.model.packed import digest
@@ -16,8 +14,10 @@ from scheduler.model.status import Code, Status
 from scheduler.observe.logs import get_logger
 from scheduler.pipeline.gang_barrier import GangBarrier
 from scheduler.pipeline.placement import Placement
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.scheduling_queue import SchedulingQueue
+from scheduler.webhooks.answers import RemoteAnswers
 
 log = get_logger(__name__)
 
@@ -36,7 +36,7 @@ class Attempt(msgspec.Struct):
     """The equivalence class of the pod, if it is in one."""
     placement: Placement | None = None
     """Set once a node is chosen."""
-    told: Told = msgspec.field(default_factory=Told)
+    answers: RemoteAnswers = msgspec.field(default_factory=RemoteAnswers)
     """The answers of plugins out of process so far."""
     barrier: GangBarrier | None = None
     """Set for members of a gang that plugins out of process have to permit."""
@@ -44,7 +44,7 @@ class Attempt(msgspec.Struct):
     """The version of the chosen node that was filtered (`ClusterState.node_version`)."""
     companions: tuple[str, ...] = ()
     """Pods (``namespace/name``) that wait in the queue for the answer that this one waits for."""
-    told_along: dict[str, Told] = msgspec.field(default_factory=dict)
+    companion_answers: dict[str, RemoteAnswers] = msgspec.field(default_factory=dict)
     """By uid, the answers about them so far: kept until this pod is tried again, or is gone."""
 
     @property
@@ -68,10 +68,10 @@ class Attempt(msgspec.Struct):
 
     def drop_transient_slots(self) -> None:
         """Drop what binding, which may take long, does not need. A node is reserved."""
-        self.cycle.drop_brief()
-        if self.framework.asks_outside:
-            self.told = Told()
-            self.told_along = {}
+        self.cycle.drop_transient_slots()
+        if self.framework.remote.enabled:
+            self.answers = RemoteAnswers()
+            self.companion_answers = {}
 
     @property
     def node(self) -> str:

@@ -23,10 +23,7 @@ from functools import partial
 
 import numpy as np
 
-from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import STALE, Cycle
-from scheduler.framework.outlet import Outlet, Stale
-from scheduler.framework.waiting import MAX_WAIT, WaitingPod, Waits
+from scheduler.framework.faults import PluginFault
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
@@ -36,6 +33,9 @@ from scheduler.pipeline.confirmation import Unconfirmed
 from scheduler.pipeline.evaluation import CycleError, evaluate
 from scheduler.pipeline.failure import FailureHandler
 from scheduler.pipeline.open_bindings import OpenBindings
+from scheduler.plugin_api.cycle import STALE, Cycle
+from scheduler.plugin_api.outlet import Outlet, Stale
+from scheduler.plugin_api.waiting import MAX_WAIT, WaitingPod, Waits
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.scratch import scratch
@@ -288,7 +288,7 @@ class Bindings:
     async def _permitted(self, attempt: Attempt) -> Status:
         """Run Reserve and Permit out of process, then wait for the Permit plugins in process."""
         framework, cycle = attempt.framework, attempt.cycle
-        alone = attempt.barrier is None and not framework.books_outside
+        alone = attempt.barrier is None and not framework.remote.reserves
         refusal = SUCCESS if alone else await self._permitted_out_of_process(attempt)
         if not refusal.ok and (waiting := framework.waiting.get(cycle.pod.uid)) is not None:
             waiting.reject(refusal.plugin, refusal.message, refusal.code)
@@ -302,7 +302,7 @@ class Bindings:
         if barrier is not None:
             barrier.when_too_few(partial(self._waits.reject, attempt.cycle.pod.uid))
         try:
-            refusal = await attempt.framework.run_late_points(attempt.cycle, attempt.node)
+            refusal = await attempt.framework.remote.reserve_and_permit(attempt.cycle, attempt.node)
         finally:
             if barrier is not None and not refusal.ok:
                 barrier.reject()

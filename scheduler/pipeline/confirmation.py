@@ -24,8 +24,6 @@ from typing import TYPE_CHECKING, Never, Protocol
 import msgspec
 
 from scheduler.fairness import Shares
-from scheduler.framework.cycle import Bookings, Cycle
-from scheduler.framework.outlet import Outlet, WriteError
 from scheduler.framework.runtime import Framework
 from scheduler.model.objects import Change
 from scheduler.model.podinfo import PodInfo
@@ -36,6 +34,8 @@ from scheduler.observe.metrics import Metrics
 from scheduler.observe.repeats import Repeats
 from scheduler.pipeline.attempt import Attempt, unreserve, wake_for_room
 from scheduler.pipeline.open_bindings import OpenBindings
+from scheduler.plugin_api.cycle import Bookings, Cycle
+from scheduler.plugin_api.outlet import Outlet, WriteError
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
 

@@ -24,11 +24,10 @@ from scheduler.equivalence.cache import EquivalenceCache
 from scheduler.equivalence.class_results import UNFIT, ClassResults
 from scheduler.equivalence.classes import FILTER, SCORE, ClassVerdict, PodClass
 from scheduler.equivalence.row_memo import RowMemo
-from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.framework.runtime import Framework, PreFilterOutcome
-from scheduler.framework.what_if import trial
 from scheduler.model.events import Action
 from scheduler.model.status import Code, Status
+from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.state.columns import Codes, Rows, Scores
 
@@ -181,7 +180,7 @@ class Evaluation:
                 scored = self.framework.run_scores(self.cycle, rows)
                 self.parts, self._totals = scored.plugins, scored.totals
             else:
-                with self.framework.timed("score"):
+                with self.framework.runner.timed("score"):
                     self._totals = self._results.totals_of(rows, self) + self.live_totals(rows)
         return self._totals
 
@@ -200,7 +199,7 @@ class Evaluation:
         results = self._results
         if results is None or not results.complete or len(self.feasible()) != results.count:
             return None
-        with self.framework.timed("score"):
+        with self.framework.runner.timed("score"):
             top = int(results.totals.max())
             assert top != UNFIT, "a row that fits has a total"
             (ties,) = (results.totals == top).nonzero()
@@ -255,7 +254,7 @@ class Evaluation:
         """Bring the class results up to date, then ask the filters whose results are not kept."""
         assert self._pod_class is not None
         assert self._cache is not None
-        with self.framework.timed("filter"):
+        with self.framework.runner.timed("filter"):
             results = self._results = self._cache.results(self._pod_class)
             results.refresh(self)
             rejected = self._cache.rejected_with_nominated_pods(self.framework, self.cycle)
@@ -275,7 +274,7 @@ class Evaluation:
             column = pod_class.columns.get((FILTER, name))
             if column is not None:
                 codes = column.ask(rows, partial(self.filter, name))
-            elif name not in cycle.skipped["filter"] and framework.judges(name):
+            elif name not in cycle.skipped["filter"] and framework.filters.include(name):
                 codes = self.filter(name, rows)
             else:
                 continue
@@ -288,23 +287,23 @@ class Evaluation:
 
     def filter(self, plugin: str, rows: Rows) -> Codes:
         """The verdict of one plugin on each row."""
-        return self.framework.filter_by(plugin, self.cycle, rows)
+        return self.framework.filters.judge(plugin, self.cycle, rows)
 
     def score(self, plugin: str, rows: Rows) -> Scores:
         """The raw score of one plugin for each row."""
-        return self.framework.score_by(plugin, self.cycle, rows)
+        return self.framework.scores.score(plugin, self.cycle, rows)
 
     def filter_one(self, plugin: str, row: int) -> int:
         """The verdict of one plugin on one row."""
-        return self.framework.filter_one_by(plugin, self.cycle, row)
+        return self.framework.filters.judge_one(plugin, self.cycle, row)
 
     def score_one(self, plugin: str, row: int) -> int:
         """The raw score of one plugin for one row."""
-        return self.framework.score_one_by(plugin, self.cycle, row)
+        return self.framework.scores.score_one(plugin, self.cycle, row)
 
     def normalize(self, plugin: str, scores: Scores) -> Scores:
         """Raw scores of all feasible rows brought into 0..100."""
-        return self.framework.normalize(plugin, self.cycle, scores)
+        return self.framework.scores.normalize(plugin, self.cycle, scores)
 
 
 def _with_plugins(diagnosis: Diagnosis, cycle: Cycle) -> Diagnosis:
@@ -377,7 +376,7 @@ class ClassCache:
         if not cycle.state.nominations:
             return None
         rows = nominated_to_others(cycle)
-        if cycle.equivalence_class is None or not framework.judges_row_by_row(cycle):
+        if cycle.equivalence_class is None or not framework.filters.judge_row_by_row(cycle):
             codes = with_nominated_pods(framework, cycle, rows)
         else:
             known = self._with_nominated.about(cycle.equivalence_class)
@@ -428,9 +427,9 @@ def with_nominated_pods(framework: Framework, cycle: Cycle, rows: Rows) -> Codes
     """A verdict per row as if the pods that are nominated to it were there."""
     codes: Codes = np.zeros(len(rows), np.int32)
     everything = np.arange(len(rows))
-    together = len(rows) > 0 and framework.judges_row_by_row(cycle)
+    together = len(rows) > 0 and framework.filters.judge_row_by_row(cycle)
     for group in [everything] if together else everything[:, np.newaxis]:
-        with trial(framework, cycle) as changes:
+        with framework.trial(cycle) as changes:
             for row in rows[group].tolist():
                 node = cycle.state.name(row)
                 for pod in cycle.state.nominations.ahead_of(cycle.pod, node):

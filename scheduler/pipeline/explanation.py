@@ -9,20 +9,20 @@ import msgspec
 import numpy as np
 
 from scheduler.config.schema import BatchSettings
-from scheduler.framework.answers import TOLD, Told
-from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.interface import RoomPreview
+from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import Status, error
 from scheduler.pipeline.evaluation import CycleError, Evaluation, evaluate
 from scheduler.pipeline.placement import allows_post_filter, choose, fit_error
+from scheduler.plugin_api.cycle import Cycle, Diagnosis
+from scheduler.plugin_api.extension_points import RoomPreview
 from scheduler.queueing.view import QueueEntry
 from scheduler.slices import checkpoint, unbroken
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Scores
+from scheduler.webhooks.answers import REMOTE_ANSWERS, RemoteAnswers
 
 State = Literal[
     "new",
@@ -93,16 +93,16 @@ def explain(
     state: ClusterState,
     pod: PodInfo,
     seed: int = 0,
-    told: Told | None = None,
+    answers: RemoteAnswers | None = None,
 ) -> dict[str, Any]:
     """What the cycle would find for the pod now; changes nothing.
 
     Scores are given even for a single feasible node. ``node`` is the one that would be chosen; a
     node that was vetoed before it counts as one that does not fit. A fault that would end the
-    attempt is the verdict on every node. With ``told`` plugins out of process take part, and
+    attempt is the verdict on every node. With ``answers`` plugins out of process take part, and
     AnswerNeeded is raised for what they have not been asked yet; without, that is a fault too.
     """
-    return described(judge_all(framework, state, pod, seed, told))
+    return described(judge_all(framework, state, pod, seed, answers))
 
 
 def judge_all(
@@ -110,7 +110,7 @@ def judge_all(
     state: ClusterState,
     pod: PodInfo,
     seed: int = 0,
-    told: Told | None = None,
+    answers: RemoteAnswers | None = None,
     *,
     room: bool = False,
 ) -> Findings:
@@ -119,8 +119,8 @@ def judge_all(
     With ``room``, post-filter plugins say what they would do for a pod that fits nowhere.
     """
     cycle = Cycle(pod, state)
-    if told is not None:
-        cycle.put(TOLD, told)
+    if answers is not None:
+        cycle.put(REMOTE_ANSWERS, answers)
     try:
         return _judge_all(framework, cycle, seed, room)
     except (PluginFault, CycleError) as fault:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable
 
-from scheduler.framework.cycle import Diagnosis
-from scheduler.framework.outlet import Outlet
 from scheduler.model.status import Code, Status
 from scheduler.observe.decisions import Decisions, Result
 from scheduler.observe.logs import get_logger
@@ -15,6 +13,8 @@ from scheduler.observe.repeats import Repeats, SharedFaults
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.nomination import remove_nomination
 from scheduler.pipeline.placement import fit_error
+from scheduler.plugin_api.cycle import Diagnosis
+from scheduler.plugin_api.outlet import Outlet
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import checkpoint
 

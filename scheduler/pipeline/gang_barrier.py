@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from scheduler.framework.waiting import WaitingPod
 from scheduler.model.status import SUCCESS, Status
+from scheduler.plugin_api.waiting import WaitingPod
 
 
 class GangBarrier:

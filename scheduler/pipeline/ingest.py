@@ -12,9 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from scheduler.framework.memory import Memories
 from scheduler.framework.runtime import Framework
-from scheduler.framework.waiting import Waits
 from scheduler.model.events import (
     ASSIGNED_POD,
     UNSCHEDULED_POD,
@@ -32,6 +30,8 @@ from scheduler.observe.metrics import Children, Metrics
 from scheduler.pipeline.confirmation import Unconfirmed
 from scheduler.pipeline.nomination import remove_nomination, update_nomination
 from scheduler.pipeline.suspension import Suspension
+from scheduler.plugin_api.memory import Memories
+from scheduler.plugin_api.waiting import Waits
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState

@@ -14,13 +14,13 @@ from typing import Any, Literal
 import msgspec
 
 from scheduler.framework.runtime import Framework
-from scheduler.framework.waiting import WaitingPod, Waits
 from scheduler.model.workloads import pod_group_of
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.suspension import Suspension
+from scheduler.plugin_api.waiting import WaitingPod, Waits
 from scheduler.queueing.view import QueueEntry
 from scheduler.slices import checkpoint
 

@@ -10,7 +10,6 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from scheduler.framework.cycle import Cycle, Diagnosis
 from scheduler.model.status import Status
 from scheduler.pipeline.evaluation import (
     NODES,
@@ -18,6 +17,7 @@ from scheduler.pipeline.evaluation import (
     Evaluation,
     filter_with_nominated_pods,
 )
+from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.state.columns import Rows, Scores
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)

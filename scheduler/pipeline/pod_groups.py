@@ -37,10 +37,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from scheduler.framework.answers import AnswerNeeded, Question
-from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import Diagnosis
-from scheduler.framework.groups import IN_PASS, GroupPlugin, GroupStanding
+from scheduler.framework.faults import PluginFault
 from scheduler.model.events import ASSIGNED_POD, Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Code, unschedulable
@@ -52,10 +49,13 @@ from scheduler.pipeline.evaluation import CycleError
 from scheduler.pipeline.failure import FailureHandler
 from scheduler.pipeline.gang_barrier import GangBarrier
 from scheduler.pipeline.placement import Proposals, fit_error
+from scheduler.plugin_api.cycle import Diagnosis
+from scheduler.plugin_api.groups import IN_PASS, GroupPlugin, PodGroupState
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.slices import checkpoint, slices_ended
+from scheduler.webhooks.answers import AnswerNeeded, Question
 
 if TYPE_CHECKING:
     from scheduler.pipeline.scheduler import Scheduler
@@ -180,7 +180,7 @@ class PodGroupPass:
     def _gather(self, current: _Pass, along: Sequence[QueuedPod]) -> list[Attempt]:
         """Attempts at all members that wait, in the order of the queue."""
         first, profile = current.first, current.first.framework.profile
-        told = {**first.told_along, first.queued.info.uid: first.told}
+        told = {**first.companion_answers, first.queued.info.uid: first.answers}
         others = self._queue.pop_together(current.plugin.members(current.group), profile)
         attempts = []
         for queued in (first.queued, *along, *others):
@@ -189,7 +189,7 @@ class PodGroupPass:
                 self._queue.done(queued.info.uid)
                 continue
             attempt = self._new_attempt(queued)
-            attempt.told = told.get(queued.info.uid) or attempt.told
+            attempt.answers = told.get(queued.info.uid) or attempt.answers
             attempts.append(attempt)
         return attempts
 
@@ -365,7 +365,7 @@ class PodGroupPass:
         """
         uid, group = asking.queued.info.uid, current.group
         rest = [each for each in current.attempts if each.queued.info.uid != uid]
-        asking.told_along = {each.queued.info.uid: each.told for each in rest}
+        asking.companion_answers = {each.queued.info.uid: each.answers for each in rest}
         others = [each.queued for each in rest]
         if others:
             message = f"pod group {group}: {question.plugin} is asked about {asking.queued.key}"
@@ -374,7 +374,7 @@ class PodGroupPass:
         asking.companions = tuple(queued.key for queued in others)
         self._scheduler.suspension.suspend(asking, question, current.first.queued.info.uid)
 
-    def _give_up(self, current: _Pass, standing: GroupStanding) -> str:
+    def _give_up(self, current: _Pass, standing: PodGroupState) -> str:
         """Revert everything, and requeue all members until an event may cure the gang."""
         plugin, unplaced = current.plugin, current.unplaced
         message = f"pod group {current.group}: {_outcome(current, standing)}"
@@ -417,7 +417,7 @@ class PodGroupPass:
 
 def _barrier(current: _Pass, needed: int, members: Sequence[Attempt]) -> GangBarrier | None:
     """Where members wait for each other that plugins out of process have yet to permit."""
-    if not members or not members[0].framework.books_outside:
+    if not members or not members[0].framework.remote.reserves:
         return None
     plugin, group = current.plugin, current.group
     too_few = unschedulable(f"pod group {group}: too few members were let in from outside")
@@ -432,11 +432,11 @@ def _waits_for_group(plugin: GroupPlugin, reservation: NodeReservation) -> bool:
     return waiting is not None and plugin.name in waiting.pending_plugins
 
 
-def _size(standing: GroupStanding) -> tuple[int, int]:
+def _size(standing: PodGroupState) -> tuple[int, int]:
     return standing.minimum, standing.existing
 
 
-def _outcome(current: _Pass, standing: GroupStanding) -> str:
+def _outcome(current: _Pass, standing: PodGroupState) -> str:
     """How many members can be placed, and why the next cannot; or that some do not exist yet."""
     if not current.unplaced:
         ready = standing.placed + len(current.attempts)

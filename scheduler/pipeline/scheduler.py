@@ -31,10 +31,7 @@ from typing import Never, TypeVar
 from scheduler import slices
 from scheduler.equivalence.cache import EquivalenceCache
 from scheduler.equivalence.classes import PodClass
-from scheduler.framework.answers import TOLD, AnswerNeeded
-from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.groups import IN_PASS
+from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
 from scheduler.model.status import Status, error
 from scheduler.observe.logs import get_logger
@@ -54,10 +51,13 @@ from scheduler.pipeline.placement import (
 )
 from scheduler.pipeline.pod_groups import PodGroupPass
 from scheduler.pipeline.suspension import Suspension
+from scheduler.plugin_api.cycle import Cycle, Diagnosis
+from scheduler.plugin_api.groups import IN_PASS
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import checkpoint, in_slices_until
 from scheduler.state.cache import ClusterState
+from scheduler.webhooks.answers import REMOTE_ANSWERS, AnswerNeeded
 
 log = get_logger(__name__)
 
@@ -141,7 +141,7 @@ class Scheduler:
     def begin(self) -> None:
         """Tell plugins that this replica schedules; they may admit pods that they kept out."""
         for framework in self.frameworks.values():
-            framework.begin()
+            framework.remote.begin()
         self.queue.retry_gated()
 
     @property
@@ -315,7 +315,11 @@ class Scheduler:
     def class_of(self, attempt: Attempt) -> PodClass | None:
         """The equivalence class of a pod, if it is in one."""
         # Stale answers, or none, make a result that must not be kept for the class.
-        if self.class_cache is not None and attempt.pod_class is None and not attempt.told.weary:
+        if (
+            self.class_cache is not None
+            and attempt.pod_class is None
+            and not attempt.answers.uses_stale_answers
+        ):
             attempt.pod_class = self.class_cache.class_of(attempt.cycle)
         return attempt.pod_class
 
@@ -327,8 +331,8 @@ class Scheduler:
         Changes nothing. Raises AnswerNeeded, PluginFault, CycleError.
         """
         framework, cycle = attempt.framework, attempt.cycle
-        if framework.asks_outside:
-            cycle.put(TOLD, attempt.told)
+        if framework.remote.enabled:
+            cycle.put(REMOTE_ANSWERS, attempt.answers)
         if self.on_attempt is not None:
             self.on_attempt(attempt)
         pod_class = self.class_of(attempt)

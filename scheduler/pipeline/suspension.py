@@ -21,7 +21,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from scheduler.bounded import MEBIBYTE, Usage
-from scheduler.framework.answers import EXPLAINING, AnswerNeeded, Failed, Question, Told
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -29,6 +28,7 @@ from scheduler.pipeline.attempt import Attempt
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import in_slices
+from scheduler.webhooks.answers import EXPLAINING, AnswerNeeded, Failed, Question, RemoteAnswers
 
 log = get_logger(__name__)
 
@@ -149,7 +149,7 @@ class Suspension:
             return None
         attempt = self._ready.popleft()
         if self._queue.renew_in_flight(attempt.queued):
-            attempt.told.restart()
+            attempt.answers.restart()
         attempt.restart()
         return attempt
 
@@ -220,7 +220,7 @@ class Suspension:
             answer = Failed(f"{type(fault).__name__}: {fault}")
         for attempt, asked in self._listeners.pop(question.key, ()):
             if self._suspended.get(attempt.queued.info.uid) is attempt:
-                asked.hear(attempt.told, answer)
+                asked.record(attempt.answers, answer)
                 self._ready.append(attempt)
         self._changed.set()
 
@@ -244,23 +244,23 @@ class Suspension:
 
 def _size(attempt: Attempt, question: Question) -> int:
     """The bytes of the answers about a pod and its gang, if each gets as many as the largest."""
-    members = [attempt.told, *attempt.told_along.values()]
-    each = max(told.bytes for told in members) + question.bytes
+    members = [attempt.answers, *attempt.companion_answers.values()]
+    each = max(answers.bytes for answers in members) + question.bytes
     return each * len(members)
 
 
-async def answered(work: Callable[[Told], T]) -> T:
+async def answered(work: Callable[[RemoteAnswers], T]) -> T:
     """The result of work that may need answers, for callers that can wait, such as explanations.
 
     Done in slices, and again from the start after each answer, so it must not change anything.
     """
-    told = Told(insists=True)
+    answers = RemoteAnswers(insists=True)
     token = EXPLAINING.set(True)
     try:
         while True:
             try:
-                return await in_slices(work, told)
+                return await in_slices(work, answers)
             except AnswerNeeded as needed:
-                needed.question.hear(told, await needed.question.ask())
+                needed.question.record(answers, await needed.question.ask())
     finally:
         EXPLAINING.reset(token)

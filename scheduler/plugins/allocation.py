@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.config.plugin_args import ResourceSpec, ScoringStrategy
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import MAX_SCORE
 from scheduler.model.resources import CPU, MEMORY, Amounts, is_scalar
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.extension_points import MAX_SCORE
 from scheduler.state.columns import Mask, Rows, Scores, where
 
 Amount = NDArray[np.int64]

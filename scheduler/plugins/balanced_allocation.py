@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from scheduler.config.plugin_args import CPU_AND_MEMORY, NodeResourcesBalancedAllocationArgs
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import MAX_SCORE, Handle
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.status import SKIP, SUCCESS, Status
+from scheduler.plugin_api import MAX_SCORE, Handle
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.allocation import AllocationScorer, Amount, least_allocated
 from scheduler.plugins.names import BALANCED_ALLOCATION
 from scheduler.state.aspects import Aspect
@@ -22,7 +23,7 @@ class NodeResourcesBalancedAllocation:
     """Scores what the pod does to the balance, so an already uneven node is not held against it."""
 
     name = BALANCED_ALLOCATION
-    absolute = True
+    traits = PluginTraits(absolute=True)
     score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}))
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:

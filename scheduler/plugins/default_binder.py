@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.framework.cycle import STALE, Cycle
-from scheduler.framework.interface import Handle
-from scheduler.framework.outlet import holds
 from scheduler.model.status import Status
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import STALE, Cycle
+from scheduler.plugin_api.outlet import holds
 from scheduler.plugins.names import DEFAULT_BINDER
 
 
@@ -17,7 +17,7 @@ class DefaultBinder:
     name = DEFAULT_BINDER
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        self._outlet = handle.outlet
+        self._outlet = handle.write
 
     async def bind(self, cycle: Cycle, node: str) -> Status:
         """Success once the API server has the pod on the node."""

@@ -11,11 +11,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.interface import Handle, PostFilterResult, PreFilterResult, RoomPreview
 from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, Code, Status, unresolvable, unschedulable
+from scheduler.plugin_api import Handle, PostFilterResult, PreFilterResult, RoomPreview
+from scheduler.plugin_api.cycle import Cycle, Diagnosis
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import DYNAMIC_RESOURCES
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 
@@ -34,7 +35,7 @@ class DynamicResources:
     )
 
     filter_reads = Reads()
-    answers_for_class = True
+    traits = PluginTraits(answers_for_class=True)
     NOTHING_TO_FREE = unschedulable("no new claims to deallocate")
 
     def __init__(self, args: Any, handle: Handle) -> None: ...

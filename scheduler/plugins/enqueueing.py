@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from scheduler.framework.interface import Handle
 from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unresolvable
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import PRIORITY_SORT, SCHEDULING_GATES
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.queueing.queued_pod import QueuedPod
@@ -18,7 +19,7 @@ class PrioritySort:
     """Higher priority first; among equals, whoever has waited longer."""
 
     name = PRIORITY_SORT
-    comparable = True
+    traits = PluginTraits(comparable=True)
 
     def __init__(self, args: Any, handle: Handle) -> None: ...
 

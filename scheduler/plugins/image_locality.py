@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import MAX_SCORE, Handle
 from scheduler.model.podinfo import PodInfo
+from scheduler.plugin_api import MAX_SCORE, Handle
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import IMAGE_LOCALITY
 from scheduler.state.aspects import Aspect
 from scheduler.state.columns import Rows, Scores
@@ -28,7 +29,7 @@ class ImageLocality:
 
     name = IMAGE_LOCALITY
 
-    absolute = True
+    traits = PluginTraits(absolute=True)
     score_reads = Reads(cluster=frozenset({Aspect.IMAGES, Aspect.NODE}))
 
     def __init__(self, args: Any, handle: Handle) -> None: ...

@@ -16,11 +16,11 @@ import numpy as np
 from scheduler.bounded import MEBIBYTE, Memo
 from scheduler.config.plugin_args import InterPodAffinityArgs
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle, Slot
-from scheduler.framework.interface import MAX_SCORE, Handle, PreFilterResult
 from scheduler.model.affinity import AffinityTerm
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
+from scheduler.plugin_api import MAX_SCORE, Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugins.inter_pod_affinity_hints import AffinityHints
 from scheduler.plugins.names import INTER_POD_AFFINITY
 from scheduler.queueing.hints import HintRegistration

@@ -8,9 +8,6 @@ import numpy as np
 
 from scheduler.config.plugin_args import NodeAffinityArgs
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle, PreFilterResult
-from scheduler.framework.scoring import normalize_by_max
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
@@ -24,6 +21,10 @@ from scheduler.model.selectors import (
     compile_preferences,
 )
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
+from scheduler.plugin_api import Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.scoring import normalize_by_max
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_AFFINITY
 from scheduler.queueing.columns import Indexed, Term, label_tokens, required_tokens
 from scheduler.queueing.hints import HintRegistration
@@ -37,7 +38,7 @@ class NodeAffinity:
     """Asks each requirement once per distinct label value; a verdict is then a gather over rows."""
 
     name = NODE_AFFINITY
-    row_by_row = True
+    traits = PluginTraits(row_by_row=True)
     MISMATCH = Status(
         Code.UNRESOLVABLE, ("node(s) didn't match Pod's node affinity/selector",), NODE_AFFINITY
     )

@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.meta import ResourceList
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY, AmountError, amounts_of
 from scheduler.model.status import SUCCESS, Code, Status
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_CONDITIONS
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
@@ -52,7 +53,7 @@ class NodeConditions:
     """Judged once per distinct set of conditions, however many nodes are in it."""
 
     name = NODE_CONDITIONS
-    row_by_row = True
+    traits = PluginTraits(row_by_row=True)
 
     filter_reads = Reads(rows=frozenset({Aspect.CONDITIONS}))
 

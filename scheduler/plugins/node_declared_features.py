@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import PodSpec
 from scheduler.model.status import SKIP, Code, Status
+from scheduler.plugin_api import Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_DECLARED_FEATURES
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid
@@ -29,7 +30,7 @@ class NodeDeclaredFeatures:
     """Judged once per distinct list of features that nodes declare."""
 
     name = NODE_DECLARED_FEATURES
-    row_by_row = True
+    traits = PluginTraits(row_by_row=True)
     MISSING = Status(
         Code.UNRESOLVABLE, ("node(s) didn't match Pod's required features",), NODE_DECLARED_FEATURES
     )

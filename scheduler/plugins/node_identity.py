@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node, Taint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Code, Status
 from scheduler.model.tolerations import tolerates_any
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_NAME, NODE_UNSCHEDULABLE
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid
@@ -26,7 +27,7 @@ class NodeName:
     """Only the node in ``spec.nodeName``, if a pod that waits names one."""
 
     name = NODE_NAME
-    row_by_row = True
+    traits = PluginTraits(row_by_row=True)
     MISMATCH = Status(
         Code.UNRESOLVABLE, ("node(s) didn't match the requested node name",), NODE_NAME
     )
@@ -55,7 +56,7 @@ class NodeUnschedulable:
     """Cordoned nodes take only pods that tolerate it."""
 
     name = NODE_UNSCHEDULABLE
-    row_by_row = True
+    traits = PluginTraits(row_by_row=True)
     CORDONED = Status(Code.UNRESOLVABLE, ("node(s) were unschedulable",), NODE_UNSCHEDULABLE)
     TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
     filter_reads = Reads(rows=frozenset({Aspect.UNSCHEDULABLE}))

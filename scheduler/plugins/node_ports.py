@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import ANY_PORT, PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
+from scheduler.plugin_api import Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_PORTS
 from scheduler.queueing.columns import Indexed
 from scheduler.queueing.hints import HintRegistration
@@ -25,7 +26,7 @@ class NodePorts:
     """Looks the pod's ports up in the index of used ports; free for pods without host ports."""
 
     name = NODE_PORTS
-    row_by_row = True
+    traits = PluginTraits(row_by_row=True)
     TAKEN = Status(
         Code.UNSCHEDULABLE,
         ("node(s) didn't have free ports for the requested pod ports",),

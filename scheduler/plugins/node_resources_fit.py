@@ -8,13 +8,13 @@ import numpy as np
 
 from scheduler.config.plugin_args import CPU_AND_MEMORY, NodeResourcesFitArgs, ScoringStrategy
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import PODS, Amounts, is_extended
 from scheduler.model.status import Code, Status
+from scheduler.plugin_api import Handle, PluginTraits
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.allocation import (
     AllocationScorer,
     ResourceScore,
@@ -39,9 +39,7 @@ class NodeResourcesFit:
     """Compares the pod's requests with what is free, all nodes and resources at once."""
 
     name = NODE_RESOURCES_FIT
-    row_by_row = True
-    by_sums = True
-    absolute = True
+    traits = PluginTraits(row_by_row=True, by_sums=True, absolute=True)
     filter_reads = score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}))
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:

@@ -9,8 +9,6 @@ from typing import Any
 import numpy as np
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.csi_migration import TranslationError, migration_of
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import CSINode
@@ -18,6 +16,8 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.storage import PersistentVolumeClaim, VolumeAttachment
 from scheduler.model.volumes import made_for
+from scheduler.plugin_api import Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.names import NODE_VOLUME_LIMITS
 from scheduler.plugins.volumes.hints import after_claim, by_claim
 from scheduler.plugins.volumes.words import claim_not_found, not_owner

@@ -12,8 +12,6 @@ import numpy as np
 
 from scheduler.config.plugin_args import ServiceAffinityArgs
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.affinity import PodSet
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node
@@ -21,6 +19,8 @@ from scheduler.model.objects import Service
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Selector, compile_set
 from scheduler.model.status import SKIP, Code, Status
+from scheduler.plugin_api import Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import SERVICE_AFFINITY
 from scheduler.queueing.columns import Indexed, alike

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from scheduler.framework.registry import Registry
+from collections.abc import Mapping
+
 from scheduler.gangs.plugin import Coscheduling
 from scheduler.numa.plugin import NodeResourceTopologyMatch
+from scheduler.plugin_api.handle import PluginFactory
 from scheduler.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.default_binder import DefaultBinder
 from scheduler.plugins.dynamic_resources import DynamicResources
@@ -26,7 +28,7 @@ from scheduler.plugins.volume_binding import VolumeBinding
 from scheduler.plugins.volume_restrictions import VolumeRestrictions
 from scheduler.plugins.volume_zone import VolumeZone
 
-IN_TREE: Registry = {
+IN_TREE: Mapping[str, PluginFactory] = {
     plugin.name: plugin
     for plugin in (
         SchedulingGates,

@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
-from scheduler.framework.scoring import normalize_by_max
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node, Taint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Toleration
 from scheduler.model.status import Code, Status
 from scheduler.model.tolerations import Cover, repelled
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.scoring import normalize_by_max
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import TAINT_TOLERATION
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
@@ -32,7 +33,7 @@ class TaintToleration:
     """Judged once per distinct set of taints, however many nodes carry it."""
 
     name = TAINT_TOLERATION
-    row_by_row = True
+    traits = PluginTraits(row_by_row=True)
     UNTOLERATED = Status(Code.UNRESOLVABLE, ("node(s) had untolerated taint(s)",), TAINT_TOLERATION)
 
     filter_reads = score_reads = Reads(rows=frozenset({Aspect.TAINTS}))

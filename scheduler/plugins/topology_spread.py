@@ -12,8 +12,6 @@ from scheduler.bounded import MEBIBYTE, Usage
 from scheduler.config.plugin_args import DefaultSpreadConstraint as DefaultConstraint
 from scheduler.config.plugin_args import PodTopologySpreadArgs
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle, Slot
-from scheduler.framework.interface import MAX_SCORE, Handle, PreFilterResult
 from scheduler.model.affinity import HOSTNAME, SpreadConstraint
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node, Taint
@@ -22,6 +20,8 @@ from scheduler.model.pods import Toleration
 from scheduler.model.selectors import Selector
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.tolerations import Cover
+from scheduler.plugin_api import MAX_SCORE, Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import TOPOLOGY_SPREAD
 from scheduler.plugins.topology_spread_domains import Domains, Ground

@@ -8,9 +8,6 @@ import numpy as np
 
 from scheduler.config.plugin_args import VolumeBindingArgs
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle, Slot
-from scheduler.framework.groups import IN_PASS
-from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.csi_migration import migration_of
 from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
@@ -22,6 +19,9 @@ from scheduler.model.storage import (
     StorageClass,
 )
 from scheduler.model.volumes import DELAYED, ClaimUse, class_of, fully_bound, made_for
+from scheduler.plugin_api import Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle, Slot
+from scheduler.plugin_api.groups import IN_PASS
 from scheduler.plugins.names import VOLUME_BINDING
 from scheduler.plugins.volumes.binder import Binder, Reservation
 from scheduler.plugins.volumes.catalog import AvailableVolumes, StorageCapacities
@@ -86,7 +86,7 @@ class VolumeBinding:
         self._versions = Versions(
             objects, PersistentVolumeClaim, PersistentVolume, StorageClass, CSIDriver
         )
-        self._binder = Binder(handle.state, handle.outlet, timeout)
+        self._binder = Binder(handle.state, handle.write, timeout)
         self._hints = VolumeHints(objects)
 
     def filter_key(self, pod: PodInfo) -> Key:
@@ -180,7 +180,7 @@ class VolumeBinding:
         undone = self._binder.forget(reservation) if reservation is not None else ()
         if cycle.find(IN_PASS) is None:
             for event in undone:
-                self._handle.tell(event)
+                self._handle.queue.tell(event)
 
     def pre_bind_pre_flight(self, cycle: Cycle, node: str) -> Status:
         """Whether claims have to be bound."""

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle, Slot
-from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, unresolvable
 from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.model.volumes import ClaimUse
+from scheduler.plugin_api import Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugins.names import VOLUME_RESTRICTIONS
 from scheduler.plugins.volumes.hints import after_claim, by_claim, claims_of
 from scheduler.plugins.volumes.words import claim_not_found

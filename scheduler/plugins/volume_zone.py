@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.framework.cycle import Cycle, Slot
-from scheduler.framework.interface import Handle, PreFilterResult
 from scheduler.model.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node
@@ -18,6 +16,8 @@ from scheduler.model.selectors import Requirement
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, unresolvable
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.model.volumes import DELAYED, class_of
+from scheduler.plugin_api import Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugins.names import VOLUME_ZONE
 from scheduler.plugins.volumes.hints import VolumeHints, after_claim, by_claim
 from scheduler.plugins.volumes.words import claim_not_found, class_not_found, volume_not_found

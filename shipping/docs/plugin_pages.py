@@ -11,15 +11,15 @@ from pathlib import Path
 
 from scheduler.config.plugins import DEFAULT_PLUGINS
 from scheduler.equivalence.reads import Declaration
-from scheduler.framework.declaring import declared_filter, declared_score
-from scheduler.framework.interface import (
+from scheduler.framework.declarations import declared_filter, declared_score
+from scheduler.framework.registry import points_of
+from scheduler.model.events import Action
+from scheduler.plugin_api.extension_points import (
+    POINTS,
     EnqueueExtensions,
     Observer,
     Plugin,
 )
-from scheduler.framework.points import POINTS
-from scheduler.framework.registry import points_of
-from scheduler.model.events import Action
 from scheduler.plugins.table import IN_TREE
 from scheduler.state.aspects import Aspect
 from shipping.docs.program import all_plugins

@@ -8,11 +8,11 @@ from typing import Any
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
-from scheduler.framework.outlet import Stale, holds
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
+from scheduler.plugin_api.outlet import Stale, holds
 from scheduler.plugins.table import IN_TREE
 
 

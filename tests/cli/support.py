@@ -15,13 +15,13 @@ import yaml
 from scheduler import inspection
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
-from scheduler.framework.outlet import Stale, holds
 from scheduler.model.nodes import Node
 from scheduler.model.objects import from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
+from scheduler.plugin_api.outlet import Stale, holds
 from scheduler.serve.endpoints import Replica, Sources, build_app
 from scheduler.serve.guards import HttpNotFound
 from scheduler.serve.server import Server

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
 from scheduler.framework.registry import merge
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
 from scheduler.state.columns import Codes, Rows
 from tests.builders import Json, make_pod, make_worker

@@ -14,14 +14,14 @@ import numpy as np
 from scheduler.equivalence.cache import EquivalenceCache
 from scheduler.equivalence.classes import FILTER, Classes, PodClass
 from scheduler.equivalence.verdicts import AnswerColumn
-from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import Code, unschedulable
 from scheduler.pipeline.evaluation import ClassCache, CycleError, evaluate
 from scheduler.pipeline.placement import Placement, fit_error, select_node
+from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.state.columns import Rows
 from tests.equivalence.world import World
 

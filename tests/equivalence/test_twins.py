@@ -24,7 +24,7 @@ MOST_ATTEMPTS = 2000
 FAULTY = ("broken disk",)
 """Pods that fail by a fault: without back-off they would be tried for ever."""
 
-TOLD = tuple(kind for kind in KINDS if kind != "StorageClass")
+REMOTE_ANSWERS = tuple(kind for kind in KINDS if kind != "StorageClass")
 
 
 class Twin(World):
@@ -130,7 +130,7 @@ class Twins(RuleBasedStateMachine):
             self.both("change", "PersistentVolume", f"v{i}")
         self.both("change", "PersistentVolumeClaim", "c0", volume=1)
 
-    @rule(change=changes(*TOLD))
+    @rule(change=changes(*REMOTE_ANSWERS))
     def something_comes_or_changes(self, change: Change) -> None:
         kind, name, traits = change
         self.both("change", kind, name, **traits)

@@ -7,10 +7,10 @@ import pytest
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
 from scheduler.equivalence.classes import PodClass
-from scheduler.framework.cycle import Cycle
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.evaluation import ClassCache, evaluate
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.volume_binding import VolumeBinding
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows

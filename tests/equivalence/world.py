@@ -12,13 +12,13 @@ from scheduler.assembly import Core, assemble, available
 from scheduler.config.defaults import SCHEDULER_NAME
 from scheduler.config.loading import from_dicts
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
-from scheduler.framework.outlet import Stale, WriteError, holds
 from scheduler.framework.registry import Registry
 from scheduler.model.objects import KINDS as STRUCTS
 from scheduler.model.objects import from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
+from scheduler.plugin_api.outlet import Stale, WriteError, holds
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.cache import PodState

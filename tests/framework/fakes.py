@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.interface import PostFilterResult, PreFilterResult
-from scheduler.framework.points import POINTS
 from scheduler.framework.runtime import Framework
-from scheduler.framework.scoring import normalize_by_max
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, unschedulable
 from scheduler.observe.metrics import Metrics
+from scheduler.plugin_api.cycle import Cycle, Diagnosis
+from scheduler.plugin_api.extension_points import POINTS, PostFilterResult, PreFilterResult
+from scheduler.plugin_api.scoring import normalize_by_max
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows, Scores
 from tests.builders import make_pod, make_worker
@@ -302,6 +301,6 @@ def a_cycle(nodes: int = 3) -> Cycle:
 
 def faults(framework: Framework, plugin: str, point: str) -> float:
     """How many faults of a plugin were counted."""
-    sample = framework._metrics.registry.get_sample_value
+    sample = framework.runner.metrics.registry.get_sample_value
     labels = {"plugin": plugin, "extension_point": point}
     return sample("equipoise_plugin_errors_total", labels) or 0.0

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.complaints import PluginFault
+from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, error, unschedulable
 from tests.framework import fakes
@@ -163,7 +163,7 @@ async def test_bugs_around_binding_are_faults_and_counted() -> None:
 
 
 def sample(framework: Framework, name: str, **labels: Any) -> float | None:
-    return framework._metrics.registry.get_sample_value(name, labels)
+    return framework.runner.metrics.registry.get_sample_value(name, labels)
 
 
 def test_points_are_timed_under_their_outcome() -> None:

@@ -22,8 +22,8 @@ class Maintenance:
         return unresolvable("closed") if "maintenance" in node.labels else SUCCESS
 """
 FUNCTIONS = """
-from scheduler.framework.interface import PreFilterResult
-from scheduler.framework.registration import register
+from scheduler.plugin_api.extension_points import PreFilterResult
+from scheduler.plugin_api.registration import register
 
 def second(cycle): return PreFilterResult()
 def first(cycle): return PreFilterResult()
@@ -124,13 +124,13 @@ def test_two_directories_do_not_see_each_other(tmp_path: Path) -> None:
         ),
         pytest.param(
             MAINTENANCE
-            + "from scheduler.framework.registration import register\n"
+            + "from scheduler.plugin_api.registration import register\n"
             + "register('filter', lambda cycle, rows: None, name='Maintenance')\n",
             "both a class and functions are named 'Maintenance'",
             id="name twice in a file",
         ),
         pytest.param(
-            "from scheduler.framework.registration import register\nregister('filtre', print)\n",
+            "from scheduler.plugin_api.registration import register\nregister('filtre', print)\n",
             "line 2: RegistrationError: there is no extension point 'filtre'",
             id="no such point",
         ),
@@ -181,9 +181,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 REGISTRATIONS = """
-from scheduler.framework.registration import Registrations
+from scheduler.plugin_api.registration import Registrations
 functions = Registrations()
-functions.register("post-bind", lambda cycle, node: None, name="Told")
+functions.register("post-bind", lambda cycle, node: None, name="RemoteAnswers")
 """
 
 
@@ -196,7 +196,7 @@ def test_classes_and_functions_of_entry_points(package: Any) -> None:
     plugins = discover("", IN_TREE)
     assert [(each.name, each.points) for each in plugins] == [
         ("Maintenance", ["filter"]),
-        ("Told", ["postBind"]),
+        ("RemoteAnswers", ["postBind"]),
     ]
     origin = "entry point one = acme_plugins:Maintenance of acme-plugins"
     assert plugins[0].origin == origin

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from scheduler.framework.cycle import Cycle, Slot
-from scheduler.framework.interface import Handle
 from scheduler.framework.registry import RegistryError, merge, points_of
 from scheduler.model.status import SUCCESS, Status
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugins.node_affinity import NodeAffinity
 from scheduler.plugins.table import IN_TREE
 from scheduler.state.columns import Rows, Scores

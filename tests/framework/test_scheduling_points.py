@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import Cycle, Diagnosis
+from scheduler.framework.faults import PluginFault
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
 from scheduler.pipeline.evaluation import evaluate
+from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from tests.framework import fakes
 from tests.framework.fakes import FixedPreFilter, a_cycle, faults, framework_of
 

@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.framework.complaints import Complaints
+from scheduler.framework.faults import PluginFaultReporter
 from scheduler.framework.runtime import Framework
-from scheduler.framework.single import FAULTY
+from scheduler.framework.scores import FAULTY
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import error
 from scheduler.observe.metrics import Metrics
+from scheduler.plugin_api import PluginTraits
 from tests.framework import fakes
 from tests.framework.fakes import FixedScore, GivenScore, a_cycle, faults, framework_of
 from tests.pipeline.support import FakeClock
@@ -78,7 +79,7 @@ class OneByOne(FixedScore):
     def __init__(self, name: str, answer: Any, *, absolute: bool) -> None:
         super().__init__(name)
         self.answer = answer
-        self.absolute = absolute
+        self.traits = PluginTraits(absolute=absolute)
 
     def score_one(self, cycle: Any, row: int) -> Any:
         if isinstance(self.answer, Exception):
@@ -91,17 +92,17 @@ class OneByOne(FixedScore):
 def test_one_row_without_a_sound_score(answer: Any, absolute: bool, expected: int) -> None:
     framework = framework_of(OneByOne("Bad", answer, absolute=absolute))
     cycle = a_cycle()
-    assert framework.score_one_by("Bad", cycle, 0) == expected
+    assert framework.scores.score_one("Bad", cycle, 0) == expected
     assert faults(framework, "Bad", "Score") == 1
     raw = np.array([expected, 7], np.int64)
-    assert framework.normalize("Bad", cycle, raw).tolist() == [0, 7]
+    assert framework.scores.normalize("Bad", cycle, raw).tolist() == [0, 7]
 
 
 def test_a_final_score_out_of_range_is_zero() -> None:
     framework = framework_of(OneByOne("Bad", 101, absolute=True))
     cycle = a_cycle()
-    assert framework.score_one_by("Bad", cycle, 0) == 0
-    assert framework.score_by("Bad", cycle, cycle.state.rows()).tolist() == [0, 1, 2]
+    assert framework.scores.score_one("Bad", cycle, 0) == 0
+    assert framework.scores.score("Bad", cycle, cycle.state.rows()).tolist() == [0, 1, 2]
     assert faults(framework, "Bad", "Score") == 1
 
 
@@ -118,7 +119,7 @@ def test_log_and_pod_are_told_once_a_minute(caplog: pytest.LogCaptureFixture) ->
         {"Bad": plugin},
         {"score": [("Bad", 1)]},
         metrics,
-        Complaints(metrics, publish, clock),
+        PluginFaultReporter(metrics, publish, clock),
     )
     cycle = a_cycle()
     for _ in range(3):

@@ -10,13 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.equivalence.reads import Reads
-from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
+from scheduler.framework.faults import PluginFault
 from scheduler.framework.registry import points_of
-from scheduler.framework.simple import NodeView, completed
+from scheduler.framework.simple import completed
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, error, unschedulable
+from scheduler.plugin_api import Handle, NodeView
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.heap import KeyedHeap
 from scheduler.queueing.queued_pod import QueuedPod
@@ -69,9 +69,9 @@ def test_columns_are_made_of_single_verdicts(closed: list[bool]) -> None:
     assert codes.dtype == np.int32
     assert [bool(code) for code in codes] == closed
     assert {state.statuses.status(int(c)) for c in codes if c} <= {CLOSED.by("Simple")}
-    assert [framework.filter_one_by("Simple", cycle, row) for row in range(len(closed))] == list(
-        codes
-    )
+    assert [
+        framework.filters.judge_one("Simple", cycle, row) for row in range(len(closed))
+    ] == list(codes)
 
 
 def test_what_a_view_shows() -> None:

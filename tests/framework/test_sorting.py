@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.plugin_api import PluginTraits
 from scheduler.plugins.enqueueing import PrioritySort
 from scheduler.queueing.heap import KeyedHeap
 from scheduler.queueing.queued_pod import QueuedPod
@@ -20,7 +21,7 @@ class ByLabel(Fake):
 
     def __init__(self, name: str, *, comparable: bool = False) -> None:
         super().__init__(name)
-        self.comparable = comparable
+        self.traits = PluginTraits(comparable=comparable)
 
     def sort_key(self, queued: QueuedPod) -> Any:
         return queued.info.pod.metadata.labels.get(self.name, "")

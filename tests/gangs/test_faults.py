@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import PluginFactory
 from scheduler.gangs.plugin import Coscheduling
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unschedulable
+from scheduler.plugin_api import PluginFactory
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
 from scheduler.state.columns import Codes, Rows
 from tests.builders import Json, make_node

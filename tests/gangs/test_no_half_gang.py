@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from scheduler.framework.cycle import Cycle
 from scheduler.gangs.plugin import Coscheduling
 from scheduler.gangs.registry import find_registry
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
 from scheduler.model.workloads import POD_GROUP_LABEL
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
 from tests.builders import make_node, make_pod, make_worker
 from tests.gangs.support import bound, configured, gang_stage, make_group, member, messages

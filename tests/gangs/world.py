@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.outlet import Stale, holds
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error, unschedulable
 from scheduler.model.workloads import POD_GROUP_LABEL, pod_group_of
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.outlet import Stale, holds
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.hints import HintRegistration
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
-from scheduler.framework.cycle import Cycle
 from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.objects import from_dict
 from scheduler.model.status import Status
@@ -16,6 +15,7 @@ from scheduler.numa.ledger import Ledger
 from scheduler.numa.plugin import NodeResourceTopologyMatch
 from scheduler.numa.topology import Topology, topology_of
 from scheduler.pipeline.evaluation import evaluate
+from scheduler.plugin_api.cycle import Cycle
 from tests.builders import Json, NodeBuilder, PodBuilder, Quantity, make_node, make_pod
 from tests.pipeline.support import Change, Stage
 

@@ -17,9 +17,9 @@ from sandbox.numa.kubelet import NumaKubelet
 from sandbox.numa.machine import Machine, MachineCell
 from sandbox.numa.publishing import topology
 from sandbox.numa.settings import KubeletSettings, PublisherSettings
-from scheduler.framework.cycle import Cycle
 from scheduler.model.nodes import Node, NodeResourceTopology
 from scheduler.model.objects import from_dict
+from scheduler.plugin_api.cycle import Cycle
 from tests.builders import PodBuilder, make_pod
 from tests.numa.support import GIB, Numa, with_container
 from tests.pipeline.support import Change

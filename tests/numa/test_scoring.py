@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.framework.cycle import Cycle
+from scheduler.plugin_api.cycle import Cycle
 from tests.builders import PodBuilder, make_pod
 from tests.numa.support import Numa, TopologyBuilder, make_topology, pinned, with_container
 

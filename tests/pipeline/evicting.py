@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
-from scheduler.framework.outlet import WriteError
 from scheduler.framework.registry import Registry
 from scheduler.model.objects import from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.workloads import PodDisruptionBudget
+from scheduler.plugin_api.outlet import WriteError
 from scheduler.plugins.table import IN_TREE
 from tests.builders import Json, NodeBuilder, PodBuilder, make_node
 from tests.pipeline.support import Change, RecordingOutlet, Stage

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple, Protocol
 
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
-from scheduler.framework.outlet import Stale, holds
 from scheduler.framework.registry import Registry
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
+from scheduler.plugin_api.outlet import Stale, holds
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.checker import differences

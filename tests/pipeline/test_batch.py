@@ -14,9 +14,9 @@ import pytest
 from scheduler import slices
 from scheduler.flow.problem import Problem, Solution
 from scheduler.flow.process import SolverProcess
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
 from scheduler.pipeline.batch.problem import BatchProblem, ProblemBuilder
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.columns import Codes, Rows

@@ -7,13 +7,13 @@ import asyncio
 import pytest
 
 from scheduler.fairness import Shares
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
-from scheduler.framework.outlet import Stale, holds
 from scheduler.framework.registry import merge
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.pipeline.open_bindings import SLOW_LIMIT, SLOW_SECONDS
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.outlet import Stale, holds
 from scheduler.plugins.table import IN_TREE
 from tests.builders import make_node, make_pod, make_worker
 from tests.patience import PATIENCE

@@ -10,14 +10,14 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from scheduler.framework.cycle import Cycle, Slot
-from scheduler.framework.interface import Handle
-from scheduler.framework.outlet import WriteError
 from scheduler.framework.registry import merge
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
 from scheduler.pipeline.confirmation import BindingConfirmer
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle, Slot
+from scheduler.plugin_api.outlet import WriteError
 from scheduler.plugins.table import IN_TREE
 from tests.builders import PodBuilder, make_node, make_pod
 from tests.pipeline.support import RecordingOutlet, Stage, turns

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from scheduler import inspection, slices
-from scheduler.framework.cycle import Cycle
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
 from tests.builders import Json, PodBuilder, make_node, make_pod
 from tests.gangs.support import gang_stage, make_group, member

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import PluginFactory
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unschedulable
+from scheduler.plugin_api import PluginFactory
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
 from scheduler.state.columns import Codes, Rows
 from tests.builders import make_node, make_pod

@@ -8,9 +8,9 @@ import pytest
 
 from scheduler.config.defaults import SCHEDULER_NAME
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
 from scheduler.model.status import Code, Status
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
 from tests.builders import PodBuilder, make_pod
 from tests.pipeline.evicting import Arena, make_box

@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from scheduler.framework.outlet import Stale, WriteError, holds
 from scheduler.kube.errors import KubeError, NotFound
 from scheduler.kube.writes import ApiWriter, Binding, BindOutcome
 from scheduler.model.status import SUCCESS, error
+from scheduler.plugin_api.outlet import Stale, WriteError, holds
 from scheduler.reporting import MAX_REPORTS, ClusterOutlet
 from tests.builders import Json, make_pod
 from tests.pipeline.support import turns

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.framework.registry import Registry
-from scheduler.framework.waiting import WAITING_ON_PERMIT
 from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.pipeline.permits import NotWaiting, PermitDecision, Undecidable
+from scheduler.plugin_api.waiting import WAITING_ON_PERMIT
 from scheduler.plugins.table import IN_TREE
 from tests.builders import PodBuilder, make_pod, make_worker
 from tests.pipeline.support import Stage, turns

@@ -7,12 +7,11 @@ from typing import Any
 import pytest
 
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
-from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import Cycle, Slot
-from scheduler.framework.interface import Handle, PreFilterResult
-from scheduler.framework.what_if import trial
+from scheduler.framework.faults import PluginFault
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, unschedulable
+from scheduler.plugin_api import Handle, PreFilterResult
+from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugins.table import IN_TREE
 from scheduler.state.columns import Codes, Rows
 from tests.builders import PodBuilder, make_pod
@@ -114,7 +113,7 @@ def test_every_change_is_told_and_undone() -> None:
     cycle.state.set_pod(make_pod("there").on("n0").info())
     there = cycle.state.pod("uid-there")
     assert there is not None
-    with trial(framework_of(plugin), cycle) as changes:
+    with framework_of(plugin).trial(cycle) as changes:
         changes.add(make_pod("one").info(), "n1")
         changes.remove(there)
         changes.add(make_pod("two").info(), "n2")
@@ -131,7 +130,7 @@ def test_a_plugin_that_fails_ends_the_attempt_and_the_state_is_whole() -> None:
     cycle = a_cycle()
 
     def try_out() -> None:
-        with trial(framework_of(plugin), cycle) as changes:
+        with framework_of(plugin).trial(cycle) as changes:
             changes.add(make_pod("good").info(), "n1")
             changes.add(make_pod("bad").info(), "n1")
 
@@ -145,6 +144,6 @@ def test_a_plugin_that_skipped_the_pod_is_told_nothing() -> None:
     plugin = Diary("D")
     cycle = a_cycle()
     cycle.skipped["filter"].add("D")
-    with trial(framework_of(plugin), cycle) as changes:
+    with framework_of(plugin).trial(cycle) as changes:
         changes.add(make_pod("one").info(), "n1")
     assert plugin.diary == []

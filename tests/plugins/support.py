@@ -12,12 +12,12 @@ from scheduler.assembly import assemble, available
 from scheduler.config.defaults import SCHEDULER_NAME
 from scheduler.config.loading import from_dicts
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
-from scheduler.framework.cycle import Cycle
 from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.evaluation import evaluate
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.queueing.hints import HintRegistration, HintTable, Requeue
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.waiters import Waiters
@@ -91,10 +91,10 @@ class Bench:
         diagnosis = evaluate(self.framework, cycle).diagnosis()
         if diagnosis.pre_filter is not None:
             return dict.fromkeys(self.state.names(), diagnosis.pre_filter)
-        if self.framework.judges(self.name) and self.name not in cycle.skipped["filter"]:
-            together = self.framework.filter_by(self.name, cycle, diagnosis.rows)
+        if self.framework.filters.include(self.name) and self.name not in cycle.skipped["filter"]:
+            together = self.framework.filters.judge(self.name, cycle, diagnosis.rows)
             rows = diagnosis.rows.tolist()
-            alone = [self.framework.filter_one_by(self.name, cycle, row) for row in rows]
+            alone = [self.framework.filters.judge_one(self.name, cycle, row) for row in rows]
             assert alone == together.tolist()
         return {
             self.state.name(int(row)): self.state.statuses.status(int(code))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from scheduler.framework.cycle import Cycle
 from scheduler.model.events import UNSCHEDULED_POD, Action, Event
 from scheduler.model.status import SUCCESS
 from scheduler.pipeline.evaluation import evaluate
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.simulation import place
 from tests.builders import PodBuilder, make_node, make_pod, make_worker

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.framework.cycle import Cycle
 from scheduler.model.status import SUCCESS, Status, unresolvable, unschedulable
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.topology_spread import PodTopologySpread
 from scheduler.state.scratch import scratch
 from tests.builders import Json, NodeBuilder, PodBuilder, constraint, make_node, make_pod

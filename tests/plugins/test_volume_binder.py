@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.outlet import WriteError
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.plugin_api.outlet import WriteError
 from scheduler.plugins.volumes import binder
 from scheduler.simulation import place
 from tests.builders import Json, make_worker

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.framework.complaints import PluginFault
+from scheduler.framework.faults import PluginFault
 from scheduler.model.csi_migration import BETA_ZONE
 from scheduler.model.status import SUCCESS, unresolvable
 from scheduler.plugins.volume_binding import REASONS, VolumeBinding

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.cycle import Cycle
 from scheduler.model.status import SUCCESS, Status, unresolvable
 from scheduler.pipeline.evaluation import CycleError, evaluate
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.volume_binding import VolumeBinding
 from tests.builders import Json, make_node
 from tests.plugins.storage import a_claim, a_class, a_csi_node, a_pod, a_volume, put, within

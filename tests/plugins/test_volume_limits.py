@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.framework.complaints import PluginFault
+from scheduler.framework.faults import PluginFault
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unresolvable, unschedulable
 from scheduler.plugins.node_volume_limits import NodeVolumeLimits

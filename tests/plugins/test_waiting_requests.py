@@ -114,7 +114,7 @@ def test_a_quick_look_accepts_what_the_filter_accepts(
     pod = pod_with("p", wanted)
     fits = any(status.ok for status in bench.verdicts(pod).values())
     rows = bench.state.rows()
-    assert bench.framework.still_reject([bench.name], pod.info(), rows) is not fits
+    assert bench.framework.filters.still_reject([bench.name], pod.info(), rows) is not fits
 
 
 def test_the_table_forgets_resources_that_nobody_wants_any_more() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.framework.webhooks.breaker import Breaker, State
+from scheduler.webhooks.caller import Breaker, BreakerState
 from tests.pipeline.support import FakeClock
 
 
@@ -28,7 +28,7 @@ def test_it_opens_after_so_many_failures_in_a_row() -> None:
         breaker.failed()
     assert breaker.admit()
     breaker.failed()
-    assert breaker.state is State.OPEN
+    assert breaker.state is BreakerState.OPEN
     assert not breaker.admit()
 
 
@@ -38,7 +38,7 @@ def test_an_answer_in_between_starts_the_count_again() -> None:
         breaker.failed()
         breaker.failed()
         breaker.succeeded()
-    assert breaker.state is State.CLOSED
+    assert breaker.state is BreakerState.CLOSED
 
 
 def test_when_its_time_is_up_one_call_tries_and_the_others_do_not() -> None:
@@ -48,7 +48,7 @@ def test_when_its_time_is_up_one_call_tries_and_the_others_do_not() -> None:
     assert not breaker.admit()
     clock.advance(0.2)
     assert breaker.admit()
-    assert breaker.state is State.HALF_OPEN
+    assert breaker.state is BreakerState.HALF_OPEN
     assert not breaker.admit()
 
 
@@ -58,7 +58,7 @@ def test_a_try_that_is_answered_closes_it() -> None:
     clock.advance(11)
     assert breaker.admit()
     breaker.succeeded()
-    assert breaker.state is State.CLOSED
+    assert breaker.state is BreakerState.CLOSED
     assert breaker.admit()
 
 
@@ -89,4 +89,9 @@ def test_its_state_is_shown() -> None:
     clock.advance(11)
     breaker.admit()
     breaker.succeeded()
-    assert shown == [State.CLOSED, State.OPEN, State.HALF_OPEN, State.CLOSED]
+    assert shown == [
+        BreakerState.CLOSED,
+        BreakerState.OPEN,
+        BreakerState.HALF_OPEN,
+        BreakerState.CLOSED,
+    ]

@@ -14,10 +14,9 @@ import trustme
 from aiohttp import web
 
 from scheduler.config.webhooks import CallTarget
-from scheduler.framework.webhooks.breaker import State
-from scheduler.framework.webhooks.caller import Caller
-from scheduler.framework.webhooks.transport import CallFailed, Transport
 from scheduler.observe.metrics import Metrics
+from scheduler.webhooks.caller import BreakerState, Caller
+from scheduler.webhooks.transport import CallFailed, Transport
 from tests.pipeline.support import FakeClock
 from tests.webhooks.support import WebhookServer, until
 
@@ -207,7 +206,7 @@ async def test_no_more_calls_are_under_way_than_allowed() -> None:
 
 
 async def test_too_many_waiting_calls_fail_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.framework.webhooks.caller.MAX_WAITING", 2)
+    monkeypatch.setattr("scheduler.webhooks.caller.MAX_WAITING", 2)
     async with WebhookServer() as server, Calls(server, concurrency=1) as calls:
         server.open.clear()
         tasks = [asyncio.create_task(calls.call()) for _ in range(3)]
@@ -226,22 +225,22 @@ async def test_after_too_many_failures_nothing_is_sent_until_a_try_succeeds() ->
         server.status = 500
         await calls.failure()
         await calls.failure()
-        assert calls.sample(state) == State.OPEN
+        assert calls.sample(state) == BreakerState.OPEN
         assert (await calls.failure()).result == "breaker_open"
         assert len(server.asked) == 2
         calls.clock.advance(11)
         assert (await calls.failure()).result == "server_error"
-        assert calls.sample(state) == State.OPEN
+        assert calls.sample(state) == BreakerState.OPEN
         calls.clock.advance(11)
         server.status = 200
         server.open.clear()
         probe = asyncio.create_task(calls.call())
         await until(lambda: server.present == 1)
-        assert calls.sample(state) == State.HALF_OPEN
+        assert calls.sample(state) == BreakerState.HALF_OPEN
         assert (await calls.failure()).result == "breaker_open"
         server.open.set()
         await probe
-        assert calls.sample(state) == State.CLOSED
+        assert calls.sample(state) == BreakerState.CLOSED
         await calls.call()
 
 

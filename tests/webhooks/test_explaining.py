@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from scheduler import inspection, simulation
-from scheduler.framework.webhooks.originals import Originals
+from scheduler.webhooks.originals import Originals
 from tests.builders import Json, make_pod, make_worker
 from tests.webhooks.support import NAME, RemoteStage, WebhookServer, documents, until, webhook
 

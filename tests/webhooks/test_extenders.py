@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.webhooks.extender import UNEXPLAINED
 from scheduler.model.podinfo import PodInfo
+from scheduler.webhooks.extender import UNEXPLAINED
 from tests.builders import Json, make_pod, make_worker
 from tests.pipeline.support import RecordingOutlet
 from tests.webhooks.support import RemoteStage, WebhookServer, until, with_extenders

@@ -12,22 +12,20 @@ import pytest
 
 from scheduler.config.schema import Webhook
 from scheduler.config.webhooks import CallTarget, endpoint_of
-from scheduler.framework.answers import EXPLAINING, Failed
-from scheduler.framework.webhooks import extender_protocol as wire
-from scheduler.framework.webhooks.asking import Asking
-from scheduler.framework.webhooks.breaker import State
-from scheduler.framework.webhooks.caller import Caller
-from scheduler.framework.webhooks.originals import Originals
-from scheduler.framework.webhooks.protocol import (
+from scheduler.observe.metrics import Metrics
+from scheduler.webhooks import extender_protocol as wire
+from scheduler.webhooks.answers import EXPLAINING, Failed
+from scheduler.webhooks.asking import Asking
+from scheduler.webhooks.caller import BreakerState, Caller, CallSlots, Overloaded
+from scheduler.webhooks.originals import Originals
+from scheduler.webhooks.protocol import (
     MAX_REASON_LENGTH,
     MAX_REASONS,
     MAX_STRINGS,
     read_answer,
 )
-from scheduler.framework.webhooks.slots import CallSlots, Overloaded
-from scheduler.framework.webhooks.transport import ANSWER_BYTES, MAX_MESSAGE, CallFailed
-from scheduler.framework.webhooks.views import Views
-from scheduler.observe.metrics import Metrics
+from scheduler.webhooks.transport import ANSWER_BYTES, MAX_MESSAGE, CallFailed
+from scheduler.webhooks.views import Views
 from tests.builders import Json, make_pod
 from tests.patience import PATIENCE
 from tests.webhooks.support import RemoteStage, WebhookServer, documents, until, webhook
@@ -202,7 +200,7 @@ async def test_refusals_of_one_authors_pods_do_not_open_the_breaker_for_others()
         server.status = 422
         for _ in range(10):
             assert (await calls.failure(namespace="mallory")).result == "refused"
-        assert calls.sample("equipoise_webhook_breaker_state") == State.CLOSED
+        assert calls.sample("equipoise_webhook_breaker_state") == BreakerState.CLOSED
         server.status = 200
         assert await calls.call(namespace="alice")
 
@@ -223,7 +221,7 @@ async def test_failures_of_the_webhook_itself_open_the_breaker_for_all() -> None
         await calls.failure(namespace="mallory")
         await calls.failure(namespace="bob")
         assert (await calls.failure(namespace="alice")).result == "breaker_open"
-        assert calls.sample("equipoise_webhook_breaker_state") == State.OPEN
+        assert calls.sample("equipoise_webhook_breaker_state") == BreakerState.OPEN
 
 
 async def test_a_refusal_shows_that_the_webhook_is_there() -> None:
@@ -236,7 +234,7 @@ async def test_a_refusal_shows_that_the_webhook_is_there() -> None:
         calls.clock.advance(2)
         server.status = 422
         assert (await calls.failure(namespace="mallory")).result == "refused"
-        assert calls.sample("equipoise_webhook_breaker_state") == State.CLOSED
+        assert calls.sample("equipoise_webhook_breaker_state") == BreakerState.CLOSED
 
 
 # Turns

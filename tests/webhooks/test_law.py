@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.framework.webhooks import extender_protocol as wire
-from scheduler.framework.webhooks.protocol import PATHS, read_answer
+from scheduler.webhooks import extender_protocol as wire
+from scheduler.webhooks.protocol import PATHS, read_answer
 from tests.builders import Json, make_pod, make_worker
 from tests.webhooks.support import NAME, RemoteStage, WebhookServer, documents, webhook
 

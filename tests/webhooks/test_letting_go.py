@@ -7,9 +7,9 @@ import itertools
 
 import pytest
 
-from scheduler.framework.webhooks import gate
 from scheduler.model.status import unschedulable
 from scheduler.pipeline.attempt import Attempt
+from scheduler.webhooks import gate
 from tests.builders import Json, make_pod, make_worker
 from tests.gangs.support import make_group, member
 from tests.gangs.test_with_webhooks import asking
@@ -198,7 +198,7 @@ async def test_answers_are_not_kept_while_a_pod_is_bound(
         stage.start()
         await until(lambda: "permit" in server.paths())
         (attempt,) = attempts
-        assert not attempt.told._rows
+        assert not attempt.answers._rows
         held.set()
         await stage.settle()
 

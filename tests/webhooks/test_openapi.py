@@ -10,7 +10,7 @@ import msgspec
 import pytest
 import yaml
 
-from scheduler.framework.webhooks.protocol import PATHS, Rejection, allowed_codes, answer_type
+from scheduler.webhooks.protocol import PATHS, Rejection, allowed_codes, answer_type
 from tests.builders import Json, make_pod, make_worker
 from tests.webhooks.support import NAME, RemoteStage, WebhookServer, documents, webhook
 

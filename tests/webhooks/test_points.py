@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.webhooks import gate
-from scheduler.framework.webhooks.protocol import MAX_REFUSALS, refusals_of
 from scheduler.model.status import Code, Status
+from scheduler.webhooks import gate
+from scheduler.webhooks.protocol import MAX_REFUSALS, refusals_of
 from tests.builders import Json, make_pod, make_worker
 from tests.pipeline.support import RecordingOutlet
 from tests.webhooks.support import NAME, RemoteStage, WebhookServer, documents, until, webhook

@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from scheduler.framework.webhooks import extender_protocol as wire
-from scheduler.framework.webhooks.protocol import (
+from scheduler.model.status import Code
+from scheduler.webhooks import extender_protocol as wire
+from scheduler.webhooks.protocol import (
     MAX_REASON_LENGTH,
     MAX_REASONS,
     PATHS,
@@ -15,7 +16,6 @@ from scheduler.framework.webhooks.protocol import (
     read_answer,
     status_of,
 )
-from scheduler.model.status import Code
 
 BAD = {
     "no JSON": ("filter", b"nonsense", "JSON is malformed"),

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from scheduler.framework.complaints import PluginFault
-from scheduler.framework.cycle import Cycle
+from scheduler.framework.faults import PluginFault
 from scheduler.model.status import unschedulable
 from scheduler.pipeline.evaluation import evaluate
+from scheduler.plugin_api.cycle import Cycle
 from tests.builders import Json, make_pod, make_worker
 from tests.pipeline.support import turns
 from tests.webhooks.support import (
@@ -70,8 +70,8 @@ async def test_it_can_be_told_about_which_pods_somebody_has_to_be_asked() -> Non
         RemoteStage(documents(webhook(server, "filter", pods=CONCERNED))) as stage,
     ):
         (framework,) = stage.core.frameworks.values()
-        assert framework.asks_about(concerned("p").info())
-        assert not framework.asks_about(make_pod("plain").info())
+        assert framework.remote.concerns(concerned("p").info())
+        assert not framework.remote.concerns(make_pod("plain").info())
         # Who cannot wait is refused, and gets no verdict that might be kept.
         stage.see(make_worker("n1"))
         cycle = Cycle(concerned("p").info(), stage.core.state)

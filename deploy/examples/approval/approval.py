@@ -3,10 +3,14 @@
 Such a pod holds its node meanwhile. `equipoise queue` lists it, and `equipoise approve` lets it go.
 """
 
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
-from scheduler.model.status import SUCCESS, Code, Status
-from scheduler.queueing.hints import HintRegistration
+from scheduler.plugin_api import (
+    SUCCESS,
+    Code,
+    Cycle,
+    Handle,
+    HintRegistration,
+    Status,
+)
 
 REQUIRED = "approval.example.com/required"
 WAIT = Status(Code.WAIT)

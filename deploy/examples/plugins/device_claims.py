@@ -15,12 +15,20 @@ import secrets
 
 import aiohttp
 
-from scheduler.framework.cycle import Cycle, Slot
-from scheduler.framework.interface import Handle
-from scheduler.model.events import ASSIGNED_POD, Action
-from scheduler.model.status import SKIP, SUCCESS, Status, error, unschedulable
-from scheduler.observe.logs import get_logger
-from scheduler.queueing.hints import HintRegistration
+from scheduler.plugin_api import (
+    ASSIGNED_POD,
+    SKIP,
+    SUCCESS,
+    Action,
+    Cycle,
+    Handle,
+    HintRegistration,
+    Slot,
+    Status,
+    error,
+    get_logger,
+    unschedulable,
+)
 
 POOL = "devices.example.com/pool"
 RETRY_SECONDS = (0, 1, 5, 30)
@@ -68,7 +76,7 @@ class DeviceClaims:
         """Give back what was claimed; the cycle must not wait for it."""
         claim = cycle.find(self._claim)
         if claim is not None:
-            self._handle.spawn(self._give_back(claim))
+            self._handle.run.spawn(self._give_back(claim))
 
     async def _give_back(self, claim: str) -> None:
         for seconds in RETRY_SECONDS:

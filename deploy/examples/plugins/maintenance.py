@@ -1,14 +1,19 @@
 """Keeps pods off nodes that carry the label ``maintenance``, unless they tolerate it by label."""
 
-from scheduler.equivalence.reads import Reads
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
-from scheduler.framework.simple import NodeView
-from scheduler.model.events import Action
-from scheduler.model.podinfo import PodInfo
-from scheduler.model.status import SUCCESS, Status, unresolvable
-from scheduler.queueing.hints import HintRegistration
-from scheduler.state.aspects import Aspect
+from scheduler.plugin_api import (
+    SUCCESS,
+    Action,
+    Aspect,
+    Cycle,
+    Handle,
+    HintRegistration,
+    NodeView,
+    PluginTraits,
+    PodInfo,
+    Reads,
+    Status,
+    unresolvable,
+)
 
 CLOSED = unresolvable("node(s) were under maintenance")
 
@@ -17,7 +22,7 @@ class Maintenance:
     """Answers for one node at a time; kept until that node's labels change."""
 
     name = "Maintenance"
-    row_by_row = True
+    traits = PluginTraits(row_by_row=True)
     filter_reads = Reads(rows=frozenset({Aspect.LABELS}))
 
     def __init__(self, args: dict[str, str] | None, handle: Handle) -> None:

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from scheduler.equivalence.classes import FILTER, SCORE, PodClass
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import SpreadingPlugin
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.model.volumes import fully_bound
 from scheduler.pipeline.evaluation import ClassCache, evaluate, nominated_row
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.extension_points import SpreadingPlugin
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.cache import ClusterState
 
@@ -64,7 +64,7 @@ class BatchEligibility:
         """A member, or the reason (one word) why the pod is scheduled one by one."""
         info, framework = queued.info, self._frameworks[queued.profile]
         cycle = Cycle(info, self._state)
-        if framework.asks_outside or framework.judges_choice:
+        if framework.remote.enabled or framework.judges_choice:
             return "asked"
         if nominated_row(cycle) is not None:
             return "promised"

@@ -13,10 +13,10 @@ import msgspec
 import numpy as np
 
 from scheduler.flow.problem import Solution
-from scheduler.framework.groups import GroupPlugin
 from scheduler.framework.runtime import Framework
 from scheduler.pipeline.batch.eligibility import BatchEligibility, Member, Membership
 from scheduler.pipeline.batch.problem import BatchProblem
+from scheduler.plugin_api.groups import GroupPlugin
 from scheduler.queueing.queued_pod import QueuedPod
 
 

@@ -15,13 +15,13 @@ from scheduler.equivalence.reads import Declaration
 from scheduler.flow.cpu_memory import fit_one_network, task_class
 from scheduler.flow.problem import UNFIT, Ints, PriceSteps, Problem
 from scheduler.flow.units import measure
-from scheduler.framework.cycle import Cycle
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY, PODS
 from scheduler.pipeline.batch.eligibility import Key, Member, Membership
 from scheduler.pipeline.batch.relations import Quota, Relations, relations
 from scheduler.pipeline.evaluation import ClassCache, evaluate
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.slices import checkpoint, in_slices
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
@@ -377,7 +377,7 @@ def _price_by(group: ProblemRow) -> float | None:
 
     def rated() -> int:
         cycle = Cycle(pod, state)
-        by = member.framework.score_one_by
+        by = member.framework.scores.score_one
         return sum(each.weight * by(each.plugin, cycle, row) for each in plugins)
 
     # Pods that no longer fit would cost nothing.

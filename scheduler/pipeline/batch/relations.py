@@ -15,11 +15,11 @@ import numpy as np
 
 from scheduler.equivalence.classes import SCORE
 from scheduler.flow.problem import Ints
-from scheduler.framework.cycle import Cycle
 from scheduler.model.affinity import PodSet, SpreadConstraint
 from scheduler.model.podinfo import PodInfo
 from scheduler.pipeline.batch.eligibility import Member
 from scheduler.pipeline.evaluation import evaluate
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.state.columns import Rows, Scores
 from scheduler.state.scratch import scratch
 

@@ -34,7 +34,7 @@ from scheduler.config.schema import BatchSettings
 from scheduler.flow.contention import contends
 from scheduler.flow.problem import Solution
 from scheduler.flow.process import SolverFailed, SolverProcess
-from scheduler.framework.complaints import PluginFault
+from scheduler.framework.faults import PluginFault
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt

@@ -130,7 +130,7 @@ def verified(
     if first is None:
         return []
     framework, cycle = first.framework, first.cycle
-    together = CHUNK if framework.judges_row_by_row(cycle) else 1
+    together = CHUNK if framework.filters.judge_row_by_row(cycle) else 1
     wanted = proposal.next_nodes(min(together, len(proposal.members) + 1))
     rows = {node: row for node in wanted if (row := state.row(node)) is not None}
     where = np.array(sorted(rows.values()), np.intp)

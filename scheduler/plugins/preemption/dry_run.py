@@ -14,8 +14,8 @@ from itertools import takewhile
 import numpy as np
 from numpy.typing import NDArray
 
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.screen import Screen, without_room
 from scheduler.plugins.preemption.trial import NO_VICTIMS, Outcome, Trial, by_sums, nominated_rows
@@ -104,7 +104,7 @@ class Search:
             if not len(self._promising):
                 yield from self._screened(screen)
                 continue
-            together = self._handle.judges_row_by_row(self._cycle)
+            together = self._handle.run.judges_row_by_row(self._cycle)
             known = notes() if together else {}
             some = self._next(known) if together else self._promising.rows[:1].tolist()
             taken = self._promising.take(self._promising.first(len(some)))
@@ -139,7 +139,7 @@ class Search:
         self._version = state.changes.version
         self._unseen.drop_gone(state.columns)
         self._promising.drop_gone(state.columns)
-        return self._wanted() and self._handle.prepare(self._cycle)
+        return self._wanted() and self._handle.run.prepare(self._cycle)
 
     def _next(self, known: Mapping[int, Outcome]) -> list[int]:
         """The next rows: those with known outcomes, or those that are tried together."""

@@ -13,11 +13,11 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from scheduler.framework.interface import Handle
-from scheduler.framework.outlet import WriteError
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Code
 from scheduler.observe.logs import get_logger
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.outlet import WriteError
 from scheduler.plugins.names import DEFAULT_PREEMPTION
 from scheduler.plugins.preemption.candidates import Candidate
 
@@ -79,7 +79,7 @@ class Evictions:
         self._handle.metrics.preemption_victims.observe(len(chosen.victims))
         self._evicted |= {victim.uid: victim for victim in staying}
         self._last_victim[preemptor.uid] = None
-        self._handle.spawn(self._run(preemptor, chosen.node, staying))
+        self._handle.run.spawn(self._run(preemptor, chosen.node, staying))
 
     async def _run(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
         sent = False
@@ -96,13 +96,13 @@ class Evictions:
             if not sent or not any(self._handle.state.pod(victim.uid) for victim in victims):
                 # The deletion of the last victim may not come, so nothing would wake the pod.
                 self._last_victim.pop(preemptor.uid, None)
-                self._handle.activate([preemptor.key])
+                self._handle.queue.activate([preemptor.key])
 
     def _revoke_lower(self, preemptor: PodInfo, node: str) -> None:
         """Clear the nominations of pods with lower priority for this node."""
         for pod in self._handle.state.nominations.on(node):
             if pod.priority < preemptor.priority:
-                self._handle.outlet.nominate(pod, "")
+                self._handle.write.nominate(pod, "")
 
     async def _evict_all(self, preemptor: PodInfo, node: str, victims: Sequence[PodInfo]) -> None:
         """Evict some pods at once; a failure of one does not stop the others."""
@@ -119,12 +119,12 @@ class Evictions:
 
     async def _evict(self, preemptor: PodInfo, node: str, victim: PodInfo) -> None:
         note = f"Preempted by pod {preemptor.uid} on node {node}"
-        waiting = self._handle.waiting(victim.uid)
+        waiting = self._handle.permits.waiting(victim.uid)
         if waiting is not None and waiting.reject(DEFAULT_PREEMPTION, "preempted", Code.ERROR):
             note += " (in scheduler memory)."
         else:
-            await self._handle.outlet.evict(victim, self._condition(preemptor, victim))
-        self._handle.outlet.record_event(victim, "Normal", "Preempted", "Preempting", note)
+            await self._handle.write.evict(victim, self._condition(preemptor, victim))
+        self._handle.write.record_event(victim, "Normal", "Preempted", "Preempting", note)
 
     def _condition(self, preemptor: PodInfo, victim: PodInfo) -> dict[str, Any]:
         name = preemptor.pod.spec.scheduler_name

@@ -15,12 +15,13 @@ import numpy as np
 
 from scheduler.config.plugin_args import DefaultPreemptionArgs
 from scheduler.equivalence.row_memo import RowMemo
-from scheduler.framework.cycle import Cycle, Diagnosis
-from scheduler.framework.handle import Handle, Victims
-from scheduler.framework.interface import PostFilterResult, RoomPreview
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
+from scheduler.plugin_api.cycle import Cycle, Diagnosis
+from scheduler.plugin_api.extension_points import PostFilterResult, RoomPreview
+from scheduler.plugin_api.handle import Handle, Victims
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import DEFAULT_PREEMPTION
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import Candidate, choose, importance
@@ -50,7 +51,7 @@ class DefaultPreemption:
 
     name = DEFAULT_PREEMPTION
     observes = ("PodDisruptionBudget",)
-    answers_for_class = True
+    traits = PluginTraits(answers_for_class=True)
 
     def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
         self._args = args or DefaultPreemptionArgs()
@@ -72,7 +73,8 @@ class DefaultPreemption:
         victims are looked up again before any eviction.
         """
         self._handle.metrics.preemption_attempts.inc()
-        found = self._candidate(cycle, diagnosis, partial(self._handle.expects, cycle.pod.uid))
+        expected = partial(self._handle.queue.expects, cycle.pod.uid)
+        found = self._candidate(cycle, diagnosis, expected)
         if isinstance(found, PostFilterResult):
             return found
         self._evictions.start(cycle.pod, found)
@@ -150,7 +152,7 @@ class DefaultPreemption:
     def _trimmed(self, cycle: Cycle, candidates: Sequence[Candidate]) -> list[Candidate]:
         """The candidates after extenders have removed some or changed victims."""
         victims = {each.node: Victims(each.victims, each.violations) for each in candidates}
-        left = self._handle.trim_victims(cycle, victims)
+        left = self._handle.run.trim_victims(cycle, victims)
         if left is victims:
             return list(candidates)
         return [

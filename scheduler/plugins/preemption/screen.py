@@ -11,9 +11,9 @@ import numpy as np
 
 from scheduler.equivalence.reads import Reads
 from scheduler.equivalence.verdicts import ChangeReader
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
 from scheduler.model.status import Status
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.names import NODE_RESOURCES_FIT
 from scheduler.slices import checkpoint, slices_ended
 from scheduler.state.aspects import Aspect
@@ -115,7 +115,7 @@ def without_room(
     single: Mask = ~np.isin(rows, [row for row in named if row is not None])
     codes: Codes = np.zeros(len(rows), np.int32)
     with as_if_requested(state, above.requested, above.pod_count):
-        codes[single] = handle.filter(cycle, rows[single])
+        codes[single] = handle.run.filter(cycle, rows[single])
     distinct, counts = np.unique(codes, return_counts=True)
     lacking = {
         code: count

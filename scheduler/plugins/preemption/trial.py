@@ -15,10 +15,10 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from scheduler.framework.cycle import Cycle
-from scheduler.framework.interface import Handle
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, unresolvable
+from scheduler.plugin_api import Handle
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import Candidate, importance
 from scheduler.slices import checkpoint
@@ -233,7 +233,7 @@ class Trial:
     @contextmanager
     def _changes(self) -> Iterator[_Changes]:
         if not self._by_sums:
-            with self._handle.trial(self._cycle) as changes:
+            with self._handle.run.trial(self._cycle) as changes:
                 yield changes
             return
         self._sums = _Sums(self._cycle.state)
@@ -247,9 +247,9 @@ class Trial:
 
     def _codes(self, rows: Rows) -> Codes:
         if self._sums is None:
-            return self._handle.filter(self._cycle, rows)
+            return self._handle.run.filter(self._cycle, rows)
         with as_if_requested(self._cycle.state, self._sums.requested, self._sums.pod_count):
-            return self._handle.filter(self._cycle, rows)
+            return self._handle.run.filter(self._cycle, rows)
 
 
 def by_sums(handle: Handle, cycle: Cycle, rows: Sequence[int]) -> bool:
@@ -257,7 +257,7 @@ def by_sums(handle: Handle, cycle: Cycle, rows: Sequence[int]) -> bool:
 
     Not on rows with nominated pods: filters run twice there, and change the state for that.
     """
-    return handle.judges_by_sums(cycle) and nominated_rows(cycle).isdisjoint(rows)
+    return handle.run.judges_by_sums(cycle) and nominated_rows(cycle).isdisjoint(rows)
 
 
 def nominated_rows(cycle: Cycle) -> set[int]:

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from scheduler.framework.outlet import Outlet, WriteError
 from scheduler.model.csi_migration import TranslationError, migration_of, translated_affinity
 from scheduler.model.events import Action, Event
 from scheduler.model.nodes import CSINode, Node
@@ -21,6 +20,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.model.storage import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from scheduler.model.volumes import BOUND_BY_CONTROLLER, SELECTED_NODE, fully_bound, promised_to
+from scheduler.plugin_api.outlet import Outlet, WriteError
 from scheduler.plugins.volumes.catalog import usable_nodes
 from scheduler.plugins.volumes.matching import Plan
 from scheduler.plugins.volumes.words import claim_not_found, volume_not_found

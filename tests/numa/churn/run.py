@@ -11,10 +11,10 @@ from typing import Any
 
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
-from scheduler.framework.outlet import Stale, holds
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
+from scheduler.plugin_api.outlet import Stale, holds
 from tests.numa.churn.scenario import OURS, Scenario
 from tests.numa.churn.world import World
 

@@ -1,0 +1,178 @@
+"""Everything that a plugin of one's own imports; nothing else of ``scheduler`` is promised to stay.
+
+The modules of this package hold the contract; each extension point is explained at its protocol in
+``extension_points``. The names below are gathered from there and from the layers underneath::
+
+    from scheduler.plugin_api import SUCCESS, Cycle, Handle, NodeView, Status, unresolvable
+"""
+
+from __future__ import annotations
+
+from scheduler.equivalence.reads import Key, Reads
+from scheduler.model.events import (
+    ASSIGNED_POD,
+    UNSCHEDULED_POD,
+    Action,
+    Event,
+    Hint,
+)
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.selectors import Requirement
+from scheduler.model.status import (
+    SKIP,
+    SUCCESS,
+    Code,
+    Status,
+    error,
+    unresolvable,
+    unschedulable,
+)
+from scheduler.observe.logs import get_logger
+from scheduler.plugin_api.cycle import STALE, Cycle, Diagnosis, Slot
+from scheduler.plugin_api.extension_points import (
+    MAX_SCORE,
+    AfterFilterPlugin,
+    BindPlugin,
+    ConcernedPlugin,
+    EnqueueExtensions,
+    EquivalentFilter,
+    EquivalentScore,
+    FilterPlugin,
+    LessPlugin,
+    NodeFilterPlugin,
+    NodeScorePlugin,
+    Observer,
+    OneRowFilter,
+    OneRowScore,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PostFilterResult,
+    PostScorePlugin,
+    PreBindPlugin,
+    PreBindPreFlight,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    QueueSortPlugin,
+    QuickFilter,
+    RankingPlugin,
+    ReservePlugin,
+    RoomPreview,
+    RoomPreviewer,
+    ScorePlugin,
+    SpreadingPlugin,
+    UndoingPlugin,
+    WhatIfPlugin,
+)
+from scheduler.plugin_api.groups import GroupPlugin, PodGroupState
+from scheduler.plugin_api.handle import (
+    Handle,
+    PluginFactory,
+    PluginPermits,
+    PluginQueue,
+    PluginRun,
+    Victims,
+)
+from scheduler.plugin_api.memory import Memories, Memory
+from scheduler.plugin_api.node_view import NodeView
+from scheduler.plugin_api.outlet import Outlet, WriteError
+from scheduler.plugin_api.registration import RegistrationError, Registrations, register
+from scheduler.plugin_api.scoring import normalize_by_max
+from scheduler.plugin_api.traits import PluginTraits
+from scheduler.plugin_api.waiting import WaitingPod
+from scheduler.queueing.hints import ANY_KIND, HintRegistration, by_uid, own_change
+from scheduler.queueing.queued_pod import QueuedPod
+from scheduler.state.aspects import Aspect
+from scheduler.state.columns import Codes, Mask, Rows, Scores
+
+__all__ = [
+    "ANY_KIND",
+    "ASSIGNED_POD",
+    "MAX_SCORE",
+    "SKIP",
+    "STALE",
+    "SUCCESS",
+    "UNSCHEDULED_POD",
+    "Action",
+    "AfterFilterPlugin",
+    "Aspect",
+    "BindPlugin",
+    "Code",
+    "Codes",
+    "ConcernedPlugin",
+    "Cycle",
+    "Diagnosis",
+    "EnqueueExtensions",
+    "EquivalentFilter",
+    "EquivalentScore",
+    "Event",
+    "FilterPlugin",
+    "GroupPlugin",
+    "Handle",
+    "Hint",
+    "HintRegistration",
+    "Key",
+    "LessPlugin",
+    "Mask",
+    "Memories",
+    "Memory",
+    "NodeFilterPlugin",
+    "NodeScorePlugin",
+    "NodeView",
+    "Observer",
+    "OneRowFilter",
+    "OneRowScore",
+    "Outlet",
+    "PermitPlugin",
+    "Plugin",
+    "PluginFactory",
+    "PluginPermits",
+    "PluginQueue",
+    "PluginRun",
+    "PluginTraits",
+    "PodGroupState",
+    "PodInfo",
+    "PostBindPlugin",
+    "PostFilterPlugin",
+    "PostFilterResult",
+    "PostScorePlugin",
+    "PreBindPlugin",
+    "PreBindPreFlight",
+    "PreEnqueuePlugin",
+    "PreFilterPlugin",
+    "PreFilterResult",
+    "PreScorePlugin",
+    "QueueSortPlugin",
+    "QueuedPod",
+    "QuickFilter",
+    "RankingPlugin",
+    "Reads",
+    "RegistrationError",
+    "Registrations",
+    "Requirement",
+    "ReservePlugin",
+    "RoomPreview",
+    "RoomPreviewer",
+    "Rows",
+    "ScorePlugin",
+    "Scores",
+    "Slot",
+    "SpreadingPlugin",
+    "Status",
+    "UndoingPlugin",
+    "Victims",
+    "WaitingPod",
+    "WhatIfPlugin",
+    "WriteError",
+    "by_uid",
+    "error",
+    "get_logger",
+    "normalize_by_max",
+    "own_change",
+    "register",
+    "unresolvable",
+    "unschedulable",
+]

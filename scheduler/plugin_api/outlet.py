@@ -1,0 +1,64 @@
+"""What a scheduler writes. Neither pipeline nor plugins talk to an API server."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.status import Status
+
+
+class WriteError(Exception):
+    """A write did not happen. ``conflict``: the object had changed."""
+
+    def __init__(self, message: str, *, conflict: bool = False) -> None:
+        super().__init__(message)
+        self.conflict = conflict
+
+
+Stale = Callable[[], str]
+"""Why a decision no longer holds; empty if it does. Never raises, takes no time."""
+
+
+def holds() -> str:
+    """A decision that always holds."""
+    return ""
+
+
+class Outlet(Protocol):
+    """Where decisions go: the API server in a cluster, a record in a simulation.
+
+    Coroutines return when the outcome is certain. The other methods never block and never raise;
+    they write in the background, and the newest write to a pod wins.
+    """
+
+    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+        """Bind the pod, unless that is ``stale`` when its turn comes."""
+        ...
+
+    async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
+        """Merge a patch into an object of a watched kind; raises WriteError.
+
+        With ``metadata.resourceVersion`` in the patch it only applies to that version.
+        """
+        ...
+
+    async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
+        """Put a condition on a pod that has to go, then delete it; gone already is fine.
+
+        Raises WriteError.
+        """
+        ...
+
+    def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
+        """Publish an event about the pod; may be dropped."""
+        ...
+
+    def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
+        """Write to the pod why it is not scheduled (PodScheduled=False)."""
+        ...
+
+    def nominate(self, pod: PodInfo, node: str) -> None:
+        """Write the pod's nominated node (nominatedNodeName); "" removes it."""
+        ...
