@@ -27,7 +27,7 @@ from scheduler.plugins.volumes import words as volume_words
 from shipping.docs import plugin_pages as pages
 
 PLUGINS = pages.plugins()
-SECTIONS = ("Arguments", "Reasons", "What brings a pod back", "What it reads, and the cost")
+SECTIONS = ("Arguments", "Reasons", "What requeues a pod", "What it reads, and the cost")
 CODES = {"U": Code.UNSCHEDULABLE, "UU": Code.UNRESOLVABLE, "Error": Code.ERROR}
 each_plugin = pytest.mark.parametrize("name", IN_TREE)
 

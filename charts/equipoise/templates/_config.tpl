@@ -102,7 +102,7 @@
 {{- fail (printf "schedulerName is %q, but config.profiles has only: %s" .Values.schedulerName (join ", " $names)) }}
 {{- end }}
 {{- if and (gt (int .Values.replicaCount) 1) (not $config.leaderElection.leaderElect) }}
-{{- fail (printf "replicaCount is %d, which needs leaderElection.enabled: replicas that all schedule would promise the same room to different pods" (int .Values.replicaCount)) }}
+{{- fail (printf "replicaCount is %d, which needs leaderElection.enabled: without it all replicas schedule, and bind different pods to the same capacity" (int .Values.replicaCount)) }}
 {{- end }}
 {{- if eq (int (include "equipoise.port" .)) 0 }}
 {{- fail "equipoiseConfig.server.port is 0: the probes need a port" }}

@@ -7,14 +7,14 @@
 {{- $found = append $found "schedulerName is that of kube-scheduler: unless it is switched off, both place the same pods." }}
 {{- end }}
 {{- if lt (int .Values.replicaCount) 1 }}
-{{- $found = append $found "replicaCount is 0: pods wait until somebody scales up." }}
+{{- $found = append $found "replicaCount is 0: pods wait until the Deployment is scaled up." }}
 {{- else if eq (int .Values.replicaCount) 1 }}
 {{- $found = append $found "replicaCount is 1: while that replica is away, pods wait." }}
 {{- else if gt (int .Values.replicaCount) 3 }}
 {{- $found = append $found (printf "replicaCount is %d: one schedules, the others stand by; more than three gain nothing." (int .Values.replicaCount)) }}
 {{- end }}
 {{- if and $election.leaderElect (eq $election.resourceName "kube-scheduler") }}
-{{- $found = append $found "the lease is named kube-scheduler: in kube-system that is the one of the default scheduler, and one of the two would stand still." }}
+{{- $found = append $found "the lease is named kube-scheduler: in kube-system that is the one of the default scheduler, and only one of the two would schedule." }}
 {{- end }}
 {{- if and .Values.existingConfigMap (or .Values.config .Values.equipoiseConfig .Values.pluginConfig .Values.plugins.enabled .Values.plugins.disabled) }}
 {{- $found = append $found (printf "config, equipoiseConfig, plugins and pluginConfig have no effect: the configuration is in ConfigMap %s." .Values.existingConfigMap) }}
