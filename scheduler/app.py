@@ -109,7 +109,7 @@ class Daemon:
         self._confirmer = BindingConfirmer(
             self.core.state,
             self.core.queue,
-            self.core.ingest,
+            self.core.event_handlers,
             self.core.unconfirmed,
             self.core.bindings.open,
             self._outlet,
@@ -303,7 +303,7 @@ class Daemon:
         return PodGroupOperator(registry, partial(write_status, self._writer), self._client.access)
 
     def _reflector(self, kind: str) -> Reflector[Any]:
-        handler = self.core.ingest.handler(kind)
+        handler = self.core.event_handlers.handler(kind)
         originals = self.core.remotes.originals
         return Reflector(
             self._client,

@@ -1,7 +1,7 @@
 """Wires the core from a configuration: the one place that knows all parts.
 
 The daemon and the simulation both start here; they differ only in the outlet they hand in and in
-who feeds ``ingest``.
+who feeds ``event_handlers``.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from scheduler.pipeline.background import Background
 from scheduler.pipeline.batch.stage import BatchConfig
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.confirmation import Unconfirmed
+from scheduler.pipeline.event_handlers import EventHandlers
 from scheduler.pipeline.failure import FailureHandler
-from scheduler.pipeline.ingest import Ingest
 from scheduler.pipeline.permits import Permits
 from scheduler.pipeline.plugin_handle import HandlePermits, HandleQueue, HandleRun
 from scheduler.pipeline.scheduler import Scheduler
@@ -70,7 +70,7 @@ class Core:
     state: ClusterState
     frameworks: Mapping[str, Framework]
     queue: SchedulingQueue
-    ingest: Ingest
+    event_handlers: EventHandlers
     bindings: Bindings
     unconfirmed: Unconfirmed
     scheduler: Scheduler
@@ -221,7 +221,7 @@ def assemble(
         clock=clock,
     )
     limits = config.equipoise.limits
-    ingest = Ingest(
+    event_handlers = EventHandlers(
         state, queue, frameworks, metrics, suspended, memories, unconfirmed, waits, limits
     )
     return Core(
@@ -231,7 +231,7 @@ def assemble(
         state=state,
         frameworks=frameworks,
         queue=queue,
-        ingest=ingest,
+        event_handlers=event_handlers,
         bindings=bindings,
         unconfirmed=unconfirmed,
         scheduler=scheduler,

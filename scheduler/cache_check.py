@@ -31,7 +31,6 @@ from scheduler.kube.errors import KubeError, NotFound
 from scheduler.kube.listing import decoded, find_one, list_pages
 from scheduler.kube.watch import WatchedResource
 from scheduler.kube.writes import pod_path
-from scheduler.model.events import ASSIGNED_POD, Action, Event
 from scheduler.model.nodes import Node
 from scheduler.model.objects import KINDS, Change
 from scheduler.model.podinfo import PodInfo
@@ -148,7 +147,7 @@ class CacheCheck:
             return False
         uid = pod.metadata.uid
         known = self._core.queue.knows(pod.metadata.key, uid) or self._core.state.pod(uid)
-        return not known and self._core.ingest.responsible(pod)
+        return not known and self._core.event_handlers.responsible(pod)
 
     def _find_superfluous(
         self, nodes: set[str], uids: set[str], suspects: dict[Suspect, None]
@@ -216,7 +215,7 @@ class CacheCheck:
 
     def _replace(self, kind: str, old: Any, new: Any) -> None:
         """Have an object go and come, so that all that is kept of it is made anew."""
-        handle = self._core.ingest.handler(kind)
+        handle = self._core.event_handlers.handler(kind)
         if old is not None:
             handle([Change(old, None)])
         if new is not None:
@@ -224,13 +223,12 @@ class CacheCheck:
 
     def _release(self, assumed: PodInfo, pod: Pod | None) -> list[str]:
         """Forget an assumed pod that has no binding."""
-        state, queue = self._core.state, self._core.queue
+        state = self._core.state
         uid = assumed.uid
         attended = uid in self._core.bindings.uids() or uid in self._core.unconfirmed
         if attended or not state.assumed(uid):
             return []
-        state.forget(assumed.uid)
-        queue.on_event(Event(ASSIGNED_POD, Action.DELETE, old=assumed, exclude=assumed.uid))
+        state.forget(assumed.uid, own=False)
         if pod is not None:
             self._replace("Pod", None, pod)
         return [f"pod {assumed.key}: assumed on {assumed.node_name}, and nobody binds it"]

@@ -200,7 +200,7 @@ class _Recorder:
     def _tell(self, new: PersistentVolume | PersistentVolumeClaim) -> None:
         kind, key = type(new).__name__, new.metadata.key
         old = self._cluster.state.objects.confirmed(type(new), key)
-        self._cluster.ingest.handler(kind)([Change(old, new)])
+        self._cluster.event_handlers.handler(kind)([Change(old, new)])
 
     @property
     def _cluster(self) -> Core:
@@ -214,7 +214,7 @@ class _Recorder:
         self.bound.pop(pod.key, None)
         self.progress += 1
         if placed is not None:
-            self._cluster.ingest.handler("Pod")([Change(placed.pod, None)])
+            self._cluster.event_handlers.handler("Pod")([Change(placed.pod, None)])
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Nobody listens; but what a pod waits for is done, if its volumes are on their way."""
@@ -494,7 +494,7 @@ async def _bound(core: Core, recorder: _Recorder) -> None:
         for pod, node in recorder.unseen
     ]
     recorder.unseen.clear()
-    core.ingest.handler("Pod")(told)
+    core.event_handlers.handler("Pod")(told)
 
 
 def _of_daemon_set(pod: Pod) -> bool:
@@ -623,10 +623,10 @@ def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
                 _keep(core, kind, _own(core, decoded) if kind == "Pod" else decoded, item)
     pods = [_counted(core, _own(core, pod)) for pod in by_kind.pop("Pod", [])]
     for kind, items in by_kind.items():
-        core.ingest.handler(kind)([Change(None, item) for item in items])
-    core.ingest.handler("Pod")([Change(None, pod) for pod in pods])
+        core.event_handlers.handler(kind)([Change(None, item) for item in items])
+    core.event_handlers.handler("Pod")([Change(None, pod) for pod in pods])
     limits = core.config.equipoise.limits
-    return [PodInfo(p, limits) for p in pods if core.ingest.responsible(p) and _waits(p)]
+    return [PodInfo(p, limits) for p in pods if core.event_handlers.responsible(p) and _waits(p)]
 
 
 def _keep(core: Core, kind: str, decoded: Any, raw: Object) -> None:
@@ -638,7 +638,7 @@ def _keep(core: Core, kind: str, decoded: Any, raw: Object) -> None:
 
 def _counted(core: Core, pod: Pod) -> Pod:
     """The pod, on its node if it is a DaemonSet's and another scheduler binds it there."""
-    if not _waits(pod) or core.ingest.responsible(pod) or not _of_daemon_set(pod):
+    if not _waits(pod) or core.event_handlers.responsible(pod) or not _of_daemon_set(pod):
         return pod
     node = named_node(pod)
     return structs.replace(pod, spec=structs.replace(pod.spec, node_name=node))

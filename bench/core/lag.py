@@ -82,7 +82,7 @@ class Cluster(World):
     def lose_pod(self, name: str, node: str, cpu: str, priority: int = 0) -> None:
         """The watch reports that a running pod is gone."""
         old = struct(running(name, node, cpu, priority))
-        self.core.ingest.handler("Pod")([Change(old, None)])
+        self.core.event_handlers.handler("Pod")([Change(old, None)])
 
     async def quiet(self, seconds: float = 60.0) -> None:
         """Return when nobody is ready any more; or after some time, since some always may be."""

@@ -83,7 +83,7 @@ def comparison(numa: Numa) -> float:
 
 def publishing(numa: Numa, nodes: int) -> float:
     """The share of a core that clean nodes cost which publish the same again and again."""
-    handler = numa.stage.core.ingest.handler("NodeResourceTopology")
+    handler = numa.stage.core.event_handlers.handler("NodeResourceTopology")
     published = {}
     for i in range(nodes):
         body = topology(f"n{i}", i, []).obj()

@@ -83,7 +83,7 @@ class World:
 
     def see(self, kind: str, objects: Iterable[Any]) -> None:
         """The watch reports new objects."""
-        self.core.ingest.handler(kind)([Change(None, each) for each in objects])
+        self.core.event_handlers.handler(kind)([Change(None, each) for each in objects])
 
     def add(self, *builders: NodeBuilder | PodBuilder | Json) -> None:
         """The watch reports objects that were just built."""

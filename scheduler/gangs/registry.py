@@ -7,14 +7,18 @@ a group changes, the registry activates the members of that group, and looks at 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from typing import TypeVar
 
 from scheduler.gangs.gang import Gang, Phase, Stage, rules_of
+from scheduler.model.events import ASSIGNED_POD, POD, Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.workloads import PodGroup, pod_group_of
 from scheduler.observe.metrics import Children
 from scheduler.plugin_api import Handle
 from scheduler.state.cache import ClusterState
+
+T = TypeVar("T")
 
 PERMIT_PLUGIN = "Coscheduling"
 
@@ -49,9 +53,8 @@ class GangRegistry:
         self._groups = Children(handle.metrics.gang_groups)
         self._waiting = handle.metrics.gang_pods_waiting
         self._durations = handle.metrics.gang_placement_duration
-        handle.state.pod_listeners.watch_all(self.follow)
-        handle.state.pod_listeners.watch(self._resident)
-        handle.state.objects.subscribe(PodGroup, self._group_changed)
+        self._to_activate: dict[str, Gang] = {}
+        """Gangs that an event changed, until the queue has applied that event."""
 
     def __iter__(self) -> Iterator[Gang]:
         return iter(self._gangs.values())
@@ -70,6 +73,27 @@ class GangRegistry:
         self._listeners.append(listener)
 
     # Events of the cluster state
+
+    def on_event(self, event: Event) -> None:
+        """Apply an event of a pod, of a pod on a node, or of a PodGroup."""
+        if event.kind == ASSIGNED_POD:
+            self._assigned_pod(event)
+        elif event.kind == POD:
+            self.follow(_as(Pod, event.old), _as(Pod, event.new))
+        else:
+            self._group_changed(_as(PodGroup, event.old), _as(PodGroup, event.new))
+
+    def activate_changed(self, event: Event) -> None:
+        """Move the members of changed gangs that are without nodes to the active queue.
+
+        The state and the queue have applied the event: no member is activated before they know it.
+        """
+        changed = list(self._to_activate.values())
+        self._to_activate.clear()
+        for gang in changed:
+            self._activate(dict.fromkeys(gang.without_nodes()))
+            if gang.rules is None:
+                self.reject_all(gang, f"pod group {gang.key} was deleted")
 
     def follow(self, old: Pod | None, new: Pod | None) -> None:
         """The watch reports a pod that was added, updated or deleted."""
@@ -105,8 +129,10 @@ class GangRegistry:
         gang.with_nodes.discard(uid)
         self._changed(gang)
 
-    def _resident(self, info: PodInfo, node: str, came: bool, assumed: bool) -> None:
-        """A pod was put on a node or taken from it; assumed pods count as well."""
+    def _assigned_pod(self, event: Event) -> None:
+        """A pod holds room on a node, or no longer; assumed pods count as well."""
+        info, came = event.new or event.old, event.new is not None
+        assert isinstance(info, PodInfo), "an event of a pod on a node has it"
         gang = self.of(info.pod)
         if gang is None:
             return
@@ -115,7 +141,7 @@ class GangRegistry:
             gang.with_nodes.discard(info.uid)
         elif info.uid not in gang.with_nodes:
             gang.with_nodes.add(info.uid)
-            if not assumed:
+            if not event.own:
                 self._bound_by_others(gang)
 
     def _bound_by_others(self, gang: Gang) -> None:
@@ -126,8 +152,11 @@ class GangRegistry:
         if gang.counts[Stage.WAITING]:
             self._activate_members(gang)
 
-    def _group_changed(self, key: str, old: PodGroup | None, new: PodGroup | None) -> None:
+    def _group_changed(self, old: PodGroup | None, new: PodGroup | None) -> None:
         """A PodGroup was added, updated or deleted. Updates of its status are our own."""
+        either = new or old
+        assert either is not None, "an event of a PodGroup has it"
+        key = either.metadata.key
         gang = self._gangs.get(key)
         if gang is None:
             gang = self._gangs[key] = Gang(key, self._clock())
@@ -139,8 +168,6 @@ class GangRegistry:
         if gang.is_scheduled:
             self.allow_all(gang)
         self._activate_members(gang)
-        if gang.rules is None:
-            self.reject_all(gang, f"pod group {key} was deleted")
 
     def _changed(self, gang: Gang) -> None:
         if not gang.members and gang.rules is None:
@@ -167,8 +194,8 @@ class GangRegistry:
             self._phases[gang.key] = after
 
     def _activate_members(self, gang: Gang) -> None:
-        """Move the members without nodes to the active queue, wherever they wait."""
-        self._activate(dict.fromkeys(gang.without_nodes()))
+        """Activate the members without nodes, once the queue has applied the event."""
+        self._to_activate[gang.key] = gang
 
     # Permit
 
@@ -230,6 +257,10 @@ class GangRegistry:
         gang.with_nodes.discard(uid)
         if waiting := self._permit(uid):
             waiting.reject(PERMIT_PLUGIN, reason)
+
+
+def _as(kind: type[T], value: object) -> T | None:
+    return value if isinstance(value, kind) else None
 
 
 def _uid(pod: Pod | None) -> str:

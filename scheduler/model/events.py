@@ -65,6 +65,10 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     """The scheduler undid something of its own; nothing changed in the cluster."""
     node: str = ""
     """The node whose room changed, where neither ``old`` nor ``new`` names it."""
+    trial: bool = False
+    """A pod was only tried on its node, and never to be bound there."""
+    silent: bool = False
+    """The queue moves no pods: no pod was judged by what was undone, or there is less room."""
     exclude: str = ""
     """The uid of a waiting pod that the event does not concern."""
     max_priority: int | None = None
@@ -83,10 +87,13 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return metadata.json_bytes if isinstance(metadata, ObjectMeta) else 0
 
 
-# Pods that run and pods that wait are told apart in metrics, with kube-scheduler's words; a plugin
-# that listens to ``Pod`` hears of both.
+POD = "Pod"
+"""A watched pod, as it was and is (`Pod`), on a node or not, of any scheduler. In registrations of
+hints it stands for the two kinds below, which kube-scheduler's metrics distinguish."""
 ASSIGNED_POD = "AssignedPod"
+"""A pod that holds room on a node (`PodInfo`): bound, or assumed there (``own``)."""
 UNSCHEDULED_POD = "UnschedulablePod"
+"""A pod of ours without a node (`PodInfo`)."""
 
 
 def node_update(old: Node, new: Node) -> Action | None:

@@ -16,10 +16,12 @@ from typing import Protocol
 
 import msgspec
 import numpy as np
+from msgspec.structs import replace
 
-from scheduler.model.events import Action, Event
+from scheduler.model.events import ASSIGNED_POD, POD, Action, Event
 from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Pod
 from scheduler.numa.capacity import NodeCapacityView, TopologyVectors
 from scheduler.numa.cells import CellColumns, NodeCells, published_cells
 from scheduler.numa.ledger import CapacityChange, Ledger
@@ -54,8 +56,8 @@ class CellCache(Protocol):
         """One row was filtered; returns whether its capacity changed."""
         ...
 
-    def improved_by(self, cause: object) -> str | None:
-        """The node with more capacity because of an object, if there is one."""
+    def on_event(self, event: Event) -> Event | None:
+        """Apply an event; returns that of a node's object with the node, if its cells changed."""
         ...
 
 
@@ -67,10 +69,8 @@ class PublishedCells:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.cells = CellColumns(state)
-        self._better: tuple[object, str] | None = None
         for name, known in state.objects.all(NodeResourceTopology).items():
             self._changed(name, None, known)
-        state.objects.subscribe(NodeResourceTopology, self._changed)
 
     def capacity_view(self, node: str) -> NodeCapacityView | None:
         """The node as its object describes it."""
@@ -85,19 +85,22 @@ class PublishedCells:
         """Nothing is compared again."""
         return False
 
-    def improved_by(self, cause: object) -> str | None:
-        """The node of the newest object."""
-        better = self._better
-        return better[1] if better is not None and better[0] is cause else None
+    def on_event(self, event: Event) -> Event | None:
+        """Use a node's new object."""
+        if event.kind != KIND:
+            return None
+        node, old, new = _objects(event)
+        return replace(event, node=node) if self._changed(node, old, new) else None
 
     def _changed(
         self, node: str, old: NodeResourceTopology | None, new: NodeResourceTopology | None
-    ) -> None:
+    ) -> bool:
+        """Whether an object has new content."""
         if old is not None and new is not None and _same_content(old, new):
-            return
+            return False
         self.cells.set(node, None if new is None else published_cells(topology_of(new)))
-        self._better = (new, node)
         _invalidate(self._state, node)
+        return True
 
 
 class ReserveSettings(msgspec.Struct, frozen=True):
@@ -142,15 +145,12 @@ class ReserveCache:
         """Nodes and the number of their cells that unconfirmed pods may be in."""
         self._withdrawn: dict[str, float] = {}
         """Nodes whose object was deleted, and when its grace period ends; the first ends next."""
-        self._better: tuple[object, str] | None = None
         self._comparisons = Children(metrics.numa_comparisons)
         self._begun = False
         self._finished_before: dict[tuple[str, str], str] = {}
         """Nodes of finished pods, while no node publishes cells."""
         for name, known in state.objects.all(NodeResourceTopology).items():
             self._topology(name, None, known)
-        state.objects.subscribe(NodeResourceTopology, self._topology)
-        state.pod_listeners.watch_finished(self._finished)
 
     # Reading
 
@@ -166,11 +166,6 @@ class ReserveCache:
         """The capacity of a node; None if its cells are not known."""
         ledger = self._ledgers.get(node)
         return None if ledger is None else ledger.capacity_view()
-
-    def improved_by(self, cause: object) -> str | None:
-        """The node with more capacity because of an object, if there is one."""
-        better = self._better
-        return better[1] if better is not None and better[0] is cause else None
 
     # Filtering
 
@@ -206,9 +201,24 @@ class ReserveCache:
 
     # Events of the cluster state
 
+    def on_event(self, event: Event) -> Event | None:
+        """Apply an event of a node's object, of a pod on a node, or of a finished pod."""
+        if event.kind == KIND:
+            node, old, new = _objects(event)
+            return replace(event, node=node) if self._topology(node, old, new) else None
+        if event.kind == POD:
+            self._follow_finished(event)
+        elif self._begun:
+            info = event.new or event.old
+            assert isinstance(info, PodInfo), "an event of a pod on a node has it"
+            assumed = event.trial or (event.own and event.new is not None)
+            self._pod(info, info.node_name, event.new is not None, assumed)
+        return None
+
     def _topology(
         self, node: str, old: NodeResourceTopology | None, new: NodeResourceTopology | None
-    ) -> None:
+    ) -> bool:
+        """Whether the cells of a node changed because of its object."""
         if not self._begun:
             self._begin()
         ledger = self._ledger(node)
@@ -219,7 +229,7 @@ class ReserveCache:
                 self._withdrawn[node] = self._clock() + self._settings.grace
         else:
             if old is not None and node not in self._dirty and _same_content(old, new):
-                return
+                return False
             version = version_of(new.metadata)
             ledger.object_published(
                 topology_of(new),
@@ -229,10 +239,10 @@ class ReserveCache:
             self._compare(ledger)
         before = self.cells.of_node(node)
         self._refresh(ledger)
-        if self.cells.of_node(node) != before:
-            self._better = (new, node)
+        changed = self.cells.of_node(node) != before
         self._forget_if_empty(ledger)
         self.forget_withdrawn()
+        return changed
 
     def _begin(self) -> None:
         """Follow pods from the first object on; before that they cost nothing here."""
@@ -244,7 +254,6 @@ class ReserveCache:
         for (namespace, name), node in self._finished_before.items():
             self._finished(namespace, name, node, True)
         self._finished_before.clear()
-        state.pod_listeners.watch(self._pod)
 
     def forget_withdrawn(self) -> None:
         """Forget the cells of nodes whose object was deleted and whose grace period is over."""
@@ -277,6 +286,15 @@ class ReserveCache:
         if change is CapacityChange.MORE and not compared and (came or not assumed):
             self._wake(node)
         self._forget_if_empty(ledger)
+
+    def _follow_finished(self, event: Event) -> None:
+        was, now = _finished_on(event.old), _finished_on(event.new)
+        if was == now:
+            return
+        if isinstance(event.old, Pod) and was:
+            self._finished(event.old.metadata.namespace, event.old.metadata.name, was, False)
+        if isinstance(event.new, Pod) and now:
+            self._finished(event.new.metadata.namespace, event.new.metadata.name, now, True)
 
     def _finished(self, namespace: str, name: str, node: str, came: bool) -> None:
         if not self._begun:
@@ -339,8 +357,7 @@ class ReserveCache:
         """Send the queue an event with the node's object, for pods that the node has rejected."""
         _invalidate(self._state, node)
         newest = self._state.objects.get(NodeResourceTopology, node)
-        self._better = (newest, node)
-        self._tell(Event(KIND, Action.UPDATE, None, newest))
+        self._tell(Event(KIND, Action.UPDATE, None, newest, node=node))
 
 
 class NodesBeingBound:
@@ -350,20 +367,23 @@ class NodesBeingBound:
         self._state = handle.state
         self._tell = handle.queue.tell
         self._pods: dict[str, set[str]] = {}
-        self._released: tuple[object, str] | None = None
-        handle.state.pod_listeners.watch(self._follow)
 
     def reserved(self, rows: Rows) -> Mask:
         """The rows to which a pod is being bound."""
         known = [row for node in self._pods if (row := self._state.row(node)) is not None]
         return np.isin(rows, known)
 
-    def _follow(self, info: PodInfo, node: str, came: bool, assumed: bool) -> None:
-        if came and assumed:
-            self._pods.setdefault(node, set()).add(info.uid)
-            _invalidate(self._state, node)
-        elif node in self._pods:
-            self._remove(info.uid, node, tried=assumed)
+    def on_event(self, event: Event) -> None:
+        """Apply an event of a pod on a node."""
+        if event.kind != ASSIGNED_POD:
+            return
+        info = event.new or event.old
+        assert isinstance(info, PodInfo), "an event of a pod on a node has it"
+        if event.new is not None and event.own:
+            self._pods.setdefault(info.node_name, set()).add(info.uid)
+            _invalidate(self._state, info.node_name)
+        elif info.node_name in self._pods:
+            self._remove(info.uid, info.node_name, tried=event.trial)
 
     def _remove(self, uid: str, node: str, *, tried: bool) -> None:
         """The pod is bound, or will not be; the node may be used again.
@@ -378,13 +398,33 @@ class NodesBeingBound:
             if tried:
                 return
             newest = self._state.objects.get(NodeResourceTopology, node)
-            self._released = (newest, node)
-            self._tell(Event("NodeResourceTopology", Action.UPDATE, None, newest))
+            self._tell(Event(KIND, Action.UPDATE, None, newest, node=node))
 
-    def released(self, newest: object) -> str | None:
-        """The node that was released last, if this is its object."""
-        last = self._released
-        return last[1] if last is not None and last[0] is newest else None
+
+def cell_listeners(state: ClusterState) -> list[CellCache | NodesBeingBound]:
+    """The objects of a cluster that follow its pods and NodeResourceTopology objects."""
+    shared = state.shared
+    return [
+        *shared.all(PublishedCells),
+        *shared.all(ReserveCache),
+        *shared.all(NodesBeingBound),
+    ]
+
+
+def _objects(
+    event: Event,
+) -> tuple[str, NodeResourceTopology | None, NodeResourceTopology | None]:
+    """The node of an event of a NodeResourceTopology, and its objects."""
+    old = event.old if isinstance(event.old, NodeResourceTopology) else None
+    new = event.new if isinstance(event.new, NodeResourceTopology) else None
+    either = new or old
+    assert either is not None, "an event of an object has it"
+    return either.metadata.key, old, new
+
+
+def _finished_on(pod: object) -> str:
+    """The node on which a pod is finished, or "" if it is not."""
+    return pod.spec.node_name if isinstance(pod, Pod) and pod.finished else ""
 
 
 def _same_content(old: NodeResourceTopology, new: NodeResourceTopology) -> bool:

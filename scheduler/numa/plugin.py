@@ -75,7 +75,7 @@ class NodeResourceTopologyMatch:
         if args.compare_after_rejections > 1:
             # Rejections are counted, so verdicts must not be reused for equal pods.
             self.filter_reads = None
-        self._being_bound = NodesBeingBound(handle) if args.discard_reserved_nodes else None
+        self._being_bound = _being_bound(handle) if args.discard_reserved_nodes else None
         self._missing: dict[int, Status] = {}
         """Verdicts on nodes whose cells are not known, by kind of kubelet."""
         if args.missing_topology == "Reject":
@@ -251,10 +251,7 @@ class NodeResourceTopologyMatch:
         )
 
     def _after_object(self, pod: PodInfo, event: Event) -> Hint:
-        node = self.cache.improved_by(event.new)
-        if node is None and self._being_bound is not None:
-            node = self._being_bound.released(event.new)
-        row = None if node is None else self._state.row(node)
+        row = self._state.row(event.node)
         return Hint.QUEUE if row is not None and self._fits_row(row, pod.pinning) else Hint.SKIP
 
     def _fits_row(self, row: int, pinning: Pinning) -> bool:
@@ -302,6 +299,11 @@ def _cell_cache(args: NodeResourceTopologyMatchArgs, handle: Handle) -> CellCach
     )
     cache.profiles.add(handle.profile)
     return cache
+
+
+def _being_bound(handle: Handle) -> NodesBeingBound:
+    """The nodes being bound of a cluster, shared by all profiles."""
+    return handle.state.shared.get_or_make(NodesBeingBound, lambda: NodesBeingBound(handle))
 
 
 def _settings(args: NodeResourceTopologyMatchArgs) -> ReserveSettings | None:

@@ -7,16 +7,13 @@ import msgspec
 from scheduler.equivalence.classes import PodClass, template_of
 from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
-from scheduler.model.events import ASSIGNED_POD, Action, Event
 from scheduler.model.packed import digest
-from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Code, Status
 from scheduler.observe.logs import get_logger
 from scheduler.pipeline.gang_barrier import GangBarrier
 from scheduler.pipeline.placement import Placement
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.queueing.queued_pod import QueuedPod
-from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.webhooks.answers import RemoteAnswers
 
 log = get_logger(__name__)
@@ -97,29 +94,29 @@ class NodeReservation(msgspec.Struct, eq=False):
 
         That is right only while no other pod was judged by the state in between.
         """
-        _unreserve(self.attempt, None)
+        _unreserve(self.attempt, None, silent=True)
         self.attempt.placement = None
 
 
-def unreserve_and_forget(attempt: Attempt, queue: SchedulingQueue, why: Status) -> None:
-    """Give the node of an attempt up, and wake the pods that may fit there now."""
-    if _unreserve(attempt, why):
-        wake_for_room(attempt.cycle.pod, attempt.node, queue)
+def unreserve_and_forget(attempt: Attempt, why: Status) -> None:
+    """Give the node of an attempt up; the queue moves the pods that may fit there now."""
+    _unreserve(attempt, why)
 
 
-def wake_for_room(pod: PodInfo, node: str, queue: SchedulingQueue) -> None:
-    """Wake pods that may take what an assumed pod has given up."""
-    gone = Event(ASSIGNED_POD, Action.DELETE, old=pod.bound_to(node), own=True, exclude=pod.uid)
-    queue.on_event(gone)
-
-
-def _unreserve(attempt: Attempt, why: Status | None) -> bool:
+def _unreserve(attempt: Attempt, why: Status | None, *, silent: bool = False) -> bool:
     if waiting := attempt.framework.waiting.pop(attempt.cycle.pod.uid, None):
         waiting.dismiss()
-    return unreserve(attempt.framework, attempt.cycle, attempt.node, why)
+    return unreserve(attempt.framework, attempt.cycle, attempt.node, why, silent=silent)
 
 
-def unreserve(framework: Framework, cycle: Cycle, node: str, why: Status | None = None) -> bool:
+def unreserve(
+    framework: Framework,
+    cycle: Cycle,
+    node: str,
+    why: Status | None = None,
+    *,
+    silent: bool = False,
+) -> bool:
     """Run Unreserve, the last plugin first, then forget the pod; whether it was still assumed.
 
     A pod that the watch has confirmed stays. Plugins find ``why`` in the cycle.
@@ -129,4 +126,4 @@ def unreserve(framework: Framework, cycle: Cycle, node: str, why: Status | None 
         framework.run_unreserve(cycle, node)
     except PluginFault as fault:
         log.error("Plugin failed to undo a reservation", exc=fault, pod=cycle.pod.key, node=node)
-    return cycle.state.forget(cycle.pod.uid)
+    return cycle.state.forget(cycle.pod.uid, silent=silent)

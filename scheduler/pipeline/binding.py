@@ -242,7 +242,7 @@ class Bindings:
         if status.ok:
             self._finish(attempt)
         else:
-            unreserve_and_forget(attempt, self._queue, status)
+            unreserve_and_forget(attempt, status)
             if check.reason:
                 self._outdated[check.cause,].inc()
                 self._failures.outdated(attempt, check.reason)

@@ -32,7 +32,7 @@ from scheduler.model.status import error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.repeats import Repeats
-from scheduler.pipeline.attempt import Attempt, unreserve, wake_for_room
+from scheduler.pipeline.attempt import Attempt, unreserve
 from scheduler.pipeline.open_bindings import OpenBindings
 from scheduler.plugin_api.cycle import Bookings, Cycle
 from scheduler.plugin_api.outlet import Outlet, WriteError
@@ -40,7 +40,7 @@ from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
 
 if TYPE_CHECKING:
-    from scheduler.pipeline.ingest import Ingest
+    from scheduler.pipeline.event_handlers import EventHandlers
 
 log = get_logger(__name__)
 
@@ -133,7 +133,7 @@ class BindingConfirmer:
         self,
         state: ClusterState,
         queue: SchedulingQueue,
-        ingest: Ingest,
+        event_handlers: EventHandlers,
         unconfirmed: Unconfirmed,
         open_bindings: OpenBindings,
         outlet: Outlet,
@@ -142,7 +142,7 @@ class BindingConfirmer:
     ) -> None:
         self._state = state
         self._queue = queue
-        self._ingest = ingest
+        self._event_handlers = event_handlers
         self._unconfirmed = unconfirmed
         self._open = open_bindings
         self._outlet = outlet
@@ -202,7 +202,7 @@ class BindingConfirmer:
             self._unreserve(each, assumed, "the pod is gone")
         elif found.spec.node_name:
             self._count(assumed, node, "bound")
-            self._ingest.handler("Pod")([Change(assumed.pod, found)])
+            self._event_handlers.handler("Pod")([Change(assumed.pod, found)])
         else:
             self._count(assumed, node, "unbound")
             self._unreserve(each, assumed, "its binding had no effect")
@@ -214,8 +214,7 @@ class BindingConfirmer:
         pod, node = PodInfo(assumed.pod), assumed.node_name
         cycle = Cycle(pod, self._state)
         cycle.restore(each.bookings)
-        if unreserve(each.framework, cycle, node, error(why)):
-            wake_for_room(pod, node, self._queue)
+        unreserve(each.framework, cycle, node, error(why))
 
     def _count(self, pod: PodInfo, node: str, outcome: str) -> None:
         self._metrics.assumed_pods_settled.labels(outcome).inc()

@@ -302,12 +302,12 @@ class Scheduler:
             attempt.drop_transient_slots()
             self.bindings.start(attempt)
         else:
-            unreserve_and_forget(attempt, self.queue, reservation.status)
+            unreserve_and_forget(attempt, reservation.status)
             self.handle_scheduling_failure(attempt, reservation.status)
 
     def _abort(self, attempt: Attempt, message: str) -> None:
         if attempt.placement is not None:
-            unreserve_and_forget(attempt, self.queue, error(message))
+            unreserve_and_forget(attempt, error(message))
         self.handle_scheduling_failure(attempt, error(message))
 
     # The steps, for single pods, pod groups and batches

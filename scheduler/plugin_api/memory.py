@@ -11,6 +11,9 @@ import sys
 from typing import Any, TypeVar
 
 from scheduler.bounded import MEBIBYTE, Recent, Usage
+from scheduler.model.events import Event
+from scheduler.model.nodes import Node
+from scheduler.model.pods import Pod
 
 T = TypeVar("T")
 
@@ -52,6 +55,18 @@ class Memories:
     def of_nodes(self, name: str, limit: int = LIMIT) -> Memory[Any]:
         """A memory by node name; made when first asked for, with the limit given then."""
         return self._of_nodes.setdefault(name, Memory(limit))
+
+    def on_event(self, event: Event) -> None:
+        """Drop what is kept of a pod that was deleted or has finished, or of a deleted node."""
+        old, new = event.old, event.new
+        if not isinstance(old, Pod | Node):
+            return
+        replaced = not isinstance(new, Pod | Node) or new.metadata.uid != old.metadata.uid
+        if isinstance(old, Node):
+            if replaced:
+                self.node_gone(old.name)
+        elif replaced or (isinstance(new, Pod) and new.finished):
+            self.pod_gone(old.metadata.uid)
 
     def pod_gone(self, uid: str) -> None:
         """A pod was deleted or has finished."""

@@ -39,6 +39,7 @@ monotonic seconds.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
@@ -137,6 +138,7 @@ class SchedulingQueue:
         self._backoff = Backoff(initial_backoff, max_backoff)
         self._max_unschedulable = max_unschedulable
         self.view = QueueView(self._pods, self._in_flight, clock, max_unschedulable)
+        self._numbers = itertools.count()
         self._portion = 1
         """How many cohorts are woken next."""
         self._expired_until = -math.inf
@@ -512,7 +514,8 @@ class SchedulingQueue:
             self._end_scout(queued.info.uid)
             queued = None
         if queued is None:
-            self._place(QueuedPod(info, self._clock()), Requeue.AT_ONCE, label)
+            added = QueuedPod(info, self._clock(), next(self._numbers))
+            self._place(added, Requeue.AT_ONCE, label)
         else:
             self._renew(queued, info)
 

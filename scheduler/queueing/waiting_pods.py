@@ -19,7 +19,7 @@ class WaitingPods:
 
     def __init__(self, sort_key: SortKey, metrics: Metrics, waiters: Waiters) -> None:
         self._heaps: dict[Tier, KeyedHeap[QueuedPod]] = {
-            Tier.ACTIVE: KeyedHeap(sort_key),
+            Tier.ACTIVE: KeyedHeap(lambda queued: (sort_key(queued), queued.number)),
             Tier.BACKOFF: KeyedHeap(lambda queued: (queued.backoff_until, sort_key(queued))),
             Tier.ERROR_BACKOFF: KeyedHeap(lambda queued: queued.backoff_until),
             Tier.GATED: KeyedHeap(lambda queued: queued.timestamp),

@@ -23,7 +23,7 @@ Everything here is synchronous and belongs to one thread.
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -31,6 +31,7 @@ import numpy as np
 import xxhash
 
 from scheduler.bounded import Usage
+from scheduler.model.events import ASSIGNED_POD, Action, Event, pod_update
 from scheduler.model.nodes import Node
 from scheduler.model.objects import Namespace
 from scheduler.model.podinfo import PodInfo
@@ -51,7 +52,6 @@ from scheduler.state.interning import StatusTable
 from scheduler.state.nominations import Nominations
 from scheduler.state.objects import ObjectStore
 from scheduler.state.occupancy import ImageIndex, PortIndex, VolumeUse
-from scheduler.state.pod_listeners import PodListeners
 from scheduler.state.podindex import PodIndex
 from scheduler.state.shared import SharedObjects
 
@@ -73,7 +73,7 @@ class ClusterState:
 
     def __init__(self) -> None:
         self.changes = ChangeLog()
-        self.pod_listeners = PodListeners(self.changes)
+        self._publish_to: Callable[[Event], None] = lambda event: None
         self.columns = NodeColumns()
         self.ports = PortIndex()
         self.images = ImageIndex()
@@ -298,23 +298,38 @@ class ClusterState:
             raise ValueError(f"pod {info.key} already holds resources and cannot be assumed")
         bound = info.bound_to(node_name)
         self.book(bound, PodState.ASSUMED)
-        self.pod_listeners.came(bound, assumed=True)
+        self._publish(Event(ASSIGNED_POD, Action.ADD, None, bound, own=True, silent=True))
         return bound
 
-    def forget(self, uid: str, *, tried: bool = False) -> bool:
+    def forget(
+        self, uid: str, *, trial: bool = False, silent: bool = False, own: bool = True
+    ) -> bool:
         """Undo ``assume``; a pod that the watch has confirmed in the meantime stays.
 
-        One that was only ``tried`` was never to be bound, and leaves no trace.
+        A ``trial`` was never to be bound, and leaves no trace. ``silent``: no pod was judged by the
+        state in between, so there is none to wake. Not ``own``: the pod was deleted.
         """
         info = self._assumed.get(uid)
         if info is None:
             return False
         self.unbook(uid)
-        self.pod_listeners.went(info, assumed=tried)
+        gone = Event(
+            ASSIGNED_POD,
+            Action.DELETE,
+            info,
+            own=own,
+            trial=trial,
+            silent=silent or trial,
+            exclude=uid if own else "",
+        )
+        self._publish(gone)
         return True
 
-    def set_pod(self, info: PodInfo) -> None:
-        """Take over a bound pod from the watch: confirm, add, update or move it."""
+    def set_pod(self, info: PodInfo, old: PodInfo | None = None) -> None:
+        """Take over a bound pod from the watch: confirm, add, update or move it.
+
+        ``old`` is its version before, if it was on a node: an assumed pod is no older version.
+        """
         known = self._pods.get(info.uid)
         if known is not None and known.takes_like(info):
             self._pods[info.uid] = self._by_node[info.node_name][info.uid] = info
@@ -326,11 +341,12 @@ class ClusterState:
         else:
             self.unbook(info.uid)
             if known is not None and known.node_name != info.node_name:
-                self.pod_listeners.went(known)
+                self._publish(Event(ASSIGNED_POD, Action.DELETE, known, silent=True))
             self.book(info, PodState.ADDED)
             if info.node_name in self._rows:
                 self._new_version(info.node_name)
-        self.pod_listeners.came(info, assumed=False)
+        action = Action.ADD if old is None else pod_update(old, info)
+        self._publish(Event(ASSIGNED_POD, action, old, info))
 
     def remove_pod(self, uid: str) -> bool:
         """A bound pod is gone or finished; whatever it held is free."""
@@ -338,8 +354,16 @@ class ClusterState:
         if info is None:
             return False
         self.unbook(uid)
-        self.pod_listeners.went(info)
+        self._publish(Event(ASSIGNED_POD, Action.DELETE, info))
         return True
+
+    def connect(self, publish: Callable[[Event], None]) -> None:
+        """Call a function with every event of pods on nodes, but for trials in ``scratch``."""
+        self._publish_to = publish
+
+    def _publish(self, event: Event) -> None:
+        if not self.changes.on_trial:
+            self._publish_to(event)
 
     def book(self, info: PodInfo, state: PodState) -> None:
         """Put a pod on its node, in a state; for ``scratch`` and the verbs above."""

@@ -24,3 +24,7 @@ class SharedObjects:
         if found is None:
             found = self._objects[kind, key] = make()
         return found
+
+    def all(self, kind: type[T]) -> list[T]:
+        """All objects of a type, in the order in which they were made."""
+        return [each for (of, _), each in self._objects.items() if of is kind]

@@ -75,8 +75,8 @@ class ServedScheduler:
         self.core = assemble(from_dicts([], available()), ObligingOutlet(), Metrics())
         nodes = [from_dict(raw, Node) for raw in self._objects if raw["kind"] == "Node"]
         pods = [from_dict(raw, Pod) for raw in self._objects if raw["kind"] == "Pod"]
-        self.core.ingest.handler("Node")([_Added(node) for node in nodes])
-        self.core.ingest.handler("Pod")([_Added(pod) for pod in pods])
+        self.core.event_handlers.handler("Node")([_Added(node) for node in nodes])
+        self.core.event_handlers.handler("Pod")([_Added(pod) for pod in pods])
         by_key = {pod.key: pod for pod in pods}
         while self.core.scheduler.schedule_one() is not None:
             await self.core.bindings.idle()

@@ -178,12 +178,12 @@ class World:
         key = (kind, new.metadata.key)
         old = self.seen.get(key)
         self.seen[key] = new
-        self.core.ingest.handler(kind)([Change(old, new)])
+        self.core.event_handlers.handler(kind)([Change(old, new)])
 
     def lose(self, key: Object) -> None:
         """The watch reports that an object is gone."""
         old = self.seen.pop(key)
-        self.core.ingest.handler(key[0])([Change(old, None)])
+        self.core.event_handlers.handler(key[0])([Change(old, None)])
 
     # What the scheduler does
 
@@ -216,7 +216,7 @@ class World:
             spec = msgspec.structs.replace(old.spec, node_name=node)
             new = msgspec.structs.replace(old, spec=spec)
             self.seen["Pod", key] = new
-            self.core.ingest.handler("Pod")([Change(old, new)])
+            self.core.event_handlers.handler("Pod")([Change(old, new)])
 
     def rebuilt(self) -> World:
         """Another world, without any memory, that is told how this one is now.
@@ -229,8 +229,8 @@ class World:
         new = World(enabled=False)
         old, state = self.core.state, new.core.state
         for kind, objects in old.objects._kinds.items():
-            for key, each in objects.items():
-                state.set_object(kind, key, each)
+            changes = [Change(None, each) for each in objects.values()]
+            new.core.event_handlers.handler(kind)(changes)
         for name in old.names():
             node = old.node(name)
             assert node is not None

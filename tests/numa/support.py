@@ -170,13 +170,13 @@ class Numa:
         for builder in topologies:
             new = builder.struct()
             old = self._published.get(builder.name)
-            handle = self.stage.core.ingest.handler("NodeResourceTopology")
+            handle = self.stage.core.event_handlers.handler("NodeResourceTopology")
             handle([Change(old, new)])
             self._published[builder.name] = new
         return self
 
     def unpublish(self, name: str) -> None:
-        handle = self.stage.core.ingest.handler("NodeResourceTopology")
+        handle = self.stage.core.event_handlers.handler("NodeResourceTopology")
         handle([Change(self._published.pop(name), None)])
 
     def see(self, *pods: PodBuilder) -> Self:

@@ -77,7 +77,7 @@ class Listener:
     def verdict(self, kubelet: NumaKubelet, present: list[PodBuilder], pod: PodBuilder) -> bool:
         """Whether the filter lets a pod pass to a node on which others are."""
         name = next(self._names)
-        handler = self._numa.stage.core.ingest.handler
+        handler = self._numa.stage.core.event_handlers.handler
         handler("Node")([Change(None, from_dict(kubelet.machine.node(name), Node))])
         bound = [
             each.uid(f"{name}-{i}").on(name).phase("Running") for i, each in enumerate(present)

@@ -42,6 +42,6 @@ def test_what_is_only_tried_out_wakes_nobody(tried: bool, monkeypatch: pytest.Mo
 
     small = pinned("small", 2).info()
     stage.core.state.assume(small, "n")
-    stage.core.state.forget(small.uid, tried=tried)
+    stage.core.state.forget(small.uid, trial=tried)
 
     assert bool(events) is not tried

@@ -66,7 +66,7 @@ class Arena(Stage):
             },
         }
         budget = from_dict(raw, PodDisruptionBudget)
-        self.core.ingest.handler("PodDisruptionBudget")([Change(None, budget)])
+        self.core.event_handlers.handler("PodDisruptionBudget")([Change(None, budget)])
 
     async def preempt(self, *objects: NodeBuilder | PodBuilder) -> str:
         """See some objects, make one attempt, and let evictions end; the nominated node, or ""."""

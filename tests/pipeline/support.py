@@ -135,7 +135,7 @@ class Stage:
         for builder in objects:
             kind, new = builder.obj()["kind"], builder.struct()
             key = (kind, new.metadata.key)
-            self.core.ingest.handler(kind)([Change(self._truth.get(key), new)])
+            self.core.event_handlers.handler(kind)([Change(self._truth.get(key), new)])
             self._truth[key] = new
 
     def lose(self, *objects: Builder) -> None:
@@ -143,7 +143,7 @@ class Stage:
         for builder in objects:
             kind = builder.obj()["kind"]
             old = self._truth.pop((kind, builder.struct().metadata.key))
-            self.core.ingest.handler(kind)([Change(old, None)])
+            self.core.event_handlers.handler(kind)([Change(old, None)])
 
     def attempt(self) -> QueuedPod | None:
         """One attempt, up to the start of binding."""

@@ -55,7 +55,7 @@ class Scene:
         self.confirmer = BindingConfirmer(
             core.state,
             core.queue,
-            core.ingest,
+            core.event_handlers,
             core.unconfirmed,
             core.bindings.open,
             self.stage.outlet,

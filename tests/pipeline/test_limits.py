@@ -210,7 +210,7 @@ async def test_labels_that_are_kept_in_one_piece_count_too() -> None:
     stage.see(make_worker("n1"))
     pod = labelled(1025).struct()
     pack_labels(pod.metadata)
-    stage.core.ingest.handler("Pod")([Change(None, pod)])
+    stage.core.event_handlers.handler("Pod")([Change(None, pod)])
     await stage.run()
     (word,) = stage.outlet.conditions
     assert "metadata.labels: 1025 exceed the limit of 1024" in word.message

@@ -47,7 +47,7 @@ class Steps:
 def see(stage: Stage, *raws: dict[str, Any]) -> None:
     for raw in raws:
         change = type("Change", (), {"old": None, "new": struct(raw)})
-        stage.core.ingest.handler(raw["kind"])([change])
+        stage.core.event_handlers.handler(raw["kind"])([change])
 
 
 def with_volumes(nodes: int) -> Stage:

@@ -115,7 +115,7 @@ def _slices_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_changes_are_taken_in_one_by_one() -> None:
     stage = Stage()
     changes = [Change(None, make_pod(f"p{i}").struct()) for i in range(50)]
-    assert await Turns().of(lambda: stage.core.ingest.handler("Pod")(changes)) >= 50
+    assert await Turns().of(lambda: stage.core.event_handlers.handler("Pod")(changes)) >= 50
 
 
 @pytest.mark.usefixtures("_slices_end_at_once")

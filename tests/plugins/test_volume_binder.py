@@ -46,12 +46,12 @@ class Storage(RecordingOutlet):
         old = self.objects.get(key)
         self.objects[key] = new
         change = Change(struct(old) if old else None, struct(new))
-        self.stage.core.ingest.handler(raw["kind"])([change])
+        self.stage.core.event_handlers.handler(raw["kind"])([change])
 
     def lose(self, kind: str, key: str) -> None:
         """An object goes."""
         old = self.objects.pop((kind, key))
-        self.stage.core.ingest.handler(kind)([Change(struct(old), None)])
+        self.stage.core.event_handlers.handler(kind)([Change(struct(old), None)])
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
         await self.gate.wait()

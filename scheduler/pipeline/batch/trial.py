@@ -170,7 +170,7 @@ class _Trial:
     def forget(self, uid: str) -> None:
         """Forget a pod, unless the watch has confirmed it meanwhile."""
         del self.nodes[uid]
-        self._state.forget(uid, tried=True)
+        self._state.forget(uid, trial=True)
 
     def revert(self) -> None:
         """Forget all pods, the last first."""

@@ -131,7 +131,7 @@ class _Run:
         config = from_dicts(configuration(self._mode), available(), environ={})
         core = assemble(config, _Outlet(self._world), Metrics(), clock=self._world.clock)
         self._core = core
-        self._world.restart(lambda kind, changes: core.ingest.handler(kind)(changes))
+        self._world.restart(lambda kind, changes: core.event_handlers.handler(kind)(changes))
 
     async def _schedule(self) -> None:
         """Try whom there is to try; with perfect knowledge, one at a time."""

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from typing import Any
+
 import pytest
 
+from scheduler.model.events import Event
 from scheduler.model.nodes import Node
+from scheduler.model.objects import KINDS, from_dict
+from scheduler.model.podinfo import PodInfo
+from scheduler.pipeline.event_handlers import EventListener
 from scheduler.state.cache import ClusterState
+from scheduler.state.scratch import scratch
 from tests.builders import make_node, make_pod, make_worker, pod_term
+from tests.gangs.support import gang_stage, make_group, member
 from tests.pipeline.support import Change, Stage
 
 
@@ -113,7 +122,7 @@ async def test_a_change_that_fails_is_skipped_and_the_next_is_applied(
 
     monkeypatch.setattr(ClusterState, "set_node", fragile)
     changes = [Change(None, make_worker(name).struct()) for name in ("n1", "bad", "n2")]
-    stage.core.ingest.handler("Node")(changes)
+    stage.core.event_handlers.handler("Node")(changes)
     assert sorted(stage.core.state.names()) == ["n1", "n2"]
     assert "Event could not be applied" in caplog.text
 
@@ -122,7 +131,7 @@ async def test_objects_of_other_kinds_are_events_for_plugins() -> None:
     stage = Stage()
     stage.see(make_worker("n1"))
     service = make_node("web").struct()  # any object with metadata will do
-    stage.core.ingest.handler("Service")([Change(None, service), Change(service, None)])
+    stage.core.event_handlers.handler("Service")([Change(None, service), Change(service, None)])
     stage.see(make_pod("p"))
     await stage.run()
     assert stage.outlet.bound == [("default/p", "n1")]
@@ -153,3 +162,88 @@ async def test_handling_is_timed_by_what_happened() -> None:
     ):
         name = "scheduler_event_handling_duration_seconds_count"
         assert stage.sample(name, event=event) == 1, event
+
+
+def recorded(stage: Stage) -> list[tuple[str, str]]:
+    """What each row of the table is called with from now on: destination and label."""
+    handlers, calls = stage.core.event_handlers, list[tuple[str, str]]()
+
+    def recording(row: EventListener) -> EventListener:
+        def handle(event: Event) -> Event | None:
+            calls.append((row.destination, event.label))
+            return row.handle(event)
+
+        return row._replace(handle=handle)
+
+    handlers.table = tuple(map(recording, handlers.table))
+    handlers._calls.clear()
+    return calls
+
+
+@pytest.mark.parametrize(
+    ("make", "first", "last"),
+    [
+        pytest.param(Stage, ["numa"], [], id="the default profile"),
+        pytest.param(gang_stage, ["gangs"], ["gangs"], id="gangs are activated after the queue"),
+    ],
+)
+async def test_the_order_of_the_table(
+    make: Callable[[], Stage], first: list[str], last: list[str]
+) -> None:
+    between = ["memories", "metrics", "bindings", "suspension", "queue"]
+    destinations = [row.destination for row in make().core.event_handlers.table]
+    assert destinations == [*first, *between, *last]
+
+
+async def test_a_gang_is_activated_when_state_and_queue_know_its_last_member(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stage = gang_stage()
+    stage.see(make_node("n1").cpu("3"), make_group("g", 2), member("a"))
+    known: list[bool] = []
+    activate = stage.core.queue.activate
+
+    def activating(keys: Collection[str]) -> int:
+        known.append(stage.core.queue.knows("default/b", "uid-b"))
+        return activate(keys)
+
+    monkeypatch.setattr(stage.core.queue, "activate", activating)
+    stage.see(member("b"))
+    assert known == [True]
+    assert stage.tiers() == {"a": "active", "b": "active"}
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+async def test_every_watched_kind_goes_through_the_table_to_the_queue(kind: str) -> None:
+    stage = Stage()
+    calls = recorded(stage)
+    new: Any = from_dict({"metadata": {"name": "x", "uid": "u"}}, KINDS[kind].type)
+    if kind == "Pod":
+        new = make_pod("x").struct()
+    stage.core.event_handlers.handler(kind)([Change(None, new), Change(new, None)])
+    label = "UnschedulablePod" if kind == "Pod" else kind
+    queued = [called for destination, called in calls if destination == "queue"]
+    assert queued == [f"{label}Add", f"{label}Delete"]
+
+
+async def test_what_we_assume_and_forget_goes_through_the_same_table() -> None:
+    stage = Stage()
+    stage.see(make_node("n1").cpu("1"))
+    calls = recorded(stage)
+    pod = PodInfo(make_pod("p").cpu("1").struct())
+    stage.core.state.assume(pod, "n1")
+    stage.core.state.forget(pod.uid)
+    assert calls == [
+        (destination, f"AssignedPod{action}")
+        for action in ("Add", "Delete")
+        for destination in ("numa", "bindings", "suspension", "queue")
+    ]
+
+
+async def test_trials_are_not_published() -> None:
+    stage = Stage()
+    stage.see(make_node("n1").cpu("1"))
+    calls = recorded(stage)
+    with scratch(stage.core.state) as changes:
+        changes.add(PodInfo(make_pod("p").cpu("1").struct()), "n1")
+    assert calls == []
