@@ -116,7 +116,7 @@ class Daemon:
             self._outlet,
             metrics,
         )
-        self._cache_check = CacheCheck(self.core, client, metrics)
+        self.cache_check = CacheCheck(self.core, client, metrics)
         self._watch_idle_seconds = watch_idle_seconds
         self._reflectors: dict[str, Reflector[Any]] = {
             kind: self._reflector(kind) for kind in self.core.kinds()
@@ -436,18 +436,10 @@ class Daemon:
         except inspection.UnknownPod as unknown:
             raise HttpNotFound(f"unknown pod: {unknown}") from unknown
 
-    async def check_cache(self) -> list[str]:
-        """Compare what is remembered with the API server; returns what differed, one line each."""
-        return await self._cache_check.check()
-
-    async def check_cache_safely(self) -> None:
-        """The same, for those who cannot do anything if it fails."""
-        await self._cache_check.check_safely()
-
     async def _check_regularly(self) -> None:
         await self.until_synced()
         if interval := self._config.equipoise.cache_check.interval_seconds:
-            await self._cache_check.run(interval)
+            await self.cache_check.run(interval)
 
 
 def _equivalence(core: Core, name: int | None, node: str | None, limit: int) -> Any:
@@ -472,7 +464,7 @@ async def run(config: Configuration, connect: Callable[[Metrics], Any]) -> int:
         checks: set[asyncio.Task[None]] = set()
 
         def check() -> None:
-            task = loop.create_task(daemon.check_cache_safely(), name="check cache")
+            task = loop.create_task(daemon.cache_check.check_safely(), name="check cache")
             checks.add(task)
             task.add_done_callback(checks.discard)
 

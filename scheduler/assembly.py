@@ -34,7 +34,8 @@ from scheduler.model.status import Status, error
 from scheduler.observe.decisions import Decisions
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
-from scheduler.pipeline import evaluation, pod_groups, suspension
+from scheduler.pipeline import evaluation, pod_groups
+from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.background import Background
 from scheduler.pipeline.batch.stage import BatchConfig
 from scheduler.pipeline.binding import Bindings
@@ -51,6 +52,7 @@ from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.queued_pod import QueuedPod, SortKey
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
+from scheduler.webhooks import suspension
 from scheduler.webhooks.building import RemotePlugins
 
 log = get_logger(__name__)
@@ -74,7 +76,7 @@ class Core:
     bindings: Bindings
     unconfirmed: Unconfirmed
     scheduler: Scheduler
-    suspension: suspension.Suspension
+    suspension: suspension.Suspension[Attempt]
     permits: Permits
     background: Background
     remotes: RemotePlugins
@@ -173,7 +175,7 @@ def assemble(
             state=state,
             queue=handle_queue,
             run=HandleRun(frameworks, name, background, clock),
-            permits=HandlePermits(frameworks, waits),
+            permits=HandlePermits(waits),
             write=outlet,
             memories=memories,
             metrics=metrics,
@@ -187,7 +189,7 @@ def assemble(
             if point not in without
         }
         frameworks[name] = _framework(
-            profile, registry, running, enabled, handle, remotes, fault_reporter
+            profile, registry, running, enabled, handle, remotes, fault_reporter, waits
         )
     queue = _queue(config, frameworks, state, metrics, clock)
     handle_queue.connect(queue)
@@ -201,12 +203,10 @@ def assemble(
     bindings = Bindings(
         queue, outlet, failures, metrics, decisions, unconfirmed, waits, clock=clock
     )
-    metrics.waiting_pods.follow(
-        "plugins", lambda: sum(len(framework.waiting) for framework in frameworks.values())
-    )
+    metrics.waiting_pods.follow("plugins", lambda: len(waits.by_plugins))
     metrics.waiting_pods.follow("outside", lambda: len(waits.held))
     limit = config.equipoise.max_suspended_pods
-    suspended = suspension.Suspension(queue, metrics, limit)
+    suspended = suspension.Suspension[Attempt](queue, metrics, limit)
     scheduler = Scheduler(
         frameworks,
         state,
@@ -236,7 +236,7 @@ def assemble(
         unconfirmed=unconfirmed,
         scheduler=scheduler,
         suspension=suspended,
-        permits=Permits(frameworks, bindings, waits, metrics),
+        permits=Permits(bindings, waits, metrics),
         background=background,
         remotes=remotes,
         equivalence=equivalence,
@@ -322,6 +322,7 @@ def _framework(
     handle: Handle,
     remotes: RemotePlugins,
     fault_reporter: PluginFaultReporter,
+    waits: Waits,
 ) -> Framework:
     # Plugins that would make room can still say what they would do.
     making_room = [entry.name for entry in enabled.get("postFilter", ())]
@@ -341,6 +342,7 @@ def _framework(
             external,
             making_room,
             remotes.trimmers(),
+            waits.by_plugins,
         )
         observed = framework.observed()
     except ValueError as fault:

@@ -15,11 +15,11 @@ from scheduler.model.pods import Pod
 from scheduler.pipeline import explanation
 from scheduler.pipeline.explanation import PodProgress
 from scheduler.pipeline.permits import SUSPENDED, WAITING, suspended_entries
-from scheduler.pipeline.suspension import answered
 from scheduler.queueing.queued_pod import Tier
 from scheduler.slices import checkpoint, in_slices
 from scheduler.state.scratch import scratch
 from scheduler.webhooks.answers import RemoteAnswers
+from scheduler.webhooks.suspension import answered
 
 
 class UnknownPod(LookupError):

@@ -57,12 +57,12 @@ from scheduler.pipeline import explanation
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.batch.problem import BatchProblem
 from scheduler.pipeline.explanation import PodProgress
-from scheduler.pipeline.suspension import answered
 from scheduler.plugin_api.groups import IN_PASS
 from scheduler.plugin_api.outlet import Stale, holds
 from scheduler.queueing.queued_pod import Tier
 from scheduler.state.scratch import scratch
 from scheduler.webhooks.answers import RemoteAnswers
+from scheduler.webhooks.suspension import answered
 
 T = TypeVar("T")
 Object = Mapping[str, Any]

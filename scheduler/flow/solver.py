@@ -13,8 +13,6 @@ import numpy as np
 from scheduler.flow.network import Network
 from scheduler.flow.problem import Ints
 
-LIBRARY = "ortools"
-
 
 class SolverMissing(Exception):
     """The library is not installed: it comes with the extra ``flow``."""

@@ -121,20 +121,18 @@ def declared_hints(plugin: Plugin) -> Sequence[HintRegistration]:
 
 def declared_filter(plugin: Plugin, *, judges: bool) -> Declaration:
     """What a plugin's verdicts depend on; one that does not judge nodes has none to keep."""
-    if not isinstance(plugin, EquivalentFilter):
-        return Declaration(plugin.name, None, _undeclared(plugin))
-    reads = plugin.filter_reads
-    if not judges:
-        reads = msgspec.structs.replace(reads, kept=False)
-    return Declaration(plugin.name, reads, plugin.filter_key)
+    if isinstance(plugin, EquivalentFilter) and (reads := plugin.filter_reads) is not None:
+        kept = reads if judges else msgspec.structs.replace(reads, kept=False)
+        return Declaration(plugin.name, kept, plugin.filter_key)
+    return Declaration(plugin.name, None, _undeclared(plugin))
 
 
 def declared_score(plugin: Plugin, weight: int) -> Declaration:
     """What a plugin's scores depend on."""
-    if not isinstance(plugin, EquivalentScore):
-        return Declaration(plugin.name, None, _undeclared(plugin), weight)
-    absolute = traits_of(plugin).absolute
-    return Declaration(plugin.name, plugin.score_reads, plugin.score_key, weight, absolute)
+    if isinstance(plugin, EquivalentScore) and (reads := plugin.score_reads) is not None:
+        absolute = traits_of(plugin).absolute
+        return Declaration(plugin.name, reads, plugin.score_key, weight, absolute)
+    return Declaration(plugin.name, None, _undeclared(plugin), weight)
 
 
 def _undeclared(plugin: Plugin) -> Callable[[PodInfo], Key]:

@@ -19,7 +19,6 @@ from scheduler.framework.declarations import declared_filter, declared_hints, de
 from scheduler.framework.faults import PluginFault, PluginFaultReporter
 from scheduler.framework.filters import FilterRunner
 from scheduler.framework.plugin_runner import PluginEntry, PluginRunner
-from scheduler.framework.remote import RemotePoints
 from scheduler.framework.scores import ScoredRows, ScoreRunner
 from scheduler.framework.sorting import rank_of, sort_key_of
 from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD
@@ -28,6 +27,9 @@ from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable, u
 from scheduler.observe.metrics import Metrics
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.extension_points import (
+    ConcernedPlugin,
+    LateReserve,
+    LeaderAwarePlugin,
     Observer,
     Plugin,
     PostFilterResult,
@@ -63,6 +65,58 @@ _NOTHING_KNOWN = PreFilterOutcome()
 _ALWAYS_WATCHED = {"Pod", ASSIGNED_POD, UNSCHEDULED_POD, "Node", ANY_KIND}
 
 
+class RemotePoints:
+    """The plugins of a profile that answer from another process (trait ``remote``): `webhooks`.
+
+    They reserve and permit in the binding task, because the scheduling cycle never awaits.
+    """
+
+    def __init__(self, runner: PluginRunner) -> None:
+        self._runner = runner
+        self.plugins: dict[str, ConcernedPlugin] = {}
+        """The remote plugins, by name."""
+        self._leader_aware = []
+        for name, plugin in runner.plugins.items():
+            if not runner.traits[name].remote:
+                continue
+            if not isinstance(plugin, ConcernedPlugin):
+                raise ValueError(f"plugin {name!r}: remote plugins need a method concerns")
+            self.plugins[name] = plugin
+            if isinstance(plugin, LeaderAwarePlugin):
+                self._leader_aware.append(plugin)
+        self.enabled = bool(self.plugins)
+        """Whether an attempt may be suspended."""
+        self._reserve: list[PluginEntry] = []
+        self._permit: list[PluginEntry] = []
+        for point, late in (("reserve", self._reserve), ("permit", self._permit)):
+            for entry in runner.entries[point]:
+                plugin = runner.plugins[entry.name]
+                if isinstance(plugin, LateReserve):
+                    reserving = late is self._reserve
+                    call = plugin.reserve_remotely if reserving else plugin.permit_remotely
+                    late.append(PluginEntry(entry.name, call, 1, None, False))
+        self.reserves = bool(self._reserve or self._permit)
+        """Whether some plugin reserves or permits in the binding task."""
+
+    def concerns(self, pod: PodInfo) -> bool:
+        """Whether a remote plugin judges the pod, so that its attempt may be suspended."""
+        return any(plugin.concerns(pod) for plugin in self.plugins.values())
+
+    def begin(self) -> None:
+        """This replica schedules from now on."""
+        for plugin in self._leader_aware:
+            plugin.begin()
+
+    async def reserve_and_permit(self, cycle: Cycle, node: str) -> Status:
+        """Reserve and permit of remote plugins, in order; the first refusal, else Success."""
+        for point, entries in (("reserve", self._reserve), ("permit", self._permit)):
+            for entry in entries:
+                status: Status = await self._runner.call_async(point, entry, cycle, node)
+                if not status.ok:
+                    return status.by(entry.name)
+        return SUCCESS
+
+
 class Framework:
     """One profile: the plugins it enables, at the points it enables them."""
 
@@ -76,11 +130,13 @@ class Framework:
         external: Collection[str] | None = None,
         making_room: Sequence[str] = (),
         trimming: Sequence[str] = (),
+        waiting: dict[str, WaitingPod] | None = None,
     ) -> None:
         """``external`` are the plugins whose answers are checked; all, if it is None.
 
         ``making_room`` are the profile's post-filter plugins, whether or not they run here, and
-        ``trimming`` those that trim the victims of preemption. Raises ValueError.
+        ``trimming`` those that trim the victims of preemption. Pods that wait on permit are put
+        into ``waiting``, if it is given. Raises ValueError.
         """
         self.profile = profile
         self.plugins = plugins
@@ -97,8 +153,8 @@ class Framework:
         self.filters = FilterRunner(runner)
         self.scores = ScoreRunner(runner)
         self.remote = RemotePoints(runner)
-        self.waiting: dict[str, WaitingPod] = {}
-        """Pods that wait on permit, by uid."""
+        self.waiting: dict[str, WaitingPod] = {} if waiting is None else waiting
+        """Pods that wait on permit, by uid; perhaps of other profiles as well."""
         self._making_room = making_room
         self._trimmers = [
             plugin for name in trimming if isinstance(plugin := plugins[name], VictimTrimmer)

@@ -145,8 +145,10 @@ def _pinned(resources: ResourceRequirements, managed: bool, path: str) -> Amount
 
 def _amount(resources: ResourceRequirements, name: str, path: str) -> int:
     """What is requested of a resource; a limit alone counts as the request."""
-    field = "requests" if name in resources.requests else "limits"
-    nanos = _nanos(getattr(resources, field)[name], f"{path}.{field}[{name}]")
+    if name in resources.requests:
+        nanos = _nanos(resources.requests[name], f"{path}.requests[{name}]")
+    else:
+        nanos = _nanos(resources.limits[name], f"{path}.limits[{name}]")
     return -(-nanos // (_MICRO if name == CPU else _NANO))
 
 

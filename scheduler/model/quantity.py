@@ -59,11 +59,6 @@ class Quantity:
         """The amount in thousandths, rounded and wrapped like `value`."""
         return self._scaled(-3)
 
-    @property
-    def fits_int64(self) -> bool:
-        """Whether 64 bits hold the amount, so that `value` is true."""
-        return abs(self.nanos) <= MAX_INT64 * 10**9
-
     def _scaled(self, exponent: int) -> int:
         shift = self.exponent - exponent
         if self.wide:

@@ -39,6 +39,9 @@ class Allocator(Protocol):
     def free_bytes(self) -> int:
         """Free bytes in the C library's arenas, resident or not."""
 
+    def used_bytes(self) -> int:
+        """Bytes that the C library has given out and not got back."""
+
     def resident_bytes(self) -> int:
         """Bytes of the whole process that are in memory."""
 
@@ -78,6 +81,12 @@ class Glibc:
     def free_bytes(self) -> int:
         return int(self._info().fordblks) if self._info is not None else 0
 
+    def used_bytes(self) -> int:
+        if self._info is None:
+            return 0
+        info = self._info()
+        return int(info.uordblks + info.hblkhd)
+
     def resident_bytes(self) -> int:
         try:
             return int(_STATM.read_text().split()[1]) * resource.getpagesize()
@@ -97,9 +106,9 @@ def keep_freed_memory(allocator: Allocator | None = None) -> bool:
 class IdleMemory:
     """Returns memory to the kernel that was free at every look for a while.
 
-    Memory that was returned still counts as free, and arrays come and go all the time; so it looks
-    for what is free and has become resident since the last time. `run` it as a task for the
-    process's life.
+    Memory that was returned still counts as free, and arrays come and go all the time. So it looks
+    for what is free and has become resident since the last trim, or was in use then. `run` it as a
+    task for the process's life.
     """
 
     LOOKS = 3
@@ -114,8 +123,9 @@ class IdleMemory:
         self._returned = returned
         self._allocator: Allocator = allocator or Glibc()
         self._sleep = sleep
-        self._settled = 0
-        """What was resident after the last trim, or less since."""
+        self._other = 0
+        """What was resident and not in use after the last trim, or less since: little of it is
+        the C library's, so a trim returns none of it."""
         self._idle: list[int] = []
 
     async def run(self) -> Never:
@@ -127,13 +137,15 @@ class IdleMemory:
     async def look(self) -> None:
         """Look once. The trim runs in another thread; one of a gigabyte takes 0.3 s."""
         resident = self._allocator.resident_bytes()
-        self._settled = min(self._settled, resident)
-        self._idle.append(min(self._allocator.free_bytes(), resident - self._settled))
+        unused = resident - self._allocator.used_bytes()
+        self._other = min(self._other, unused)
+        self._idle.append(min(self._allocator.free_bytes(), unused - self._other))
         if len(self._idle) < self.LOOKS:
             return
         idle = min(self._idle)
         self._idle.clear()
         if idle > IDLE_BYTES:
             await asyncio.to_thread(self._allocator.trim, IDLE_BYTES)
-            self._settled = self._allocator.resident_bytes()
-            self._returned.inc(max(0, resident - self._settled))
+            left = self._allocator.resident_bytes()
+            self._other = left - self._allocator.used_bytes()
+            self._returned.inc(max(0, resident - left))

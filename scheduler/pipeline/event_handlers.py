@@ -40,14 +40,15 @@ from scheduler.numa.cell_cache import KIND as NODE_TOPOLOGY
 from scheduler.numa.cell_cache import cell_listeners
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
+from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.confirmation import Unconfirmed
 from scheduler.pipeline.nomination import remove_nomination, update_nomination
-from scheduler.pipeline.suspension import Suspension
 from scheduler.plugin_api.memory import Memories
 from scheduler.plugin_api.waiting import Waits
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
+from scheduler.webhooks.suspension import Suspension
 
 log = get_logger(__name__)
 
@@ -80,7 +81,7 @@ class EventHandlers:
         queue: SchedulingQueue,
         frameworks: Mapping[str, Framework],
         metrics: Metrics,
-        suspension: Suspension,
+        suspension: Suspension[Attempt],
         memories: Memories,
         unconfirmed: Unconfirmed,
         waits: Waits,
@@ -338,9 +339,7 @@ class EventHandlers:
         self._queue.delete(was)
         self._suspension.drop(was)
         remove_nomination(self._state, self._queue, was)
-        if held := self._waits.held.get(was.uid):
-            held.reject("", EVICTED)
-        if waiting := self._frameworks[was.pod.spec.scheduler_name].waiting.get(was.uid):
+        for waiting in self._waits.undecided(was.uid):
             waiting.reject("", EVICTED)
 
     # Nodes

@@ -8,21 +8,20 @@ cannot be approved for, since members would then be bound without their gang.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
-from scheduler.framework.runtime import Framework
 from scheduler.model.workloads import pod_group_of
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
-from scheduler.pipeline.suspension import Suspension
 from scheduler.plugin_api.waiting import WaitingPod, Waits
 from scheduler.queueing.view import QueueEntry
 from scheduler.slices import checkpoint
+from scheduler.webhooks.suspension import Suspension
 
 log = get_logger(__name__)
 
@@ -61,12 +60,10 @@ class Permits:
 
     def __init__(
         self,
-        frameworks: Mapping[str, Framework],
         bindings: Bindings,
         waits: Waits,
         metrics: Metrics,
     ) -> None:
-        self._frameworks = frameworks
         self._bindings = bindings
         self._waits = waits
         self._metrics = metrics
@@ -121,13 +118,11 @@ class Permits:
         raise NotWaiting(f"{decision.pod} does not wait for permission")
 
     def holders(self, uid: str) -> list[WaitingPod]:
-        """The undecided waits of a pod; O(profiles)."""
-        held = self._waits.held.get(uid)
-        found = [framework.waiting.get(uid) for framework in self._frameworks.values()]
-        return [each for each in (*found, held) if each is not None and not each.decided]
+        """The undecided waits of a pod."""
+        return self._waits.undecided(uid)
 
 
-def suspended_entries(suspension: Suspension, now: float) -> list[QueueEntry]:
+def suspended_entries(suspension: Suspension[Attempt], now: float) -> list[QueueEntry]:
     """Describe pods whose attempt waits for an answer, at a moment of the queue's clock."""
     described = []
     for attempt, plugin in suspension.asking():

@@ -106,18 +106,16 @@ class HandleRun:
 class HandlePermits:
     """Pods that wait on permit, of all profiles."""
 
-    def __init__(self, frameworks: Mapping[str, Framework], waits: Waits) -> None:
-        self._frameworks = frameworks
+    def __init__(self, waits: Waits) -> None:
         self._waits = waits
 
     def waiting(self, uid: str) -> WaitingPod | None:
         """A pod that a plugin had wait at ``permit``."""
-        found = (framework.waiting.get(uid) for framework in self._frameworks.values())
-        return next((pod for pod in found if pod is not None), None)
+        return self._waits.by_plugins.get(uid)
 
     def waiting_pods(self) -> list[WaitingPod]:
         """All of them, in the order in which they began to wait."""
-        return [pod for each in self._frameworks.values() for pod in each.waiting.values()]
+        return list(self._waits.by_plugins.values())
 
     def holding(self, cycle: Cycle, waiting: WaitingPod) -> AbstractContextManager[WaitingPod]:
         """Have a pod wait for the length of a block of its binding task."""

@@ -50,7 +50,6 @@ from scheduler.pipeline.placement import (
     select_node,
 )
 from scheduler.pipeline.pod_groups import PodGroupPass
-from scheduler.pipeline.suspension import Suspension
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.groups import IN_PASS
 from scheduler.queueing.queued_pod import QueuedPod
@@ -58,6 +57,7 @@ from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import checkpoint, in_slices_until
 from scheduler.state.cache import ClusterState
 from scheduler.webhooks.answers import REMOTE_ANSWERS, AnswerNeeded
+from scheduler.webhooks.suspension import Suspension
 
 log = get_logger(__name__)
 
@@ -75,7 +75,7 @@ class Scheduler:
         bindings: Bindings,
         failures: FailureHandler,
         metrics: Metrics,
-        suspension: Suspension,
+        suspension: Suspension[Attempt],
         *,
         equivalence: EquivalenceCache | None = None,
         batch: BatchConfig | None = None,

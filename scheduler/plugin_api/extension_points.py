@@ -222,8 +222,8 @@ class EquivalentFilter(Protocol):
     """
 
     @property
-    def filter_reads(self) -> Reads:
-        """The aspects of the cluster that verdicts depend on."""
+    def filter_reads(self) -> Reads | None:
+        """The aspects of the cluster that verdicts depend on; None: they are not known."""
         ...
 
     def filter_key(self, pod: PodInfo) -> Key:
@@ -398,8 +398,8 @@ class EquivalentScore(Protocol):
     """
 
     @property
-    def score_reads(self) -> Reads:
-        """The aspects of the cluster that scores depend on."""
+    def score_reads(self) -> Reads | None:
+        """The aspects of the cluster that scores depend on; None: they are not known."""
         ...
 
     def score_key(self, pod: PodInfo) -> Key:

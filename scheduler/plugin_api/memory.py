@@ -21,24 +21,23 @@ LIMIT = 65_536
 MAX_BYTES = 16 * MEBIBYTE
 
 
-class Memory(Recent[str, T]):
-    """Values by pod uid, or by node name. All operations are O(1), on the loop's thread.
+Memory = Recent[str, T]
+"""Values by pod uid, or by node name. All operations are O(1), on the loop's thread.
 
-    Beyond ``limit`` values or ``MAX_BYTES`` the one that was neither put nor found for longest is
-    forgotten: a plugin must be able to do without. A value counts with what ``sys.getsizeof`` says
-    of it, so one that holds others should tell their bytes by ``__sizeof__``.
-    """
-
-    __slots__ = ()
-
-    def __init__(self, limit: int = LIMIT) -> None:
-        if limit < 1:
-            raise ValueError(f"limit must be greater than 0, not {limit}")
-        super().__init__(MAX_BYTES, _size, limit)
+Beyond ``limit`` values or ``MAX_BYTES`` the one that was neither put nor found for longest is
+forgotten: a plugin must be able to do without. A value counts with what ``sys.getsizeof`` says of
+it, so one that holds others should tell their bytes by ``__sizeof__``.
+"""
 
 
 def _size(key: str, value: object) -> int:
     return len(key) + sys.getsizeof(value)
+
+
+def _memory(limit: int) -> Memory[Any]:
+    if limit < 1:
+        raise ValueError(f"limit must be greater than 0, not {limit}")
+    return Recent(MAX_BYTES, _size, limit)
 
 
 class Memories:
@@ -50,11 +49,11 @@ class Memories:
 
     def of_pods(self, name: str, limit: int = LIMIT) -> Memory[Any]:
         """A memory by pod uid; made when first asked for, with the limit given then."""
-        return self._of_pods.setdefault(name, Memory(limit))
+        return self._of_pods.setdefault(name, _memory(limit))
 
     def of_nodes(self, name: str, limit: int = LIMIT) -> Memory[Any]:
         """A memory by node name; made when first asked for, with the limit given then."""
-        return self._of_nodes.setdefault(name, Memory(limit))
+        return self._of_nodes.setdefault(name, _memory(limit))
 
     def on_event(self, event: Event) -> None:
         """Drop what is kept of a pod that was deleted or has finished, or of a deleted node."""

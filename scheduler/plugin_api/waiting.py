@@ -138,15 +138,22 @@ class WaitingPod:
 
 
 class Waits:
-    """Writes to pods that they wait, and keeps those that a webhook or their gang holds.
+    """All pods of a scheduler that wait on permit, and what is written to them about it.
 
-    Plugins of a profile hold pods in ``Framework.waiting``; these are held in their binding task.
+    A pod may wait twice: for plugins in process, and in its binding task for a webhook or its gang.
     """
 
     def __init__(self, outlet: Outlet) -> None:
         self._outlet = outlet
+        self.by_plugins: dict[str, WaitingPod] = {}
+        """By uid, those that plugins in process hold; each framework keeps its own here."""
         self.held: dict[str, WaitingPod] = {}
-        """By uid."""
+        """By uid, those that are held in their binding task."""
+
+    def undecided(self, uid: str) -> list[WaitingPod]:
+        """The waits of a pod that are not over."""
+        found = (self.by_plugins.get(uid), self.held.get(uid))
+        return [each for each in found if each is not None and not each.decided]
 
     def announce(self, cycle: Cycle, waiting: WaitingPod) -> None:
         """Write the node and the plugins that it waits for to the pod's status."""

@@ -20,7 +20,7 @@ from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.names import NODE_VOLUME_LIMITS
 from scheduler.plugins.volumes.hints import after_claim, by_claim
-from scheduler.plugins.volumes.words import claim_not_found, not_owner
+from scheduler.plugins.volumes.words import UnusableVolumesError, claim_not_found, not_owner
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -28,10 +28,6 @@ from scheduler.state.attachments import Attachable, claimed_volume, inline_volum
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows
 from scheduler.state.objects import ObjectStore
-
-
-class _RejectedError(Exception):
-    """It cannot be told what the pod would attach; says why."""
 
 
 class NodeVolumeLimits:
@@ -66,7 +62,7 @@ class NodeVolumeLimits:
             return None
         try:
             wanted = _wanted(pod, self._objects)
-        except (_RejectedError, TranslationError) as verdict:
+        except (UnusableVolumesError, TranslationError) as verdict:
             return str(verdict)
         used = frozenset(volume for volume in wanted if self._attachments.users(volume))
         unused = Counter(volume.driver for volume in wanted - used)
@@ -84,7 +80,7 @@ class NodeVolumeLimits:
         """
         try:
             wanted = _wanted(cycle.pod, cycle.state.objects)
-        except _RejectedError as verdict:
+        except UnusableVolumesError as verdict:
             status = Status(Code.UNRESOLVABLE, (str(verdict),), NODE_VOLUME_LIMITS)
             return cycle.reject(np.ones(len(rows), np.bool_), status)
         except TranslationError:
@@ -108,7 +104,7 @@ class NodeVolumeLimits:
         attachments = cycle.state.attachments
         try:
             wanted = _wanted(cycle.pod, cycle.state.objects)
-        except (_RejectedError, TranslationError):
+        except (UnusableVolumesError, TranslationError):
             return int(self.filter(cycle, np.array([row]))[0])
         new = Counter(v.driver for v in wanted if row not in attachments.users(v))
         full = any(
@@ -179,9 +175,9 @@ def _wanted(pod: PodInfo, objects: ObjectStore) -> set[Attachable]:
     for use in pod.volumes.claims:
         claim = objects.get(PersistentVolumeClaim, use.key)
         if claim is None:
-            raise _RejectedError(f"looking up PVC {use.key}: {claim_not_found(use.name)}")
+            raise UnusableVolumesError(f"looking up PVC {use.key}: {claim_not_found(use.name)}")
         if use.ephemeral and not made_for(claim, pod.pod, pod.uid):
-            raise _RejectedError(not_owner(use, pod.key))
+            raise UnusableVolumesError(not_owner(use, pod.key))
         volume = claimed_volume(claim, objects.get)
         if volume is not None:
             volumes.add(volume)

@@ -28,7 +28,7 @@ from scheduler.plugins.volumes.catalog import AvailableVolumes, StorageCapacitie
 from scheduler.plugins.volumes.hints import VolumeHints, after_claim, by_claim
 from scheduler.plugins.volumes.matching import PodClaims, PodVolumesByRow, VolumeSearch
 from scheduler.plugins.volumes.versions import Versions
-from scheduler.plugins.volumes.words import claim_not_found, not_owner
+from scheduler.plugins.volumes.words import UnusableVolumesError, claim_not_found, not_owner
 from scheduler.queueing.columns import ColumnFactory, HintFunction, alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -45,10 +45,6 @@ REASONS = (
 
 _CLAIMS: Slot[PodClaims] = Slot("claims of the pod")
 _RESERVED: Slot[Reservation] = Slot("volumes assumed for the pod", lasting=True)
-
-
-class _RejectedError(Exception):
-    """The pod cannot be placed at all; says why."""
 
 
 class VolumeBinding:
@@ -102,7 +98,7 @@ class VolumeBinding:
                 return self._nodes_key(claim.spec.volume_name)
             if not _is_delayed(claim, self._objects):
                 return "immediate"
-        except _RejectedError as verdict:
+        except UnusableVolumesError as verdict:
             return str(verdict)
         name, version = class_of(claim), self._versions.of
         storage_class = self._objects.get(StorageClass, name)
@@ -130,12 +126,12 @@ class VolumeBinding:
             return PreFilterResult(SKIP)
         try:
             found = [_claim(use, cycle.pod, self._objects) for use in uses]
-        except _RejectedError as verdict:
+        except UnusableVolumesError as verdict:
             return PreFilterResult(unresolvable(str(verdict)))
         unbound = [claim for claim in found if not fully_bound(claim)]
         try:
             delayed = [_is_delayed(claim, self._objects) for claim in unbound]
-        except _RejectedError as fault:
+        except UnusableVolumesError as fault:
             return PreFilterResult(error(str(fault)))
         if not all(delayed):
             return PreFilterResult(self.IMMEDIATE)
@@ -239,21 +235,21 @@ def _claim(use: ClaimUse, pod: PodInfo, objects: ObjectStore) -> PersistentVolum
     """A claim in a state in which a pod can use it, now or later."""
     claim = objects.get(PersistentVolumeClaim, use.key)
     if claim is None and use.ephemeral:
-        raise _RejectedError(
+        raise UnusableVolumesError(
             "waiting for ephemeral volume controller to create the persistentvolumeclaim"
             f' "{use.name}"'
         )
     if claim is None:
-        raise _RejectedError(claim_not_found(use.name))
+        raise UnusableVolumesError(claim_not_found(use.name))
     if claim.status.phase == "Lost":
-        raise _RejectedError(
+        raise UnusableVolumesError(
             f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume'
             f' "{claim.spec.volume_name}"'
         )
     if claim.metadata.deletion_timestamp is not None:
-        raise _RejectedError(f'persistentvolumeclaim "{use.name}" is being deleted')
+        raise UnusableVolumesError(f'persistentvolumeclaim "{use.name}" is being deleted')
     if use.ephemeral and not made_for(claim, pod.pod, pod.uid):
-        raise _RejectedError(not_owner(use, pod.key))
+        raise UnusableVolumesError(not_owner(use, pod.key))
     return claim
 
 
@@ -264,5 +260,5 @@ def _is_delayed(claim: PersistentVolumeClaim, objects: ObjectStore) -> bool:
     if storage_class is None:
         return False
     if storage_class.volume_binding_mode is None:
-        raise _RejectedError(f'VolumeBindingMode not set for StorageClass "{class_name}"')
+        raise UnusableVolumesError(f'VolumeBindingMode not set for StorageClass "{class_name}"')
     return storage_class.volume_binding_mode == DELAYED and not claim.spec.volume_name

@@ -20,7 +20,12 @@ from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugins.names import VOLUME_ZONE
 from scheduler.plugins.volumes.hints import VolumeHints, after_claim, by_claim
-from scheduler.plugins.volumes.words import claim_not_found, class_not_found, volume_not_found
+from scheduler.plugins.volumes.words import (
+    UnusableVolumesError,
+    claim_not_found,
+    class_not_found,
+    volume_not_found,
+)
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -32,10 +37,6 @@ _GENERAL = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 _LABELS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 _PLACES: Slot[tuple[Requirement, ...]] = Slot("where the volumes are")
-
-
-class _RejectedError(Exception):
-    """The pod cannot be placed at all; says why."""
 
 
 class VolumeZone:
@@ -58,14 +59,14 @@ class VolumeZone:
         """The zones of its bound volumes, or why they are not known."""
         try:
             return self._places(pod) or None
-        except _RejectedError as verdict:
+        except UnusableVolumesError as verdict:
             return str(verdict)
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Find where the pod's bound volumes are; skip pods whose volumes do not say."""
         try:
             places = self._places(cycle.pod)
-        except _RejectedError as verdict:
+        except UnusableVolumesError as verdict:
             return PreFilterResult(unresolvable(str(verdict)))
         cycle.put(_PLACES, places)
         return PreFilterResult(SUCCESS if places else SKIP)
@@ -132,7 +133,7 @@ class VolumeZone:
         node = event.new
         try:
             places = self._places(pod)
-        except _RejectedError:
+        except UnusableVolumesError:
             return Hint.SKIP
         if not isinstance(node, Node):
             return Hint.SKIP
@@ -145,25 +146,25 @@ class VolumeZone:
 def _volume(name: str, key: str, objects: ObjectStore) -> PersistentVolume | None:
     """The volume of a claim; None if it gets one only when its pod has a node."""
     if not name:
-        raise _RejectedError("PersistentVolumeClaim had no name")
+        raise UnusableVolumesError("PersistentVolumeClaim had no name")
     claim = objects.get(PersistentVolumeClaim, key)
     if claim is None:
-        raise _RejectedError(claim_not_found(name))
+        raise UnusableVolumesError(claim_not_found(name))
     if claim.spec.volume_name:
         volume = objects.get(PersistentVolume, claim.spec.volume_name)
         if volume is None:
-            raise _RejectedError(volume_not_found(claim.spec.volume_name))
+            raise UnusableVolumesError(volume_not_found(claim.spec.volume_name))
         return volume
     class_name = class_of(claim)
     if not class_name:
-        raise _RejectedError("PersistentVolumeClaim had no pv name and storageClass name")
+        raise UnusableVolumesError("PersistentVolumeClaim had no pv name and storageClass name")
     storage_class = objects.get(StorageClass, class_name)
     if storage_class is None:
-        raise _RejectedError(class_not_found(class_name))
+        raise UnusableVolumesError(class_not_found(class_name))
     if storage_class.volume_binding_mode is None:
-        raise _RejectedError(f'VolumeBindingMode not set for StorageClass "{class_name}"')
+        raise UnusableVolumesError(f'VolumeBindingMode not set for StorageClass "{class_name}"')
     if storage_class.volume_binding_mode != DELAYED:
-        raise _RejectedError("PersistentVolume had no name")
+        raise UnusableVolumesError("PersistentVolume had no name")
     return None
 
 

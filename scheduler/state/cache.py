@@ -23,9 +23,9 @@ Everything here is synchronous and belongs to one thread.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import xxhash
@@ -53,9 +53,10 @@ from scheduler.state.nominations import Nominations
 from scheduler.state.objects import ObjectStore
 from scheduler.state.occupancy import ImageIndex, PortIndex, VolumeUse
 from scheduler.state.podindex import PodIndex
-from scheduler.state.shared import SharedObjects
 
 log = get_logger(__name__)
+
+T = TypeVar("T")
 
 MAX_RESOURCES = 1024
 """How many different resources nodes may offer; each has a column over all rows."""
@@ -66,6 +67,31 @@ class PodState(enum.Enum):
 
     ASSUMED = "assumed"
     ADDED = "added"
+
+
+class SharedObjects:
+    """Objects that plugins keep for a whole cluster: one for each type and key.
+
+    They live as long as the state that owns them, whatever number of profiles use them.
+    """
+
+    def __init__(self) -> None:
+        self._objects: dict[tuple[type[Any], Hashable], Any] = {}
+
+    def get(self, kind: type[T], key: Hashable = None) -> T | None:
+        """The object of a type, if some plugin has made it."""
+        return self._objects.get((kind, key))
+
+    def get_or_make(self, kind: type[T], make: Callable[[], T], key: Hashable = None) -> T:
+        """The object of a type, made by the first caller."""
+        found = self.get(kind, key)
+        if found is None:
+            found = self._objects[kind, key] = make()
+        return found
+
+    def all(self, kind: type[T]) -> list[T]:
+        """All objects of a type, in the order in which they were made."""
+        return [each for (of, _), each in self._objects.items() if of is kind]
 
 
 class ClusterState:

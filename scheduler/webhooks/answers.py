@@ -38,7 +38,6 @@ EXPLAINING: ContextVar[bool] = ContextVar("explaining", default=False)
 WHOLE_BYTES = 4096
 """About what an answer on the pod as a whole takes."""
 
-_UNCOUNTED = CacheStatistics()
 _NOTHING = Reads()
 
 
@@ -61,8 +60,9 @@ class RowAnswers:
         self._generation = state.statuses.generation
         self._readers = [ChangeReader(state, _NOTHING)]
         capacity = state.columns.capacity
+        uncounted = CacheStatistics()
         self._answered = AnswerColumn(
-            "", None, _NOTHING, self._readers[0], capacity, dtype, _UNCOUNTED
+            "", None, _NOTHING, self._readers[0], capacity, dtype, uncounted
         )
         self._fresh = self._answered
         """As ``_answered``, without the rows that have changed since in what the answer reads;
@@ -73,7 +73,7 @@ class RowAnswers:
         if reads != _NOTHING:
             self._readers.append(ChangeReader(state, reads))
             self._fresh = AnswerColumn(
-                "", None, reads, self._readers[1], capacity, dtype, _UNCOUNTED
+                "", None, reads, self._readers[1], capacity, dtype, uncounted
             )
         for column in (self._fresh, self._answered):
             column.sync(int(rows.max(initial=0)))

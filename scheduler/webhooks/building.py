@@ -19,7 +19,7 @@ from scheduler.webhooks.asking import Asking
 from scheduler.webhooks.caller import Caller
 from scheduler.webhooks.extender import ExtenderPlugin
 from scheduler.webhooks.originals import Originals
-from scheduler.webhooks.plugin import DeclaringWebhook, WebhookPlugin
+from scheduler.webhooks.plugin import WebhookPlugin
 from scheduler.webhooks.views import Views
 
 _MUTATING = frozenset(("reserve", "permit", "preBind", "bind", "postBind"))
@@ -92,8 +92,7 @@ class RemotePlugins:
         assert self.originals is not None, "there is a webhook"
         views = Views(webhook, self.originals, handle.state)
         asking = Asking(webhook, handle.profile, self._callers[webhook.name], views)
-        kind = WebhookPlugin if webhook.reads is None else DeclaringWebhook
-        return kind(webhook, asking, views, handle)
+        return WebhookPlugin(webhook, asking, views, handle)
 
     def _extender(self, name: str, extender: Extender, args: Any, handle: Handle) -> Plugin:
         assert self.originals is not None, "there is an extender"

@@ -89,8 +89,10 @@ class WebhookPlugin:
         self._asking = asking
         self._views = views
         self._handle = handle
-        reads = reads_of(webhook.reads) if webhook.reads is not None else Reads()
-        self._rows = RowQuestions(webhook.name, reads)
+        self._declared = reads_of(webhook.reads) if webhook.reads is not None else None
+        """One that declares what it reads is asked once per class, and its answers are kept."""
+        self._pre_filters = _KeptPreFilters()
+        self._rows = RowQuestions(webhook.name, self._declared or Reads())
         self._left_out = unschedulable(NOT_ASKED.format(webhook.name)).by(webhook.name)
         self._gate = Gate(webhook, asking, handle)
         self._undoing: dict[str, asyncio.Event] = {}
@@ -107,6 +109,22 @@ class WebhookPlugin:
     def hints(self) -> Sequence[HintRegistration]:
         """Any event, unless the configuration names some."""
         return _hints_of(self._webhook)
+
+    @property
+    def filter_reads(self) -> Reads | None:
+        """What its verdicts depend on, if that is declared."""
+        return self._declared
+
+    @property
+    def score_reads(self) -> Reads | None:
+        """What its scores depend on, if that is declared."""
+        return self._declared
+
+    def filter_key(self, pod: PodInfo) -> Key:
+        """What it is shown of the pod; None if it is not asked about such pods."""
+        return self._views.key(pod) if self.concerns(pod) else None
+
+    score_key = filter_key
 
     # Before the queue
 
@@ -324,7 +342,7 @@ class WebhookPlugin:
 
     def _key(self, pod: PodInfo) -> Hashable:
         """The key of questions about equal pods."""
-        return pod.uid
+        return pod.uid if self._declared is None else self._views.key(pod)
 
     def _ask_rows(self, pod: PodInfo) -> Callable[[str, Sequence[str]], Coroutine[Any, Any, Any]]:
         async def ask(point: str, names: Sequence[str]) -> Any:
@@ -349,12 +367,16 @@ class WebhookPlugin:
         if answers is None:
             return None
         subject = (self.name, point, node or "")
-        answer = answers.find(subject) or self._remembered(point, pod)
+        answer = answers.find(subject)
+        key: bytes | None = None
+        if answer is None and point == "preFilter" and self._declared is not None:
+            key = self._views.key(pod)
+            answer = self._pre_filters.find(key)
         if answer is None:
             # Texts, because codes may have other meanings when the question is sent.
             said = rejections() if rejections is not None else None
             ask = partial(self._asking.ask, point, pod, names=names, node=node, rejections=said)
-            raise AnswerNeeded(self._question(point, subject, pod, ask))
+            raise AnswerNeeded(self._question(subject, pod, key, ask))
         if isinstance(answer, Failed):
             self._fail(answer)
             return None
@@ -362,18 +384,20 @@ class WebhookPlugin:
 
     def _question(
         self,
-        point: str,
         subject: Subject,
         pod: PodInfo,
+        key: bytes | None,
         ask: Callable[[], Coroutine[Any, Any, Any]],
     ) -> Question:
+        """The question on a pod as a whole; with a key, its answer is that of all equal pods."""
+
         def record(answers: RemoteAnswers, answer: Any) -> None:
             answers.record(subject, answer)
+            if key is not None and not isinstance(answer, Failed):
+                self._pre_filters.keep(key, answer)
 
-        return Question(self.name, (*subject, pod.uid), ask, record)
-
-    def _remembered(self, point: str, pod: PodInfo) -> Any:
-        return None
+        asked = (*subject, pod.uid) if key is None else (self._handle.profile, *subject, key)
+        return Question(self.name, asked, ask, record)
 
     def _fail(self, failed: Failed) -> Any:
         """Go on without an answer, or raise, as the policy says."""
@@ -381,58 +405,20 @@ class WebhookPlugin:
             raise WebhookError(failed.message)
 
 
-class DeclaringWebhook(WebhookPlugin):
-    """A webhook that declares what it reads: asked once per class, and its answers are kept."""
+class _KeptPreFilters:
+    """Verdicts on pods as a whole, by the digest of what a webhook is shown of them.
 
-    def __init__(self, webhook: Webhook, asking: Asking, views: Views, handle: Handle) -> None:
-        super().__init__(webhook, asking, views, handle)
-        assert webhook.reads is not None, "it declares nothing"
-        self._declared = reads_of(webhook.reads)
-        self._pre_filters: Memo[bytes, PreFilterAnswer] = Memo(PRE_FILTER_BYTES, _size)
-        """By digest of the key, which may be long: the verdict on a pod as a whole depends on
-        nothing else that is shown."""
+    They depend on nothing else, if it declares what it reads. A key itself may be long.
+    """
 
-    @property
-    def filter_reads(self) -> Reads:
-        """What its verdicts depend on."""
-        return self._declared
+    def __init__(self) -> None:
+        self._answers: Memo[bytes, PreFilterAnswer] = Memo(PRE_FILTER_BYTES, _size)
 
-    @property
-    def score_reads(self) -> Reads:
-        """What its scores depend on."""
-        return self._declared
+    def find(self, key: bytes) -> PreFilterAnswer | None:
+        return self._answers.get(_digest(key))
 
-    def filter_key(self, pod: PodInfo) -> Key:
-        """What it is shown of the pod; None if it is not asked about such pods."""
-        return self._views.key(pod) if self.concerns(pod) else None
-
-    score_key = filter_key
-
-    def _key(self, pod: PodInfo) -> Hashable:
-        return self._views.key(pod)
-
-    def _question(
-        self,
-        point: str,
-        subject: Subject,
-        pod: PodInfo,
-        ask: Callable[[], Coroutine[Any, Any, Any]],
-    ) -> Question:
-        if point != "preFilter":
-            return super()._question(point, subject, pod, ask)
-        key = self._views.key(pod)
-
-        def record(answers: RemoteAnswers, answer: Any) -> None:
-            answers.record(subject, answer)
-            if not isinstance(answer, Failed):
-                self._pre_filters.put(_digest(key), answer)
-
-        return Question(self.name, (self._handle.profile, *subject, key), ask, record)
-
-    def _remembered(self, point: str, pod: PodInfo) -> Any:
-        if point != "preFilter":
-            return None
-        return self._pre_filters.get(_digest(self._views.key(pod)))
+    def keep(self, key: bytes, answer: PreFilterAnswer) -> None:
+        self._answers.put(_digest(key), answer)
 
 
 def _rejections(cycle: Cycle, diagnosis: Diagnosis) -> list[Refusal]:

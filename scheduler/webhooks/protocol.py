@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
@@ -89,7 +89,7 @@ class WebhookRequest(msgspec.Struct, kw_only=True, rename="camel", omit_defaults
     """Unreserve: why what was booked is to be undone, if that is known."""
 
 
-class _Answer(
+class _WebhookAnswer(
     msgspec.Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True
 ):
     """Base of all answers."""
@@ -98,7 +98,7 @@ class _Answer(
     reasons: tuple[str, ...] = ()
 
 
-class StatusAnswer(_Answer, frozen=True):
+class StatusAnswer(_WebhookAnswer, frozen=True):
     """A verdict on the pod, or on the pod and the chosen node."""
 
     retry_after_seconds: float = 0.0
@@ -107,7 +107,7 @@ class StatusAnswer(_Answer, frozen=True):
     """Permit with Wait: how long that is worth."""
 
 
-class PreFilterAnswer(_Answer, frozen=True):
+class PreFilterAnswer(_WebhookAnswer, frozen=True):
     """A verdict on the pod, and perhaps the only nodes worth looking at."""
 
     node_names: tuple[str, ...] | None = None
@@ -120,37 +120,35 @@ class Rejection(msgspec.Struct, frozen=True, rename="camel", forbid_unknown_fiel
     reasons: tuple[str, ...] = ()
 
 
-class FilterAnswer(_Answer, frozen=True):
+class FilterAnswer(_WebhookAnswer, frozen=True):
     """The nodes that do not fit; all others do."""
 
     rejected: dict[str, Rejection] = {}
 
 
-class _RawFilterAnswer(_Answer, frozen=True):
+class _RawFilterAnswer(_WebhookAnswer, frozen=True):
     """The same with rejections to be read one by one, as there may be many."""
 
     rejected: dict[str, msgspec.Raw] = {}
 
 
-class PostFilterAnswer(_Answer, frozen=True):
+class PostFilterAnswer(_WebhookAnswer, frozen=True):
     """What came of making room."""
 
     nominated_node: str | None = None
 
 
-class ScoreAnswer(_Answer, frozen=True):
+class ScoreAnswer(_WebhookAnswer, frozen=True):
     """A score from 0 to 100 for each node; those not named get 0."""
 
     scores: dict[str, int] = {}
 
 
-class KeyAnswer(_Answer, frozen=True):
+class KeyAnswer(_WebhookAnswer, frozen=True):
     """The pod's place in the queue: the smaller, the sooner."""
 
     key: float = 0.0
 
-
-Answer = TypeVar("Answer", bound=_Answer)
 
 _OK, _ERROR, _SKIP, _WAIT = Code.SUCCESS, Code.ERROR, Code.SKIP, Code.WAIT
 _REJECTIONS = (Code.UNSCHEDULABLE, Code.UNRESOLVABLE)
@@ -172,26 +170,25 @@ _ALLOWED: Mapping[str, tuple[Code, ...]] = {
     "bind": (_OK, _SKIP, *_REJECTIONS, _ERROR),
     "postBind": (_OK, _ERROR),
 }
-_ANSWERS: Mapping[str, type[_Answer]] = {
+_ANSWERS: Mapping[str, type[_WebhookAnswer]] = {
     "queueSort": KeyAnswer,
     "preFilter": PreFilterAnswer,
     "filter": FilterAnswer,
     "postFilter": PostFilterAnswer,
     "score": ScoreAnswer,
 }
+
+
+def answer_type(point: str) -> type[_WebhookAnswer]:
+    """The answer at a point."""
+    return _ANSWERS.get(point, StatusAnswer)
+
+
 _DECODERS: Mapping[str, msgspec.json.Decoder[Any]] = {
-    **{
-        point: msgspec.json.Decoder(_ANSWERS.get(point, StatusAnswer), strict=True)
-        for point in PATHS
-    },
+    **{point: msgspec.json.Decoder(answer_type(point), strict=True) for point in PATHS},
     "filter": msgspec.json.Decoder(_RawFilterAnswer, strict=True),
 }
 _REJECTION_DECODER = msgspec.json.Decoder(Rejection, strict=True)
-
-
-def answer_type(point: str) -> type[_Answer]:
-    """The answer at a point."""
-    return _ANSWERS.get(point, StatusAnswer)
 
 
 def allowed_codes(point: str) -> list[str]:
@@ -278,7 +275,7 @@ def _cut(reasons: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(map(clean, reasons[:MAX_REASONS]))
 
 
-def status_of(answer: _Answer | Rejection, plugin: str) -> Status:
+def status_of(answer: _WebhookAnswer | Rejection, plugin: str) -> Status:
     """The verdict in an answer, its reasons shortened to what fits an event."""
     code = Code(answer.code)
     reasons = tuple(map(clean, answer.reasons[:MAX_REASONS]))

@@ -164,6 +164,16 @@ class DaemonProcess:
         found = re.search(rf"^{re.escape(name)} (\S+)$", text, re.MULTILINE)
         return float(found[1]) if found is not None else None
 
+    async def is_ready(self) -> None:
+        """Wait until it has read all that it watches: its start is over."""
+        async with asyncio.timeout(WAIT_SECONDS), aiohttp.ClientSession() as session:
+            while True:
+                with suppress(aiohttp.ClientError):
+                    async with session.get(f"{self._url}/readyz") as response:
+                        if response.status == 200:
+                            return
+                await asyncio.sleep(POLL_SECONDS)
+
     async def shrinks_to(self, most: float) -> None:
         """Wait until it has given memory back, which it does after a few looks."""
         try:

@@ -195,7 +195,7 @@ class Replica:
         """Fail unless the columns say what the API server says."""
         state = self.daemon.core.state
         await eventually(lambda: not state.assumed_count, "all assumed pods are confirmed")
-        assert await self.daemon.check_cache() == []
+        assert await self.daemon.cache_check.check() == []
 
 
 async def expect_bound(cluster: Cluster, *names: str) -> None:
@@ -227,11 +227,16 @@ async def expect_pending(
 def configuration(
     *, kube: Json | None = None, own: Json | None = None, registry: Registry = IN_TREE
 ) -> Configuration:
-    """A configuration without leader election and endpoints, unless the sections given say so."""
+    """A configuration without leader election and endpoints, unless the sections given say so.
+
+    No time-out passes while a test holds a request and does something else.
+    """
     election = {"leaderElection": {"leaderElect": False}}
+    sections = {"server": {"port": 0}, **(own or {})}
+    sections["binding"] = {"timeoutSeconds": WAIT_SECONDS, **sections.get("binding", {})}
     documents = [
         {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, **election, **(kube or {})},
-        {"apiVersion": OWN_API_VERSION, "kind": OWN_KIND, "server": {"port": 0}, **(own or {})},
+        {"apiVersion": OWN_API_VERSION, "kind": OWN_KIND, **sections},
     ]
     return from_dicts(documents, available(registry))
 

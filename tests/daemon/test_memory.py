@@ -47,6 +47,7 @@ async def test_a_flood_on_the_watch_takes_little_memory_and_leaves_none(
 ) -> None:
     async with FloodServer() as server, DaemonProcess.running(server, tmp_path) as daemon:
         await daemon.reaches(NODES, 1)
+        await daemon.is_ready()
         start, sent = daemon.resident, 0
         for number in range(PODS):
             sent += await server.send("ADDED", pod(number))

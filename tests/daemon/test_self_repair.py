@@ -132,12 +132,12 @@ async def test_what_differs_is_found_and_repaired(
         waiting = cluster.submit_many(3, lambda name: make_pod(name).cpu("1000"), "waiting")
         await expect_bound(cluster, *bound)
         await replica.settled()
-        assert await replica.daemon.check_cache() == []
+        assert await replica.daemon.cache_check.check() == []
         damage(replica)
-        lines = await replica.daemon.check_cache()
+        lines = await replica.daemon.cache_check.check()
         assert lines, "found"
         assert replica.sample("equipoise_cache_mismatches_total", kind=kind) == len(lines)
-        assert await replica.daemon.check_cache() == [], "repaired"
+        assert await replica.daemon.cache_check.check() == [], "repaired"
         await replica.settled()
         assert all(replica.queued(name) for name in waiting)
         assert replica.sample("equipoise_cache_checks_total", result="differs") == 1

@@ -185,7 +185,7 @@ async def test_a_gang_that_waits_for_its_turn_to_ask_goes_on_when_its_asker_is_d
 
 
 async def test_what_gangs_are_told_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scheduler.pipeline.suspension.ANSWER_BYTES", 1)
+    monkeypatch.setattr("scheduler.webhooks.suspension.ANSWER_BYTES", 1)
     async with WebhookServer() as server, RemoteStage(asking(server)) as stage:
         server.open.clear()
         stage.see(make_worker("n1").cpu("100"))

@@ -124,10 +124,3 @@ def test_true_is_no_quantity_even_after_one_was_remembered() -> None:
     assert value(1) == 1
     with pytest.raises(QuantityError):
         value(True)
-
-
-@pytest.mark.parametrize(
-    ("text", "fits"), [("8Ei", True), ("-9E", True), ("10E", False), ("-1e30", False)]
-)
-def test_whether_an_amount_fits_64_bits(text: str, fits: bool) -> None:
-    assert parse(text).fits_int64 is fits

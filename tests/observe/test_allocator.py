@@ -17,9 +17,10 @@ only_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only 
 class Heap:
     """An allocator that says what it is told to say."""
 
-    def __init__(self, free: int, resident: int) -> None:
+    def __init__(self, free: int, resident: int, used: int = 0) -> None:
         self.free = free
         self.resident = resident
+        self.used = used
         self.trims = 0
 
     def keep(self, freed: int, largest: int) -> bool:
@@ -27,6 +28,9 @@ class Heap:
 
     def free_bytes(self) -> int:
         return self.free
+
+    def used_bytes(self) -> int:
+        return self.used
 
     def resident_bytes(self) -> int:
         return self.resident
@@ -52,6 +56,9 @@ def test_the_allocator_tells_what_is_free_and_resident() -> None:
     glibc = Glibc()
     glibc.trim(IDLE_BYTES)
     assert glibc.free_bytes() > 0
+    before = glibc.used_bytes()
+    piece = bytearray(64 * MIB)
+    assert glibc.used_bytes() - before >= len(piece)
     assert glibc.resident_bytes() > MIB
 
 
@@ -76,6 +83,18 @@ async def test_what_was_free_at_every_look_is_returned_once() -> None:
     assert heap.trims == 1, "nothing has become resident since"
     heap.resident += 100 * MIB
     await looks(memory)
+    assert heap.trims == 2
+
+
+async def test_what_was_in_use_at_the_last_trim_is_returned_when_it_is_free() -> None:
+    heap = Heap(free=50 * MIB, resident=500 * MIB, used=300 * MIB)
+    memory = IdleMemory(Metrics().memory_returned, heap)
+    await looks(memory)
+    assert heap.trims == 1, "in the middle of a flood"
+    heap.free, heap.used = heap.free + 300 * MIB, 0
+    await looks(memory)
+    assert heap.trims == 2
+    await looks(memory, 10 * IdleMemory.LOOKS)
     assert heap.trims == 2
 
 

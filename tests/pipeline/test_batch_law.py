@@ -17,7 +17,7 @@ from scheduler.flow.problem import Problem, Solution
 from scheduler.flow.process import SolverProcess
 from scheduler.flow.solving import solved
 from scheduler.model.podinfo import PodInfo
-from scheduler.pipeline.batch.trial import _Trial
+from scheduler.pipeline.batch.trial import _AssumedPods
 from scheduler.pipeline.scheduler import Scheduler
 from scheduler.state.cache import allocatable_of
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod, requirement, term
@@ -279,16 +279,16 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], None]],
 
     def install(happens: Callable[[], None]) -> list[bool]:
         monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
-        real, done, taken = _Trial.assume, list[bool](), list[str | None]()
+        real, done, taken = _AssumedPods.assume, list[bool](), list[str | None]()
 
-        def assume(trial: _Trial, pod_: PodInfo, node_: str | None) -> None:
+        def assume(trial: _AssumedPods, pod_: PodInfo, node_: str | None) -> None:
             taken.append(node_)
             if len(taken) == 5:
                 done.append(True)
                 asyncio.get_running_loop().call_soon(happens)
             real(trial, pod_, node_)
 
-        monkeypatch.setattr(_Trial, "assume", assume)
+        monkeypatch.setattr(_AssumedPods, "assume", assume)
         return done
 
     return install

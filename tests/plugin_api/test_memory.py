@@ -17,7 +17,7 @@ from tests.pipeline.support import Stage
 
 
 def test_the_least_recently_used_is_forgotten_first() -> None:
-    memory: Memory[int] = Memory(2)
+    memory: Memory[int] = Memories().of_pods("seen", limit=2)
     memory.put("a", 1)
     memory.put("b", 2)
     assert memory.find("a") == 1
@@ -31,7 +31,7 @@ def test_the_least_recently_used_is_forgotten_first() -> None:
 
 def test_a_memory_for_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="limit must be greater than 0, not 0"):
-        Memory(0)
+        Memories().of_pods("seen", limit=0)
 
 
 def test_the_same_name_is_the_same_memory() -> None:
@@ -77,7 +77,7 @@ async def test_what_is_remembered_goes_with_its_pod_or_node() -> None:
 
 
 def test_values_are_bounded_in_bytes() -> None:
-    memory: Memory[bytes] = Memory()
+    memory: Memory[bytes] = Memories().of_pods("seen")
     for number in range(40):
         memory.put(str(number), bytes(2**20))
     assert 0 < memory.usage().bytes <= MAX_BYTES

@@ -15,7 +15,7 @@ from tests.webhooks.support import RemoteStage, WebhookServer, until, with_exten
 
 
 def extender(server: WebhookServer, **fields: Any) -> Json:
-    return {"urlPrefix": server.url, **fields}
+    return {"urlPrefix": server.url, "httpTimeout": "60s", **fields}
 
 
 class EvictingOutlet(RecordingOutlet):

@@ -181,7 +181,7 @@ def test_priorities_in_any_case_and_order_are_the_same() -> None:
 async def test_a_pod_is_not_held_for_ever_by_a_time_beyond_all_times() -> None:
     async with WebhookServer() as server:
         server.answers["pre-enqueue"] = {"code": "Pending", "retryAfterSeconds": 1e300}
-        hook = msgspec.convert(webhook(server, "preEnqueue"), Webhook)
+        hook = msgspec.convert({**webhook(server, "preEnqueue"), "timeout": 60.0}, Webhook)
         caller = Caller(endpoint_of(hook), Metrics())
         async with RemoteStage(documents(webhook(server, "preEnqueue"))) as stage:
             views = Views(hook, Originals((), nodes=False), stage.core.state)

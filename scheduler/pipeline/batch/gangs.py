@@ -14,7 +14,7 @@ import numpy as np
 
 from scheduler.flow.problem import Solution
 from scheduler.framework.runtime import Framework
-from scheduler.pipeline.batch.eligibility import BatchEligibility, Member, Membership
+from scheduler.pipeline.batch.eligibility import BatchEligibility, Member
 from scheduler.pipeline.batch.problem import BatchProblem
 from scheduler.plugin_api.groups import GroupPlugin
 from scheduler.queueing.queued_pod import QueuedPod
@@ -132,8 +132,3 @@ def _group_of(queued: QueuedPod, plugin: GroupPlugin | None) -> str | None:
         return plugin.group_of(queued.info) if plugin is not None else None
     except Exception:
         return None
-
-
-def without_gangs(members: Membership) -> Membership:
-    """The pods that are placed each by itself."""
-    return {key: each for key, each in members.items() if not key[1]}

@@ -86,14 +86,14 @@ class Trials:
         return better(at_once, one_by_one, by_volume=posed.problem.by_volume)
 
     @contextmanager
-    def _trial(self, overtaken: Callable[[], bool]) -> Iterator[_Trial]:
-        trial = _Trial(self._state, overtaken)
+    def _trial(self, overtaken: Callable[[], bool]) -> Iterator[_AssumedPods]:
+        trial = _AssumedPods(self._state, overtaken)
         try:
             yield trial
         finally:
             trial.revert()
 
-    def _place(self, band: Sequence[QueuedPod], trial: _Trial) -> None:
+    def _place(self, band: Sequence[QueuedPod], trial: _AssumedPods) -> None:
         """Each pod takes its best node, in queue order."""
         for queued in band:
             trial.pause()
@@ -102,7 +102,7 @@ class Trials:
             elif not self._scheduler.skip_pod_schedule(queued):
                 trial.assume(queued.info, self._scheduler.preview_node(queued))
 
-    def _place_gang(self, first: QueuedPod, trial: _Trial, proposals: Proposals) -> None:
+    def _place_gang(self, first: QueuedPod, trial: _AssumedPods, proposals: Proposals) -> None:
         """All members that the gang needs, or none."""
         needed = self._gangs.needed(first)
         if needed is None:
@@ -124,7 +124,11 @@ class Trials:
                 trial.forget(uid)
 
     def _propose(
-        self, band: Mapping[int, QueuedPod], posed: BatchProblem, solution: Solution, trial: _Trial
+        self,
+        band: Mapping[int, QueuedPod],
+        posed: BatchProblem,
+        solution: Solution,
+        trial: _AssumedPods,
     ) -> None:
         """What the solution says, as far as filters confirm it."""
         for member, nodes in self._gangs.chosen(posed, solution):
@@ -142,7 +146,7 @@ class Trials:
                             trial.tried.add(member.queued.info.uid)
 
 
-class _Trial:
+class _AssumedPods:
     """Pods that are assumed for a while."""
 
     def __init__(self, state: ClusterState, overtaken: Callable[[], bool]) -> None:

@@ -33,7 +33,7 @@ LONGEST_NAP_SECONDS = 1.0
 _Thing = PersistentVolume | PersistentVolumeClaim
 
 
-class Change(msgspec.Struct):
+class ClaimChange(msgspec.Struct):
     """The change for one claim."""
 
     claim: PersistentVolumeClaim
@@ -54,7 +54,7 @@ class Change(msgspec.Struct):
 class Reservation(msgspec.Struct):
     """What is assumed for one pod."""
 
-    changes: list[Change] = []
+    changes: list[ClaimChange] = []
 
 
 class BindingError(Exception):
@@ -111,7 +111,7 @@ class Binder:
             return error(f"binding volumes: {verdict}")
         return SUCCESS
 
-    async def _write(self, change: Change) -> None:
+    async def _write(self, change: ClaimChange) -> None:
         if change.patch is not None:
             old = change.old
             await self._outlet.patch(type(old).__name__, old.metadata.key, change.patch)
@@ -157,7 +157,7 @@ class Binder:
 
     # Checks against what the API server has, not what is assumed
 
-    def _claim(self, change: Change) -> PersistentVolumeClaim | None:
+    def _claim(self, change: ClaimChange) -> PersistentVolumeClaim | None:
         return self._state.objects.confirmed(PersistentVolumeClaim, change.claim.metadata.key)
 
     def _bound(self, reservation: Reservation, pod: PodInfo, name: str) -> bool:
@@ -175,7 +175,7 @@ class Binder:
             for change in reservation.changes
         )
 
-    def _on_its_way(self, change: Change, current: _Thing) -> bool:
+    def _on_its_way(self, change: ClaimChange, current: _Thing) -> bool:
         """Whether the watch has yet to report what was written for this claim."""
         same_version = current.metadata.resource_version == change.old.metadata.resource_version
         if not same_version or current == change.new:
@@ -183,7 +183,7 @@ class Binder:
         seen = self._state.objects.get(type(current), current.metadata.key)
         return change.written or seen is not current
 
-    def _matched(self, change: Change, old: PersistentVolume, node: Node) -> bool:
+    def _matched(self, change: ClaimChange, old: PersistentVolume, node: Node) -> bool:
         name = old.metadata.name
         volume = self._state.objects.confirmed(PersistentVolume, name)
         if volume is None:
@@ -200,7 +200,7 @@ class Binder:
             raise BindingError(f'ClaimRef got reset for pv "{name}"')
         return fully_bound(claim)
 
-    def _provided(self, change: Change, node: Node) -> bool:
+    def _provided(self, change: ClaimChange, node: Node) -> bool:
         name = change.claim.metadata.name
         claim = self._claim(change)
         if claim is None:
@@ -240,14 +240,14 @@ class Binder:
             )
 
 
-def _match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Change:
+def _match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> ClaimChange:
     """Bind a volume to a claim, as the PV controller would."""
     wanted, given = claim.metadata, volume.spec.claim_ref
     annotations = dict(volume.metadata.annotations)
     if not promised_to(volume, claim):
         annotations.setdefault(BOUND_BY_CONTROLLER, "yes")
     if given is not None and given.uid == wanted.uid and annotations == volume.metadata.annotations:
-        return Change(claim, volume, volume, None)
+        return ClaimChange(claim, volume, volume, None)
     reference = ObjectReference("PersistentVolumeClaim", wanted.namespace, wanted.name, wanted.uid)
     new = msgspec.structs.replace(
         volume,
@@ -270,14 +270,14 @@ def _match(claim: PersistentVolumeClaim, volume: PersistentVolume) -> Change:
             }
         },
     }
-    return Change(claim, volume, new, patch)
+    return ClaimChange(claim, volume, new, patch)
 
 
-def _provision(claim: PersistentVolumeClaim, node: str) -> Change:
+def _provision(claim: PersistentVolumeClaim, node: str) -> ClaimChange:
     """Request a volume that can be used on a node."""
     metadata = claim.metadata
     if metadata.annotations.get(SELECTED_NODE) == node:
-        return Change(claim, None, claim, None)
+        return ClaimChange(claim, None, claim, None)
     annotations = {**metadata.annotations, SELECTED_NODE: node}
     new = msgspec.structs.replace(
         claim, metadata=msgspec.structs.replace(metadata, annotations=annotations)
@@ -288,4 +288,4 @@ def _provision(claim: PersistentVolumeClaim, node: str) -> Change:
             "annotations": {SELECTED_NODE: node},
         }
     }
-    return Change(claim, None, new, patch)
+    return ClaimChange(claim, None, new, patch)

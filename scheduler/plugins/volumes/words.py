@@ -1,8 +1,12 @@
-"""Reasons that several volume plugins use, in kube-scheduler's words."""
+"""Why volume plugins reject a pod as a whole, in kube-scheduler's words."""
 
 from __future__ import annotations
 
 from scheduler.model.volumes import ClaimUse
+
+
+class UnusableVolumesError(Exception):
+    """The pod cannot be placed at all for its volumes; says why."""
 
 
 def claim_not_found(name: str) -> str:

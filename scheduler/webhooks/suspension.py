@@ -18,14 +18,14 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from scheduler.bounded import MEBIBYTE, Usage
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
-from scheduler.pipeline.attempt import Attempt
 from scheduler.queueing.hints import HintRegistration
+from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.slices import in_slices
 from scheduler.webhooks.answers import EXPLAINING, AnswerNeeded, Failed, Question, RemoteAnswers
@@ -44,7 +44,33 @@ HINTS: Mapping[str, Sequence[HintRegistration]] = {SUSPENSION: ()}
 T = TypeVar("T")
 
 
-class Suspension:
+class Suspendable(Protocol):
+    """What suspension needs of an attempt."""
+
+    @property
+    def queued(self) -> QueuedPod:
+        """The pod, as it was popped."""
+
+    @property
+    def answers(self) -> RemoteAnswers:
+        """The answers about it so far."""
+
+    @property
+    def companions(self) -> tuple[str, ...]:
+        """Pods (``namespace/name``) that wait in the queue for the answer that it waits for."""
+
+    @property
+    def companion_answers(self) -> Mapping[str, RemoteAnswers]:
+        """By uid, the answers about them so far."""
+
+    def restart(self) -> None:
+        """Begin anew with the pod as it is now, and keep the answers."""
+
+
+A = TypeVar("A", bound=Suspendable)
+
+
+class Suspension(Generic[A]):
     """All suspended attempts of a scheduler.
 
     `Scheduler.resume_suspended` waits for those that are ready and attempts them again.
@@ -59,15 +85,15 @@ class Suspension:
         self._queue = queue
         self._metrics = metrics
         self._limit = limit
-        self._suspended: dict[str, Attempt] = {}
+        self._suspended: dict[str, A] = {}
         """By uid: those that wait, and those that are ready."""
-        self._ready: deque[Attempt] = deque()
+        self._ready: deque[A] = deque()
         self._resumed: set[str] = set()
         """By uid: those whose gangs are being tried again; each keeps its place meanwhile."""
         self._sizes: dict[str, int] = {}
         """By uid, for all of them: the bytes that their answers take."""
         self._held = 0
-        self._listeners: dict[Hashable, list[tuple[Attempt, Question]]] = {}
+        self._listeners: dict[Hashable, list[tuple[A, Question]]] = {}
         self._postponed: dict[str, tuple[str, ...]] = {}
         """By key: the pods that wait for what this one will be answered."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -78,7 +104,7 @@ class Suspension:
         """How many pods are suspended."""
         return len(self._suspended)
 
-    def suspend(self, attempt: Attempt, question: Question, instead_of: str = "") -> None:
+    def suspend(self, attempt: A, question: Question, instead_of: str = "") -> None:
         """Have the question asked, and the attempt made again when there is an answer.
 
         ``instead_of`` is the uid of a pod whose place it takes, after ``resume``.
@@ -104,7 +130,7 @@ class Suspension:
         """Whether a pod is suspended, or ready to go on."""
         return uid in self._suspended
 
-    def asking(self) -> list[tuple[Attempt, str]]:
+    def asking(self) -> list[tuple[A, str]]:
         """The attempts that wait for an answer, each with the plugin that is asked; O(n)."""
         return [
             (attempt, question.plugin)
@@ -129,7 +155,7 @@ class Suspension:
             return True
         return len(self._sizes) < self._limit and self._held + size <= ANSWER_BYTES
 
-    def _enter(self, uid: str, attempt: Attempt, size: int) -> None:
+    def _enter(self, uid: str, attempt: A, size: int) -> None:
         self._suspended[uid] = attempt
         self._held += size - self._sizes.get(uid, 0)
         self._sizes[uid] = size
@@ -140,7 +166,7 @@ class Suspension:
         self._resumed.discard(uid)
         self._held -= self._sizes.pop(uid, 0)
 
-    def next_ready(self) -> Attempt | None:
+    def next_ready(self) -> A | None:
         """An attempt that can be made again; the caller suspends it anew or calls ``settled``.
 
         It is for the pod as it is now: one that has changed is asked about anew.
@@ -230,7 +256,7 @@ class Suspension:
         task.add_done_callback(self._tasks.discard)
         return task
 
-    def _postpone(self, attempt: Attempt, question: Question) -> None:
+    def _postpone(self, attempt: A, question: Question) -> None:
         queued = attempt.queued
         self._metrics.webhook_postponed_pods.inc()
         self._postponed[queued.key] = attempt.companions
@@ -242,7 +268,7 @@ class Suspension:
         self._changed.set()
 
 
-def _size(attempt: Attempt, question: Question) -> int:
+def _size(attempt: Suspendable, question: Question) -> int:
     """The bytes of the answers about a pod and its gang, if each gets as many as the largest."""
     members = [attempt.answers, *attempt.companion_answers.values()]
     each = max(answers.bytes for answers in members) + question.bytes
