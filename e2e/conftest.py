@@ -54,7 +54,7 @@ async def space(api: ApiClient, request: pytest.FixtureRequest) -> AsyncIterator
 async def kubeconfig(control_plane: ControlPlane, api: ApiClient) -> AsyncIterator[Path]:
     """The kubeconfig of the scheduler's own service account; no replica holds the lease.
 
-    Nobody else here has limited rights, so at the end nothing may have been denied to anybody.
+    No other client here has limited rights, so at the end no request may have been denied.
     """
     path = await service_account_kubeconfig(control_plane, api)
     await api.delete(LEASE)

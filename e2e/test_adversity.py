@@ -1,4 +1,4 @@
-"""Attacks on the real daemon: nobody loses the lease, no replica ends, others find nodes.
+"""Attacks on the real daemon: the leader keeps the lease, no replica ends, others find nodes.
 
 `make adversity` carries out all of them and shows how long things took.
 """

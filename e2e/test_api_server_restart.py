@@ -1,4 +1,4 @@
-"""The API server crashes and comes back in the middle of the work."""
+"""The API server crashes and restarts in the middle of the work."""
 
 import asyncio
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Pods that the API server accepts and no scheduler can make sense of disturb nobody else."""
+"""Pods that the API server accepts and no scheduler can place do not affect other pods."""
 
 from e2e.conftest import Launch
 from e2e.harness.election import NO_ELECTION

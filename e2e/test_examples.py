@@ -1,4 +1,4 @@
-"""Every manifest of ``deploy/examples`` becomes what it promises."""
+"""Every manifest of ``deploy/examples`` does what its comment says."""
 
 from collections import Counter
 from pathlib import Path

@@ -88,7 +88,7 @@ async def test_commands_find_the_leader_and_tell_a_standby_from_it(
     await space.create_pods([pod("before")])
     await space.wait_for_pod("before")
 
-    # A replica that has just started has yet to hear who leads.
+    # A replica that has just started has not read the lease yet.
     while not (asked := await decisions(second)).returncode:
         assert "nobody leads yet" in asked.stderr
     assert (asked.returncode, asked.stdout) == (1, "")

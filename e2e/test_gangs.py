@@ -99,7 +99,7 @@ async def test_fifty_gangs_at_130_percent_demand(
 
     finished = 0
     while finished < gangs:
-        # Whoever runs is whole; whoever is whole ends, and makes room for others.
+        # A gang that runs is whole; a whole gang ends, and frees its nodes for others.
         whole = await some_whole_gangs(space, sizes)
         for name in whole:
             await space.api.delete(

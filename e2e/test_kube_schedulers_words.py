@@ -1,4 +1,4 @@
-"""Pods that fit nowhere are told why in the very words of kube-scheduler, which runs beside us."""
+"""Messages of pods that fit nowhere are those of kube-scheduler, which runs beside."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -29,7 +29,7 @@ GIB = 1 << 30
 
 @pytest.fixture
 async def defined(api: ApiClient) -> AsyncIterator[None]:
-    """The API server knows NodeResourceTopology objects; there are none before and after."""
+    """The API server serves NodeResourceTopology objects; there are none before and after."""
     await define(api, DEFINITION)
     await api.delete(TOPOLOGIES)
     yield

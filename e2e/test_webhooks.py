@@ -69,7 +69,7 @@ class Webhooks:
 
 
 def _refuses(url: str) -> bool:
-    """Whether somebody answers a GET, even if with an error."""
+    """Whether a server answers a GET, even if with an error."""
     import urllib.error
     import urllib.request
 

@@ -38,8 +38,8 @@ _VERSION = {"major": "1", "minor": "36", "gitVersion": "v1.36.3+sandbox", "platf
 class ApiServer:
     """The server; `async with ApiServer() as server` runs it on a free port.
 
-    `registry` is the cluster's content, open to code in the same process; `reviews` knows who may
-    read what elsewhere; `faults` breaks things.
+    `registry` is the cluster's content, open to code in the same process; `reviews` holds the
+    rights for token and access reviews; `faults` injects failures.
     The content outlives `stop`, so `start` again on the same port is a restart.
     """
 
@@ -132,7 +132,7 @@ class ApiServer:
         if drop.processed:
             await self._dispatch(request)
         reset(request)
-        # Never arrives: the connection is gone. aiohttp wants a response all the same.
+        # Never arrives: the connection is gone. aiohttp requires a response nevertheless.
         return web.Response(status=500)
 
     async def _dispatch(self, request: web.BaseRequest) -> web.StreamResponse:

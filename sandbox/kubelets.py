@@ -32,10 +32,10 @@ _STARTED = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Read
 
 
 class KubeletAdmission(Protocol):
-    """Admits pods and hears of their ends; must never raise, whatever a pod asks for."""
+    """Admits pods and releases what ended ones held; must never raise, whatever a pod requests."""
 
     def admit(self, node: str, pod: Body) -> tuple[str, str] | None:
-        """Take a pod in, or refuse it with a reason and a message."""
+        """Admit a pod, or refuse it with a reason and a message."""
         ...
 
     def started(self, node: str, uid: str) -> None:
@@ -142,7 +142,7 @@ class Kubelets:
             try:
                 work.act(work.key, work.uid)
             except ApiFailure:
-                # The object went away or was replaced meanwhile; its successor is seen on its own.
+                # The object was deleted or replaced meanwhile; its successor has events of its own.
                 continue
         due = self._work[0].due if self._work else None
         if due is not None and due <= loop.time():

@@ -104,7 +104,7 @@ def list_options(query: Query, store: Store) -> ListOptions:
     if given == "0":
         if match == "Exact":
             raise bad_request('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-        # Served from the watch cache, which knows no pages.
+        # Served from the watch cache, which has no pages.
         return ListOptions(continue_token=token, limit=limit if token else 0)
     exact = match == "Exact" or (revision > 0 and limit > 0 and not match)
     return ListOptions(limit, token, revision if exact else None)

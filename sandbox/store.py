@@ -94,7 +94,7 @@ class ObjectTable:
         return self.current.get(key)
 
     def put(self, key: Key, body: Body) -> Version:
-        """Write a body as the next revision and tell the watchers; stamps its resourceVersion."""
+        """Write a body as the next revision and notify the watches; stamps its resourceVersion."""
         before = self.current.get(key)
         revision = self._store.advance()
         after = self.current[key] = _stamped(key, body, revision)

@@ -10,7 +10,7 @@
 
 Two threads: everything here runs in the scheduling thread, but for the lease and the endpoints,
 which have one of their own (`heartbeat`). The lease is released only when the outcome of every
-binding is known; else it is left to expire, so that the next leader sees what became of them.
+binding is known; else it is left to expire, so that the next leader sees the outcome.
 """
 
 from __future__ import annotations
@@ -249,7 +249,7 @@ class Daemon:
     async def _wind_down(self) -> bool:
         """Let bindings and evictions under way end, within reason, and send the last events.
 
-        Tells whether the outcome of every binding is known.
+        Returns whether the outcome of every binding is known.
         """
         if not self._leading.is_set():
             return True

@@ -1,4 +1,4 @@
-"""Wires the core from a configuration: the one place that knows all parts.
+"""Wires the core from a configuration: the one place that imports all parts.
 
 The daemon and the simulation both start here; they differ only in the outlet they hand in and in
 who feeds ``event_handlers``.
@@ -146,11 +146,11 @@ def assemble(
     dry: bool = False,
     clock: Callable[[], float] = time.monotonic,
 ) -> Core:
-    """Build everything a configuration asks for, except for the extension points ``without``.
+    """Build the core of a configuration, except for the extension points ``without``.
 
     At the points ``only_in_tree`` no plugins from outside the tree run.
 
-    A ``dry`` one asks those outside what they think, and has them do nothing.
+    A ``dry`` one calls webhooks and extenders for verdicts only, and never to reserve or bind.
     Without a registry, the plugins are those of the tree and those the configuration came with.
     Raises ``ConfigError`` if one of them cannot be made.
     """
@@ -324,7 +324,7 @@ def _framework(
     fault_reporter: PluginFaultReporter,
     waits: Waits,
 ) -> Framework:
-    # Plugins that would make room can still say what they would do.
+    # PostFilter plugins can still preview what they would do.
     making_room = [entry.name for entry in enabled.get("postFilter", ())]
     names = [entry.name for entries in running.values() for entry in entries] + making_room
     plugins = {

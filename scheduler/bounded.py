@@ -26,7 +26,7 @@ class Usage(NamedTuple):
     entries: int
     bytes: int
     evictions: int = 0
-    """How many entries went to make room, since the start."""
+    """How many entries were evicted, since the start."""
 
 
 class Memo(Generic[K, V]):

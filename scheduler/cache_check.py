@@ -1,4 +1,4 @@
-"""The cache check: compares what the scheduler believes with the API server, and repairs it.
+"""The cache check: compares the scheduler's cache with the API server, and repairs it.
 
 ::
 
@@ -77,7 +77,7 @@ class CacheCheck:
             await self.check_safely()
 
     async def check_safely(self) -> None:
-        """Check, and say so if that is not possible now."""
+        """Check, and log it if that is not possible now."""
         try:
             await self.check()
         except KubeError as fault:

@@ -45,7 +45,7 @@ class Play(msgspec.Struct, frozen=True, rename="camel"):
     """Nodes that pods of the backlog went to."""
     cpu: float
     memory: float
-    """CPUs and bytes that were asked for and found."""
+    """CPUs and bytes that were requested and placed."""
     preferred: int
     preferred_at_best: int
     """Weights of preferred node affinity terms: got, and what pods could have if alone."""
@@ -59,7 +59,7 @@ class Play(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Round(NamedTuple):
-    """A problem that was solved, for who wants to draw it."""
+    """A problem that was solved, for `--plot`."""
 
     posed: BatchProblem
     solution: Solution

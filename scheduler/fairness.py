@@ -2,8 +2,8 @@
 
 The rule is that of shared buffers in network switches (dynamic thresholds): an owner may hold up to
 three times what is left over. Alone it gets `each`; with others the limit falls by itself, so that
-the share of one whose requests hang is bounded by what others want. As long as fewer owners than a
-third of `each` hold on to what they have, a new owner is served at once.
+the share of one whose requests hang is bounded by what others request. As long as fewer owners than
+a third of `each` hold on to what they have, a new owner is served at once.
 """
 
 import asyncio

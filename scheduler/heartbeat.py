@@ -40,7 +40,7 @@ log = get_logger(__name__)
 
 JOIN_SECONDS = 10.0
 LAST_RESORT_SECONDS = 30.0
-"""How much longer than a stall the whole interpreter may stand still."""
+"""How much longer than a stall the whole interpreter may make no progress."""
 MAX_BOUND_SECONDS = 86_400.0
 
 R = TypeVar("R")
@@ -91,7 +91,7 @@ class Heartbeat:
 
     `elector` and `server` are made in the thread, as they belong to its event loop; `client` is the
     heartbeat's own. `exit` ends a process whose scheduling loop is stuck. With `last_resort` the
-    process also ends when the interpreter itself stands still.
+    process also ends when the interpreter itself makes no progress.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Heartbeat:
         except Exception as fault:
             log.error("Watchdog failed", exc=fault)
             return
-        # The other thread is in the middle of something and may never come back, so nothing can
+        # The other thread is in the middle of something and may never return, so nothing can
         # be ended in order. The lease is left to expire: bindings may be under way.
         self._fence.close()
         log.error("Ending the process, the lease will expire", stall_seconds=self._watchdog.bound)

@@ -95,8 +95,8 @@ async def explain(
     """How far a pod is, and the verdict of every node for it, as if it were scheduled now.
 
     A pod that is on a node, or holds one, is judged as if it did not; one that is not tried, as if
-    nothing held it. Waits for answers of webhooks and extenders. Only a replica that leads knows
-    what its queue says of a pod.
+    nothing held it. Waits for answers of webhooks and extenders. Only the leader's queue
+    has the state of a pod.
     """
     pod = pods.get(key)
     if pod is None:

@@ -74,7 +74,7 @@ class ClusterOutlet:
         await asyncio.gather(*(recorder.flush(timeout) for recorder in self._recorders.values()))
 
     async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
-        """Bind, and return only when it is certain what became of the pod."""
+        """Bind, and return only when the outcome is certain."""
         self._reports.pop(pod.uid, None)
         metadata = pod.pod.metadata
         where = (metadata.namespace, metadata.name, pod.uid, node)
@@ -137,7 +137,7 @@ class ClusterOutlet:
         recorder.record(regarding, type_, reason, action, note)
 
     def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
-        """Queue the condition, unless the pod says so already and nothing else is on its way.
+        """Queue the condition, unless the pod has it already and no other write is under way.
 
         What we said last may be written and not yet seen by the watch, so it counts as well.
         """
@@ -159,7 +159,7 @@ class ClusterOutlet:
                 self._said.popitem(last=False)
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Queue the promise, whatever the pod says: an earlier word may be on its way there."""
+        """Queue the nomination, whatever the pod's status: an earlier write may be under way."""
         if report := self._report(pod):
             report.nominated = node
 

@@ -79,7 +79,7 @@ PATIENCE = Duration(3600.0)
 decide."""
 
 Look = Callable[[Core, list[PodInfo], list["Placed"]], T]
-"""Looks at a core when all is placed, the pods that waited, and what became of them."""
+"""Called when all is placed, with the core, the pods that waited, and their outcome."""
 
 
 class InputError(ValueError):
@@ -95,7 +95,7 @@ class Placed(NamedTuple):
 
 
 class _Clock:
-    """Stands still while pods are attempted, so that equal input has one outcome."""
+    """Does not advance while pods are attempted, so that equal input has one outcome."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -105,9 +105,9 @@ class _Clock:
 
 
 class _Recorder:
-    """An outlet that binds at once and remembers, and does what others would do in a cluster.
+    """An outlet that binds at once, records, and does the work of a cluster's controllers.
 
-    Volumes are bound and made as soon as they are asked for, and pods that are evicted are gone.
+    Volumes are bound and provisioned at once, and evicted pods are deleted at once.
     """
 
     def __init__(self) -> None:
@@ -217,7 +217,7 @@ class _Recorder:
             self._cluster.event_handlers.handler("Pod")([Change(placed.pod, None)])
 
     def nominate(self, pod: PodInfo, node: str) -> None:
-        """Nobody listens; but what a pod waits for is done, if its volumes are on their way."""
+        """Write nothing; but bind the volumes that the pod waits for."""
         objects = self._cluster.state.objects
         for use in pod.volumes.claims if node else ():
             claim = objects.confirmed(PersistentVolumeClaim, use.key)
@@ -238,7 +238,7 @@ class _Recorder:
 
 
 def judge(objects: Iterable[Object], pod: Object, config: Config = None) -> dict[str, Any]:
-    """The verdict of every node for one pod as things are, and the scores of those that fit.
+    """The verdict of every node for one pod in the current state, and scores of those that fit.
 
     No other pod of the objects is placed, gates and pod groups are not looked at, and plugins
     outside are not asked. Returns ``fit`` (names), ``nodes`` (per node: fit, plugin, code,
@@ -253,11 +253,11 @@ def judge(objects: Iterable[Object], pod: Object, config: Config = None) -> dict
 
 
 def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> dict[str, Any]:
-    """What `place` does with one pod, and why: the verdict of every node when its turn comes.
+    """What `place` does with one pod, and why: the verdict of every node when it is popped.
 
     The pod takes the place of the object of its name, or comes last. Besides what `judge` returns:
     ``node``, the node that it gets; ``wouldGoTo``, where it would go if nothing held it;
-    ``progress``, how far it is; ``preemption``, whom it would evict if it fits nowhere;
+    ``progress``, how far it is; ``preemption``, the victims if it fits nowhere;
     ``batch``, whether the cost model of a backlog chose the node, if that is configured; and
     ``group``, if it is in one: how that stands before it is tried. Webhooks and extenders are
     really asked. A pod that is not tried is judged as if nothing held it: one that is gated when
@@ -269,7 +269,7 @@ def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> di
 
 
 class _Explained:
-    """A play of which one pod is looked at when its turn comes."""
+    """A play that explains one pod when it is popped."""
 
     def __init__(self, objects: list[Object], pod: Object, config: Config) -> None:
         self._objects = _with_pod([o for raw in objects for o in _flatten(raw)], pod)
@@ -346,7 +346,7 @@ class _Explained:
         return progress if progress.held else PodProgress("active")
 
     async def _judged_now(self) -> dict[str, Any]:
-        """The verdicts as things are, without the pod itself."""
+        """The verdicts in the current state, without the pod itself."""
         core, info = self._core, self._info
 
         def judged(answers: RemoteAnswers) -> explanation.Findings:
@@ -376,7 +376,7 @@ def _identity(raw: Object) -> tuple[Any, ...]:
 
 
 def _framework(core: Core, pod: Pod) -> Framework:
-    """The profile that a pod asks for, or the first."""
+    """The profile that a pod names, or the first."""
     return core.frameworks.get(pod.spec.scheduler_name) or next(iter(core.frameworks.values()))
 
 
@@ -454,7 +454,7 @@ async def _place(
 
 
 async def _settled(core: Core, recorder: _Recorder, clock: _Clock) -> None:
-    """Attempt pods until nothing more would come of it, as a cluster at rest has it.
+    """Attempt pods until no attempt would change anything, as in a cluster at rest.
 
     Pods that were placed or evicted may have cured others, which back off: time passes for them,
     as long as some pod was since it last did.
@@ -485,7 +485,7 @@ async def _place_daemons(core: Core, recorder: _Recorder, waiting: Iterable[PodI
 
 
 async def _bound(core: Core, recorder: _Recorder) -> None:
-    """Let attempts and bindings end, and the watch tell of them."""
+    """Let attempts and bindings end, and the watch deliver them."""
     await core.scheduler.finish_suspended()
     await core.bindings.idle()
     await core.background.idle()
@@ -598,7 +598,7 @@ def _configuration(config: Config, objects: Iterable[Object]) -> Configuration:
 
 
 _MEANT = {NodeResourceTopology.__name__: NODE_RESOURCE_TOPOLOGY, PodGroup.__name__: COSCHEDULING}
-"""Plugins that the default profile has for objects of a kind: who lists them means them."""
+"""Plugins that are added to the default profile if objects of a kind are listed."""
 
 
 def _default(more: Collection[str]) -> Object:

@@ -12,7 +12,7 @@ nothing and the work runs in one piece::
 
 After a checkpoint everything may have changed: nodes may be gone, rows may belong to other nodes.
 Code looks up again what it needs, or asks `slices_ended` whether anything else ran in between.
-A section that changes the state for a while and takes that back runs as `unbroken`: no checkpoint
+A section that changes the state for a while and reverts that runs as `unbroken`: no checkpoint
 inside it stops.
 """
 

@@ -292,7 +292,7 @@ QUEUE = Row(
         ),
         Panel(
             "Pods entering the queue",
-            "By tier and by the event that brought them; a flood here wakes pods in vain.",
+            "By tier and by the event that moved them; a flood here wakes pods in vain.",
             (
                 Query(
                     f"sum by (queue, event) ({rate('scheduler_queue_incoming_pods_total')})",
@@ -326,7 +326,7 @@ QUEUE = Row(
         ),
         Panel(
             "Decisions not written",
-            "Decisions that no longer held when their turn to be written came, by cause, and pods "
+            "Decisions that no longer held when they were about to be written, by cause, and pods "
             "put back because bindings of their namespace hang.",
             (
                 Query(
@@ -339,8 +339,7 @@ QUEUE = Row(
         ),
         Panel(
             "Preemption",
-            "Attempts to make room by evicting pods of lower priority, and how many victims each "
-            "chose.",
+            "Attempts to evict pods of lower priority for a pod, and how many victims each chose.",
             (
                 Query(f"sum({rate('scheduler_preemption_attempts_total')})", "attempts/s"),
                 Query(f"sum({rate('scheduler_preemption_victims_sum')})", "victims/s"),
@@ -401,7 +400,7 @@ LATENCY = Row(
                     "{{decision}}",
                 ),
             ),
-            empty_until="somebody approves or rejects a pod that waits",
+            empty_until="a user approves or rejects a pod that waits",
         ),
         Panel(
             "Taking in events, p99",
@@ -417,7 +416,7 @@ THROUGHPUT = Row(
     (
         Panel(
             "Attempts by result",
-            "Scheduled, unschedulable (no node would do) or error (the scheduler failed).",
+            "Scheduled, unschedulable (no node fits) or error (the scheduler failed).",
             (Query(f"sum by (result) ({rate(ATTEMPTS, PROFILE)})", "{{result}}"),),
             unit="ops",
         ),
@@ -592,7 +591,7 @@ API = Row(
         ),
         Panel(
             "Age of watches",
-            "For how long nothing was heard of a kind; a bookmark comes about once a minute.",
+            "Time since the last event, bookmark or list; a bookmark comes about once a minute.",
             (Query(f"max by (kind) (equipoise_watch_age_seconds{{{HERE}}})", "{{kind}}"),),
             unit="s",
         ),
@@ -624,7 +623,7 @@ PROCESS = Row(
     (
         Panel(
             "Event loop lag",
-            "How late a timer ran; the loop should get its turn every 5 ms.",
+            "How late a timer ran; synchronous work should yield every 5 ms.",
             quantiles("equipoise_event_loop_lag_seconds"),
             unit="s",
         ),
@@ -639,7 +638,7 @@ PROCESS = Row(
             "Connections and answers that were cut, by reason.",
             (Query(f"sum by (reason) ({rate('equipoise_serving_dropped_total')})", "{{reason}}"),),
             unit="reqps",
-            empty_until="somebody is too slow, or too many come at once",
+            empty_until="a client is too slow, or too many connect at once",
         ),
         Panel(
             "Garbage collection, p99",

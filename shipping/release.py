@@ -74,7 +74,7 @@ def _sums(directory: Path) -> None:
 
 
 def main() -> int:
-    """Exit 0 with the files listed, 1 with what is in the way."""
+    """Exit 0 with the files listed, 1 with the problems."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--final", action="store_true", help="refuse unless CHANGELOG.md has a dated section"

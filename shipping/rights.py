@@ -70,9 +70,7 @@ WRITES: Mapping[str, tuple[Rule, ...]] = {
             "The progress of each group.", "scheduling.x-k8s.io", ("podgroups/status",), ("patch",)
         ),
     ),
-    "DefaultPreemption": (
-        Rule("To make room for pods of higher priority.", "", ("pods",), ("delete",)),
-    ),
+    "DefaultPreemption": (Rule("To evict victims of preemption.", "", ("pods",), ("delete",)),),
     "VolumeBinding": (
         Rule(
             "The claim in the volume, or the chosen node in the claim.",

@@ -160,7 +160,7 @@ KNOWN: dict[str, Json] = {
     "helmTest.deadlineSeconds": {"type": "integer", "minimum": 1},
     "helmTest.nodeSelector": TEXTS,
 }
-"""What the default alone does not tell."""
+"""Types that the default alone does not show."""
 
 
 def value_schema(value: Value) -> Json:

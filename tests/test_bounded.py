@@ -1,4 +1,4 @@
-"""A memo holds no more bytes than it may, and knows how many it holds."""
+"""A memo holds no more bytes than it may, and counts them."""
 
 from __future__ import annotations
 

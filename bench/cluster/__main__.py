@@ -114,7 +114,7 @@ def _bench(
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
-    """Whoever asks us to end gets the same clean ending as Ctrl-C, however often he asks."""
+    """End cleanly as after Ctrl-C, however often the signal arrives."""
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 

@@ -28,7 +28,7 @@ Tell = Callable[[str], None]
 
 
 async def prepare(api: ApiClient, workload: Workload, size: Size, tell: Tell) -> "Arena":
-    """Create all that stays, and let contestants do whatever they like: nobody is refused."""
+    """Create all that stays, and grant all contestants every right."""
     binding = {
         "metadata": {"name": "contestants"},
         "roleRef": {
@@ -78,13 +78,13 @@ class Arena:
         Not after an error: that ends the bench, and the cluster with it.
         """
         workload, size = self.workload, self.size
-        # First those that are in the way: they have waited longer, and their priority is higher.
+        # First the pods that fit nowhere: they have waited longer, and their priority is higher.
         await self.api.create_all(pods_path(UNFIT), workload.unfit_pods(size, scheduler))
         if workload.churn is not None:
             first = workload.churn.pod(CHURN, "pod-0", scheduler)
             await self.api.create(pods_path(CHURN), first)
         await self.api.create_all(pods_path(MEASURED), workload.measured_pods(size, scheduler))
-        # Each collection takes the API server half a second: nobody is to pay for what others left.
+        # A collection takes the API server half a second: no contestant pays for another's garbage.
         await self.api.text(COLLECT_GARBAGE)
         yield Run(self.api, workload, size, scheduler)
         await self._clear()

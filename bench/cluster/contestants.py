@@ -14,7 +14,7 @@ from e2e.harness.kubeconfig import certificate_user
 from e2e.harness.objects import Json
 from e2e.harness.processes import Process, free_ports
 
-# Far more than anybody reaches, so that nobody is measured waiting for his own rate limit.
+# Far more than any contestant reaches, so that none waits for its own rate limit.
 QPS = 10_000
 # Requests of all fall into the same priority level, that of service accounts.
 GROUP = "system:serviceaccounts"
@@ -24,8 +24,8 @@ GROUP = "system:serviceaccounts"
 class Contestant:
     """A program; its name is that of the scheduler in the pods it has to place.
 
-    A scheduler takes kube-scheduler's flags and configuration. Whoever does not decide (``scored``
-    is None) gets orders instead.
+    A scheduler takes kube-scheduler's flags and configuration. A contestant that does not
+    decide (``scored`` is None) gets orders instead.
     """
 
     name: str

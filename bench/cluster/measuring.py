@@ -211,6 +211,6 @@ class Course:
             await asyncio.sleep(POLL_SECONDS)
 
     async def _churn(self, run: Run, marks: _Marks) -> None:
-        """Let pods come as soon as anybody looks at them."""
+        """Create pods as soon as the contestant begins."""
         await marks.begun.wait()
         await run.churn()

@@ -21,7 +21,7 @@ class Case:
     size: Size
 
     def turns(self) -> list[Turn]:
-        """Round by round. Who begins changes, so that drift favours nobody."""
+        """Round by round. The first contestant changes, so that drift favours none."""
         return [
             Turn(self.workload, self.size, number, contestant)
             for number in range(self.size.rounds)

@@ -12,7 +12,7 @@ REFRESHES_PER_SECOND = 2
 
 
 class Screen(Protocol):
-    """Where progress is told."""
+    """Where progress is shown."""
 
     def step(self, text: str) -> None:
         """Something has begun or ended that is not a turn."""

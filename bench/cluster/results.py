@@ -22,7 +22,7 @@ class Round:
 
     @classmethod
     def of(cls, measured: dict[str, Measurement | None]) -> "Round | None":
-        """The round, if everybody had a turn."""
+        """The round, if every contestant had a turn."""
         kube, ours = measured[KUBE_SCHEDULER.name], measured[EQUIPOISE.name]
         limit = measured[LIMIT.name]
         return cls(kube, ours, limit) if kube and ours and limit else None

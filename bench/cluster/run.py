@@ -124,7 +124,7 @@ class Run:
         """Look at everything once; to be called when the contestant has been stopped."""
         ours = [*await self._pods(MEASURED), *await self._pods(UNFIT)]
         init = [*self.workload.init_pods(self.size)]
-        # Nobody but those that keep coming may push others out, so only then a look is needed.
+        # Only pods of a churn may preempt others, so only then a look is needed.
         stayed = await self._pods(INIT) if self.workload.churn else init
         pods = [*ours, *stayed, *await self._pods(CHURN)]
         events, other = await self._reasons(MEASURED, UNFIT), await self._reasons(INIT, CHURN)

@@ -18,8 +18,8 @@ from e2e.harness.client import api_client
 from e2e.harness.cluster import ControlPlane
 
 APISERVER_FLAGS = (
-    # Nobody reports nodes ready here, no controller makes service accounts, and priorities are
-    # written into pods as numbers.
+    # No kubelet reports nodes ready here, no controller creates service accounts, and pods have
+    # their priorities as numbers.
     "--disable-admission-plugins=TaintNodesByCondition,ServiceAccount,Priority",
     # What a turn has left behind is to be gone soon.
     "--delete-collection-workers=16",

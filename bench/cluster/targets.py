@@ -11,7 +11,7 @@ NEAR_LIMIT = 0.85
 
 @dataclass(frozen=True)
 class Target:
-    """A promise about one figure."""
+    """A target for one figure."""
 
     text: str
     figure: Callable[[Result], str]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from e2e.harness.objects import HOSTNAME, ZONE, Json
 
 INIT, MEASURED, UNFIT, CHURN = "sched-0", "sched-1", "unfit", "churn"
-"""Namespaces: pods that are there already, those that are timed, and two ways to be in the way."""
+"""Namespaces: pods that are there already, that are timed, that fit nowhere, that keep coming."""
 NAMESPACES = (INIT, MEASURED, UNFIT, CHURN)
 
 NODE_MILLI_CPU = 4_000

@@ -1,7 +1,7 @@
 """``make bench-lag``: how long the core holds the event loop, and where.
 
 A large cluster without a server: 15,000 nodes, 100,000 pods on them, 20,000 pods that wait and all
-differ. Then things happen (pods come and go, a gang, volumes, preemption, somebody asks), while the
+differ. Then things happen (pods come and go, a gang, volumes, preemption, requests), while the
 scheduling loop runs. A stretch is the CPU time of this thread between two turns of the event loop;
 a second thread notes the stack of the longest ones. The target is p99 < 50 ms.
 """
@@ -85,7 +85,7 @@ class Cluster(World):
         self.core.event_handlers.handler("Pod")([Change(old, None)])
 
     async def quiet(self, seconds: float = 60.0) -> None:
-        """Return when nobody is ready any more; or after some time, since some always may be."""
+        """Return when no pod is active; or after some time, since some always may be."""
         async with asyncio.timeout(seconds):
             while self.core.queue.view.counts()["active"]:
                 await asyncio.sleep(0.01)

@@ -3,7 +3,7 @@
 Every scenario runs in a process of its own: it makes a cluster, feeds it to the whole core (queue,
 filters, scores, booking, binding) and has pods placed, with an outlet that answers at once. Times
 are CPU times of the one thread there is, so other work on the machine lengthens them little; the
-calibration loop beside each figure tells what it lengthens them by, and lets machines be compared.
+calibration loop beside each figure shows how much it lengthens them, and lets machines be compared.
 """
 
 from __future__ import annotations

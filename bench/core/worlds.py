@@ -96,7 +96,7 @@ class World:
         freeze_after_sync()
 
     async def drain(self) -> Took:
-        """Attempt pods, a slice at a time, until nobody is ready and all bindings have ended."""
+        """Attempt pods, a slice at a time, until no pod is active and all bindings have ended."""
         core, deciding, began = self.core, 0.0, time.thread_time()
         while core.queue.active:
             started = time.thread_time()

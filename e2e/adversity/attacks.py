@@ -1,8 +1,8 @@
-"""What hostile tenants and unlucky clusters do, one function each, and what must hold all the same.
+"""What hostile tenants and unlucky clusters do, one function each, and what must still hold.
 
 Every attack runs against two real replicas on a real API server. It answers what it saw in words,
-and what it saw that must not be. `run` adds what holds of all of them: nobody loses the lease, no
-replica ends, probes are answered, and the pods of others find nodes.
+and what it saw that must not be. `run` adds what holds of all of them: the leader keeps the lease,
+no replica ends, probes are answered, and the pods of others find nodes.
 """
 
 import asyncio
@@ -51,7 +51,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Attack:
-    """One attack, and the cluster it wants."""
+    """One attack, and the cluster it needs."""
 
     name: str
     row: str
@@ -389,7 +389,7 @@ async def _one_pod(stage: Scene, seen: Seen, **spec: object) -> None:
     await stage.settled(TENANT, _all_judged)
     (offender,) = await stage.api.items(pods_path(TENANT))
     seen.notes.append(_message(offender)[:100])
-    # Again and again: a label of the node that nobody asks for changes.
+    # Again and again: a label of the node changes that no selector names.
     for number in range(20):
         label = {"metadata": {"labels": {"turn": str(number)}}}
         await stage.api.patch(f"/api/v1/nodes/node-{number}", label)

@@ -74,7 +74,7 @@ class Scene:
         return self.replicas[self.leader]
 
     async def add_nodes(self, number: int, cpu: str = "4", first: int = 0) -> list[str]:
-        """Create nodes that are ready for good."""
+        """Create nodes that stay ready."""
         names = [f"node-{first + each}" for each in range(number)]
         await self.api.create_all("/api/v1/nodes", (node(name, cpu) for name in names))
         return names

@@ -55,7 +55,7 @@ VERTICAL_AUTOSCALER = Module("definitions", "k8s.io/autoscaler/vertical-pod-auto
 
 @dataclass(frozen=True)
 class Binary:
-    """One program to build: its package and the variables that tell it its own version."""
+    """One program to build: its package and the variables that hold its version."""
 
     name: str
     module: Module

@@ -1,4 +1,4 @@
-"""Programs that Debian packages and nobody else ships ready to run: unpacked, not installed."""
+"""Programs that only Debian ships ready to run: unpacked, not installed."""
 
 import os
 import shutil

@@ -1,4 +1,4 @@
-"""The certificates of one control plane: an authority, a server, and whoever may speak to it."""
+"""The certificates of one control plane: an authority, a server, and its clients."""
 
 import ssl
 from dataclasses import dataclass

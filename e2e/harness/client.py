@@ -95,7 +95,7 @@ class ApiClient:
         """Read ``path`` until ``condition`` holds of it, and return it.
 
         An API server that is away, or does not know the object, counts as "not yet". After
-        ``timeout`` seconds, ``TimeoutError`` tells what was seen last.
+        ``timeout`` seconds, ``TimeoutError`` has what was seen last.
         """
         seen: Json | Exception = {}
         try:

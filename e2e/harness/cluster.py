@@ -87,7 +87,7 @@ class ControlPlane:
         self._running["kube-apiserver"] = self._start_apiserver(port)
 
     def _stop(self) -> None:
-        # Last started, first stopped: whoever depends on the API server goes before it.
+        # Last started, first stopped: what depends on the API server stops before it.
         for process in reversed(self._running.values()):
             process.stop()
         self._running.clear()

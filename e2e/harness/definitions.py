@@ -12,7 +12,7 @@ DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 async def define(api: ApiClient, manifest: Path) -> None:
     """Have the API server serve what ``manifest`` defines; it may do so already.
 
-    A definition that somebody has deleted goes first: until then the API server refuses it.
+    A definition that is being deleted goes first: until then the API server refuses it.
     """
     (definition,) = await read_manifest(manifest)
     name = definition["metadata"]["name"]

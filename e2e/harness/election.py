@@ -16,11 +16,11 @@ NO_ELECTION = ("--leader-elect=false",)
 
 
 def holder(lease: Json) -> str:
-    """The identity of the leader, empty if nobody leads."""
+    """The identity of the leader, empty if there is none."""
     return str(lease["spec"].get("holderIdentity") or "")
 
 
 async def wait_for_leader(api: ApiClient, other_than: str = "") -> str:
-    """Wait until somebody else than ``other_than`` leads; return who it is."""
+    """Wait until a replica other than ``other_than`` leads; return its identity."""
     lease = await api.wait_until(LEASE, lambda lease: holder(lease) not in ("", other_than))
     return holder(lease)

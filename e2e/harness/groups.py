@@ -1,4 +1,4 @@
-"""PodGroups on the control plane: their definition, the plugin that knows them, their members."""
+"""PodGroups on the control plane: their definition, the plugin for them, their members."""
 
 from pathlib import Path
 from typing import Any

@@ -121,7 +121,7 @@ class LocalKubelet:
     def _work(self) -> None:
         try:
             asyncio.run(self._follow())
-        except BaseException as fault:  # it belongs to whoever waits for us
+        except BaseException as fault:  # raised again where the result is awaited
             self._fault = fault
 
     async def _follow(self) -> None:

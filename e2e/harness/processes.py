@@ -29,11 +29,11 @@ class StartError(Exception):
 
 
 class PortTakenError(StartError):
-    """A process ended because somebody else listens on its port."""
+    """A process ended because another one listens on its port."""
 
 
 def free_ports(count: int) -> list[int]:
-    """Distinct loopback ports nobody listens on now; another process may still take one."""
+    """Distinct loopback ports that are free now; another process may still take one."""
     with ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -1,4 +1,4 @@
-"""The rights that the chart grants, and whether anybody tried what they have no right to."""
+"""The rights that the chart grants, and whether any request was denied."""
 
 import re
 from functools import cache

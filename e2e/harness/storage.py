@@ -6,7 +6,7 @@ NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
 def storage_class(name: str, provisioner: str = NO_PROVISIONER, *, default: bool = False) -> Json:
-    """A class whose claims wait for a pod; by default nobody makes volumes for it."""
+    """A class whose claims wait for a pod; by default nothing provisions volumes for it."""
     is_default = {"storageclass.kubernetes.io/is-default-class": "true"} if default else {}
     return {
         "apiVersion": "storage.k8s.io/v1",

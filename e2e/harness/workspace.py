@@ -94,7 +94,7 @@ class Workspace:
         await self.api.wait_until(account, lambda _: True)
 
     async def _remove(self) -> None:
-        """Remove all that another test could notice; the rest of the namespace goes on its own.
+        """Remove all that another test could notice; the rest is deleted with the namespace.
 
         The namespace comes first because no controller can add pods to one under deletion.
         """

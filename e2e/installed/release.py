@@ -61,7 +61,7 @@ class Release:
 
 
 def flags(settings: Iterable[str]) -> list[str]:
-    """What tells helm of these values."""
+    """The arguments of helm for these values."""
     return [part for setting in settings for part in ("--set", setting)]
 
 

@@ -1,4 +1,4 @@
-"""Two schedulers on the same nodes: neither knows what the other is about to do."""
+"""Two schedulers on the same nodes: neither sees the other's assumed pods."""
 
 import asyncio
 import re
@@ -62,7 +62,7 @@ async def test_both_at_once_settle_without_over_commit(
 
 
 async def refuse_what_does_not_fit(space: Workspace) -> None:
-    """What kubelets do with a pod for which there is no room after all: it fails, for good."""
+    """What kubelets do with a pod that does not fit after all: it stays Failed."""
     admitted: defaultdict[str, set[str]] = defaultdict(set)
     async with space.api.watch(space.pods) as events:
         async for event in events:
@@ -112,7 +112,7 @@ async def create_and_bind(api: ApiClient, space: Workspace, name: str, node: str
 
 
 async def conflicts(installed: Installed, token: str) -> int:
-    """How many of their requests the replicas say were refused because somebody was quicker."""
+    """How many requests of the replicas were refused because another client was quicker."""
     found = 0
     for replica in installed.kubelet.ready():
         status, text = await installed.ask(replica, "/metrics", token)

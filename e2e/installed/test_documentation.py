@@ -112,7 +112,7 @@ async def test_every_command_succeeds(
     daemon = Path(environment["TYPED"])
     try:
         await asyncio.to_thread(type_all, commands, environment, tmp_path)
-        # Whoever a page has started schedules.
+        # The scheduler that the page has started binds the pod.
         await api.wait_until("/api/v1/namespaces/default/pods/web-1", is_bound)
     finally:
         if typed.log_file(daemon).exists():
@@ -172,7 +172,7 @@ def write_program(path: Path, script: str) -> None:
 
 
 async def install(plane: ControlPlane, kubelet: LocalKubelet, api: ApiClient) -> None:
-    """What a page takes for granted: a release that works, and somebody who may look."""
+    """What a page assumes: a release that works, and a user with the rights to read."""
     viewer = {"kind": "ServiceAccount", "name": "viewer", "namespace": NAMESPACE}
     settings = ",".join(f"rbac.viewers[0].{key}={value}" for key, value in viewer.items())
     await asyncio.to_thread(

@@ -1,4 +1,4 @@
-"""Installed as the README says, the release schedules, and ``helm test`` tells whether it does."""
+"""Installed as the README says, the release schedules, and ``helm test`` checks it."""
 
 import asyncio
 

@@ -126,7 +126,7 @@ async def bind_volumes(space: Workspace) -> None:
 
 
 async def tell_twice(space: Workspace) -> None:
-    """What is told of a pod again, after something else was told, is one event with a series."""
+    """An event that is repeated, after another one in between, is one event with a series."""
     await space.create_pods([pod("giant", cpu="1000")])
     await space.wait_for_pod("giant", is_rejected)
     nodes = len(await space.api.items("/api/v1/nodes"))
@@ -142,7 +142,7 @@ async def tell_twice(space: Workspace) -> None:
 
 
 async def try_until_told(space: Workspace, name: str, words: str) -> None:
-    """Have the scheduler try a pod again until it tells of it in these words."""
+    """Have the scheduler attempt a pod again until its event has these words."""
     path = f"{space.pods}/{name}"
     for number in count():
         seen = await space.api.get(path)
@@ -157,7 +157,7 @@ async def try_until_told(space: Workspace, name: str, words: str) -> None:
 
 
 async def lose_the_lease(space: Workspace) -> None:
-    """A lease that somebody deletes comes back."""
+    """A lease that is deleted is created again."""
     lost = (await space.api.get(LEASE))["metadata"]["uid"]
     await space.api.delete(LEASE)
     await space.api.wait_until(
@@ -166,7 +166,7 @@ async def lose_the_lease(space: Workspace) -> None:
 
 
 async def be_too_late(installed: Installed, space: Workspace) -> None:
-    """Somebody else binds a pod just before we do, and we look."""
+    """Another client binds a pod just before the scheduler does."""
     (node,) = await space.add_nodes(1, cpu="64")
     for round_ in count(1):
         names = [f"contested-{round_}-{number}" for number in range(20)]

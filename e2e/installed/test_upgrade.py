@@ -72,7 +72,7 @@ async def test_an_upgrade_under_load_loses_and_doubles_nothing(
     # node with too many pods or a pod without a place.
     pods = await space.wait_for_pods(capacity)
     assert Counter(each["spec"]["nodeName"] for each in pods) == dict.fromkeys(nodes, PER_NODE)
-    # Who is told of a binding may hear of it before the audit log does.
+    # A client may see a binding before the audit log has it.
     told = await leaders(space, capacity)
     bindings = bindings_in(installed, space)
     assert bindings == dict.fromkeys((each["metadata"]["name"] for each in pods), 1)
@@ -81,7 +81,7 @@ async def test_an_upgrade_under_load_loses_and_doubles_nothing(
 
 
 async def leaders(space: Workspace, count: int) -> set[str]:
-    """Which replicas have placed the pods, by the events that tell of it."""
+    """Which replicas have placed the pods, by their events."""
     told = await space.api.wait_until(
         space.events,
         lambda events: len(events["items"]) == count,

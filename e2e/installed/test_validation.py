@@ -37,7 +37,7 @@ def kubectl(installed: Installed, *arguments: str | Path, manifests: str = "") -
 
 @pytest.fixture
 async def monitored(installed: Installed, api: ApiClient) -> None:
-    """The API server knows the kinds of the Prometheus operator and of the autoscaler."""
+    """The API server serves the kinds of the Prometheus operator and of the autoscaler."""
     files = [f"--filename={file}" for file in sorted(definitions().glob("*.yaml"))]
     await asyncio.to_thread(kubectl, installed, "apply", "--server-side", *files)
     await asyncio.to_thread(

@@ -101,13 +101,13 @@ class Demo:
         return next(iter(self.daemon.core.frameworks))
 
     async def create_nodes(self) -> None:
-        """Create the nodes, and wait until the scheduler knows them all."""
+        """Create the nodes, and wait until the scheduler has them all."""
         wanted = nodes(self._scale)
         await self._create("/api/v1/nodes", wanted)
         await _until(lambda: self.daemon.core.state.node_count >= len(wanted))
 
     async def create_pods(self) -> None:
-        """Create ordinary pods at once, in mixed order; wait until the scheduler knows them."""
+        """Create ordinary pods at once, in mixed order; wait until the scheduler has them."""
         self._began = time.perf_counter()
         wanted = pods(self.scheduler_name, self._scale)
         random.Random(1).shuffle(wanted)
@@ -140,7 +140,7 @@ class Demo:
             await self.settle()
             if sum(self.bound_by_app().values()) == bound:
                 break
-        # Who still waits was told of pods on their way; by now the reason is another.
+        # Messages of pending pods count pods that were on their way; by now the reason is another.
         queue = self.daemon.core.queue
         waiting = queue.view.snapshot()
         queue.activate([entry.pod for entry in waiting if entry.tier == "unschedulable"])

@@ -22,7 +22,7 @@ class ContainerDemand(msgspec.Struct, frozen=True):
     cpus: int = 0
     memory: dict[str, int] = {}
     devices: dict[str, int] = {}
-    """Everything limited that might be a device; the device manager knows which are."""
+    """Everything limited that might be a device; the device manager decides which are."""
 
 
 class PodDemand(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class PodDemand(msgspec.Struct, frozen=True):
 
     @property
     def memory(self) -> dict[str, int]:
-        """Pinned memory of the whole pod, at its peak; what only init containers want is left out.
+        """Pinned memory of the whole pod, at its peak; what only init containers need is left out.
 
         The latter is what the kubelet does: it sums up by the names that app containers use.
         """

@@ -116,7 +116,7 @@ class NumaKubelet:
             self._memory.started(uid)
 
     def release(self, uid: str) -> None:
-        """A pod's containers have ended: all it holds is free, before the API server knows."""
+        """A pod's containers have ended: all it holds is free, before the API server shows it."""
         if uid in self._active:
             self._ended[uid] = self._active.pop(uid)
             del self._requests[uid]

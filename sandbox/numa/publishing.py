@@ -89,7 +89,7 @@ def _zone(machine: Machine, cell: MachineCell, available: dict[str, int]) -> dic
 
 
 def _sign(body: dict[str, Any], pods: Iterable[ListedPod], settings: PublisherSettings) -> None:
-    """Say which pods the object knows of."""
+    """Add the fingerprint of the pods that the object counts."""
     if settings.fingerprint == "none":
         return
     annotated = settings.fingerprint == "annotation"

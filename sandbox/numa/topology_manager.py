@@ -151,7 +151,7 @@ def _widest_need(lists: Sequence[Sequence[CellHint]]) -> int:
 
 
 def _unpreferred_rank(mask: int, wide: int) -> tuple[int, int, int]:
-    """As many cells as the neediest resource wants; else just fewer; else as few as possible."""
+    """As many cells as the largest need; else just fewer; else as few as possible."""
     count = mask.bit_count()
     if count == wide:
         return 0, 0, mask

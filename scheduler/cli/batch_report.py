@@ -31,7 +31,7 @@ def compared(
     plot: Path | None,
     output: str,
 ) -> list[Placed]:
-    """Play both ways, print what differs, and draw it if asked to; what came of it at once."""
+    """Simulate both, print what differs, and plot it if requested; returns the play at once."""
     comparison = compare(objects, config)
     if for_programs(output):
         emit(as_value(comparison), output)

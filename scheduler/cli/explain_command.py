@@ -57,7 +57,7 @@ def explain(
     """Show which nodes fit POD, how each scores, and why the others do not.
 
     POD is a name, namespace/name or pod/name. With -f it is judged on the objects of the files
-    when its turn comes in `equipoise simulate`, otherwise a running scheduler is asked. A pod that
+    when `equipoise simulate` pops it, otherwise a running scheduler is asked. A pod that
     runs already is judged as if it had to be placed now, and one that is not tried as if nothing
     held it. Exits 3 if it gets no node.
     """
@@ -123,7 +123,7 @@ def _nearest(key: str, keys: list[str]) -> str:
     return f", did you mean {near[0]}?" if near else ""
 
 
-# An explanation as a table: the best nodes first, then who was rejected, and why.
+# An explanation as a table: the best nodes first, then the rejected ones, and why.
 
 
 BEST_SHOWN = 20
@@ -242,7 +242,7 @@ def _as_last_time(answer: dict[str, Any]) -> bool:
 
 
 def _sentence(standing: dict[str, Any]) -> str:
-    """How far the pod is; nothing if it just waits for its turn."""
+    """The state of the pod; nothing if it is simply active in the queue."""
     message, plugins = standing["message"], ", ".join(standing["plugins"])
     node, retry = standing["node"], standing["retrySeconds"]
     again = f"is tried again in {span(retry)}" if retry is not None else "is to be tried again"

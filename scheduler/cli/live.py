@@ -39,7 +39,7 @@ from scheduler.cli.remote import (
 from scheduler.cli.tables import Table, TableCell, TableColumn
 from scheduler.cli.units import amount, cpu, duration, memory, span
 
-# Follows the numbered decisions of a scheduler that only ever tells its latest ones.
+# Follows the numbered decisions of a scheduler that only keeps its latest ones.
 
 
 Decision = dict[str, Any]
@@ -75,7 +75,7 @@ def follow(
         pause()
         if (recent := latest(USUALLY)) is None:
             continue
-        # Processes that do not say who they are differ at least in numbers that fall back.
+        # Processes without an identity show a restart by numbers that decrease.
         if recent.process != process or _newest(recent) < last:
             process, last = recent.process, 0
         if len(recent.decisions) == USUALLY and recent.decisions[-1]["seq"] > last + 1:
@@ -277,7 +277,7 @@ def _pause() -> None:
 
 
 class _PatientSource:
-    """Asks the leader for the latest decisions; says once why there are none, and goes on."""
+    """Requests the latest decisions from the leader; prints once why there are none."""
 
     def __init__(self, server: Remote) -> None:
         self._server = server

@@ -134,7 +134,7 @@ def _parsed(name: str, content: bytes) -> list[Any]:
         try:
             return [msgspec.json.decode(content)]
         except msgspec.DecodeError:
-            pass  # YAML with braces, or bad JSON: YAML errors tell the line
+            pass  # YAML with braces, or bad JSON: YAML errors name the line
     try:
         documents = list(yaml.load_all(content.decode("utf-8-sig"), Loader=_ManifestLoader))
     except yaml.MarkedYAMLError as fault:

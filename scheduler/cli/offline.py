@@ -98,8 +98,8 @@ def simulate(
 
     Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets and Jobs count as the
     pods their controllers would create; those of DaemonSets come first. Pods that name another
-    scheduler are left out; pods with a node take up room there. Nobody is evicted,
-    unless --evict says so. Exits 0 even if pods stay pending.
+    scheduler are left out; pods with a node count there. No pod is evicted without --evict.
+    Exits 0 even if pods stay pending.
     """
     from scheduler.config.problems import ConfigError
     from scheduler.simulation import InputError, place
@@ -217,7 +217,7 @@ def _names(objects: Sequence[Body]) -> str:
 
 
 def configuration(file: Path | None) -> Configuration | None:
-    """A configuration file, checked; ends the command if it will not do."""
+    """A configuration file, checked; ends the command if it is invalid."""
     from scheduler.assembly import load
     from scheduler.config.problems import ConfigError
 

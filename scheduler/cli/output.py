@@ -59,7 +59,7 @@ def emit(value: Any, output: str) -> None:
 
 
 def show(table: Table) -> None:
-    """Print a table as the place it goes to asks for."""
+    """Print a table in the format for a terminal or a file."""
     from rich.console import Console
     from rich.text import Text
 
@@ -80,7 +80,7 @@ def say(text: str, style: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """Tell the user something that is not part of the answer, on standard error."""
+    """Print a note that is not part of the answer, on standard error."""
     click.echo(f"note: {text}", err=True)
 
 

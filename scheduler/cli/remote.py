@@ -41,7 +41,7 @@ class Remote:
 
 @dataclass(frozen=True)
 class AnsweringReplica:
-    """Who has answered, and who leads."""
+    """The replica that answered, and the leader."""
 
     identity: str = ""
     leading: bool = True
@@ -174,7 +174,7 @@ def ask_leader(server: Remote, path: str, **query: object) -> Any:
 
 
 def ask_any_replica(server: Remote, path: str, **query: object) -> Any:
-    """Like `ask`, for what a standby knows too; a note says if one has answered."""
+    """Like `ask`, for what a standby has too; a note says if one has answered."""
     answer = ask(server, path, **query)
     _note_standby(AnsweringReplica.of(answer))
     return answer
@@ -227,7 +227,7 @@ def _fetch(url: str, server: Remote, path: str, method: str, query: dict[str, ob
     url = f"{url}{path}"
     if query:
         url += f"?{urlencode(query, quote_via=quote, safe='/')}"
-    # A scheduler is next door, most often behind a port-forward: a proxy would only be in the way.
+    # A scheduler is next door, most often behind a port-forward: a proxy would only disturb.
     tls = [HTTPSHandler(context=_trust(server))] if url.startswith("https:") else []
     opener = build_opener(ProxyHandler({}), *tls)
     headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}

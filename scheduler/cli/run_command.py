@@ -89,7 +89,7 @@ async def _run(config: Any, flags: dict[str, Any]) -> int:
 
 
 def _configuration(file: Path | None, flags: dict[str, Any]) -> Any:
-    """The file with flags laid over it, checked as one; ends the program if it will not do."""
+    """The file with flags laid over it, checked as one; ends the program if it is invalid."""
     from scheduler.assembly import configure
     from scheduler.config.documents import parse_documents
     from scheduler.config.problems import ConfigError

@@ -73,7 +73,7 @@ def layout(table: Table, room: int | None = None) -> Iterator[Line]:
         for row in [*header, *table.rows]:
             yield from _wrapped(columns, row, widths, texts[-1])
     else:
-        # Titles below titles would only puzzle: texts speak for themselves.
+        # Titles below titles would be confusing: texts need none.
         yield from (_without_texts(columns, row, widths) for row in header)
         for row in table.rows:
             yield from _stacked(columns, row, widths, room)

@@ -131,7 +131,7 @@ SHAPES: dict[str, type] = {
 
 
 def identity(body: Body) -> tuple[str, str, str]:
-    """Kind, namespace and name; who leaves the namespace out means the default one."""
+    """Kind, namespace and name; the default namespace if there is none."""
     metadata = body["metadata"]
     return body["kind"], metadata.get("namespace") or DEFAULT_NAMESPACE, metadata["name"]
 

@@ -1,7 +1,7 @@
 """Documents to structs and back, driven by the structs' own annotations.
 
 Decoding never stops at the first fault: it notes every one with its path and carries on with the
-field's default, so that one run tells an author everything there is to mend. For that, every
+field's default, so that one run lists every problem of a file. For that, every
 field of every struct has a default; what is required is a matter of validation.
 """
 
@@ -20,7 +20,7 @@ _SCALARS = {str: "a string", bool: "true or false", int: "an integer", float: "a
 
 
 class _Wrong(NamedTuple):
-    """A value that is not of the kind asked for."""
+    """A value of the wrong type."""
 
     message: str
 

@@ -60,7 +60,7 @@ def with_defaults(
 
 
 def _without(ignored: tuple[str, ...], profiles: Iterable[Profile]) -> tuple[Profile, ...]:
-    """Profiles whose nodes are not asked for resources that extenders count instead."""
+    """Profiles whose NodeResourcesFit ignores resources that extenders manage."""
     if not ignored:
         return tuple(profiles)
     return tuple(

@@ -8,7 +8,7 @@ from scheduler.config.webhooks import CallTarget
 
 DEFAULT_TIMEOUT = 5.0
 MAX_BYTES = 256 * 2**20
-"""Of a request or an answer: one that knows no nodes is sent all of them, and sends them back."""
+"""Of a request or an answer: an extender without a node cache gets and returns all nodes."""
 
 
 def in_order(extenders: Sequence[Extender]) -> list[tuple[str, Extender]]:

@@ -134,7 +134,7 @@ def from_dicts(
 
 
 def own_settings(documents: Sequence[Mapping[str, Any]]) -> EquipoiseConfiguration:
-    """What our own document says as far as it can be read: `from_dicts` tells the problems."""
+    """Our own document as far as it can be read: `from_dicts` reports the problems."""
     _, own = split_documents(documents, [])
     settings: EquipoiseConfiguration = decode(EquipoiseConfiguration, own, "", [])
     return settings

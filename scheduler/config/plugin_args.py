@@ -159,7 +159,7 @@ class NodeResourceTopologyMatchArgs(Section, frozen=True):
     """Pods that need cells, on nodes that publish none: Pass, Reject, or RejectWithdrawn, which
     rejects only nodes that have published theirs before."""
     missing_topology_grace_seconds: int = 300
-    """How long the reserve cache goes on believing an object that was deleted."""
+    """How long the reserve cache uses an object after it was deleted."""
     compare_after_rejections: int = 1
     """How often in a row a dirty node is filtered out before it is compared again."""
 

@@ -1,7 +1,7 @@
 """The schema of a configuration file, as structs.
 
 Two documents: `KubeSchedulerConfiguration` (kubescheduler.config.k8s.io/v1), with every field
-that kube-scheduler knows so that a stock file loads unchanged, and `EquipoiseConfiguration`
+of kube-scheduler so that a stock file loads unchanged, and `EquipoiseConfiguration`
 (equipoise.dev/v1alpha1) for what only Equipoise has. Every field has a default here; defaults
 that depend on other fields or on the environment are in `defaults`. The docstring below a field of
 ours is its row in docs/configuration.md (``make docs``).

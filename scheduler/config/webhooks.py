@@ -10,7 +10,7 @@ from scheduler.config.schema import EXTENSION_POINTS, OWN_POINTS, Webhook
 PRE_ENQUEUE, QUEUE_SORT = "preEnqueue", "queueSort"
 
 WEBHOOK_POINTS = (*EXTENSION_POINTS, *OWN_POINTS)
-"""The points a webhook may name; `reserve` includes the call that takes it back."""
+"""The points a webhook may name; `reserve` includes `unreserve`."""
 
 LABEL_PREFIX = "metadata.labels."
 POD_FIELDS = (
@@ -47,7 +47,7 @@ NODE_FIELDS = (
 def points_of_webhook(webhook: Webhook) -> frozenset[str]:
     """The points a webhook takes part in.
 
-    A pod is let into the queue when its key is known, so who sorts also stands at the gate.
+    A pod enters the queue when its key is known, so a sorting webhook also gates pods.
     """
     points = frozenset(webhook.points)
     return points | {PRE_ENQUEUE} if QUEUE_SORT in points else points

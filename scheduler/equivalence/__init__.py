@@ -1,7 +1,7 @@
-"""Pods that no plugin can tell apart form a class, and each class is judged once.
+"""Pods that are equal to every plugin form a class, and each class is evaluated once.
 
 - `reads`: what a plugin's answers depend on, as the plugin itself declares it.
-- `verdicts`: answers of one plugin, kept per row; the log of changes tells which are stale.
+- `verdicts`: answers of one plugin, kept per row; the log of changes shows which are stale.
 - `class_results`: the answers of all plugins for a class joined, row by row.
 - `row_memo`: other costly findings about a class and a row.
 - `classes`: which class a pod is in.

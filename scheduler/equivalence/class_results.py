@@ -186,7 +186,7 @@ class ClassResults:
         fitted = np.array(self.fits[at])
         if affected.everything or not fitted.all():
             codes = self._verdicts(self._filters, rows, evaluator)
-        else:  # every filter let these rows pass, so only those that may think otherwise are asked
+        else:  # every filter passed these rows, so only affected ones are called
             codes = self._verdicts(affected.filters, rows, evaluator)
         self.codes[where(rows)] = codes
         self.fits[at] = False
@@ -305,7 +305,7 @@ class ClassResults:
         self._feasible = None
 
     def widen(self) -> None:
-        """Make room for all rows that there are now."""
+        """Grow to all rows that there are now."""
         extra = (0, self._state.columns.capacity - len(self.codes))
         if not extra[1]:
             return

@@ -2,7 +2,7 @@
 
 A class is made of the keys of all plugins of a profile: what each of them reads of a pod. Labels,
 claims and the like enter a key only as what they lead to, such as the selectors that match them,
-so pods whose labels differ in ways that no selector asks about are of one class.
+so pods whose labels differ only where no selector looks are of one class.
 
 Most pods come from a template, and looking at all plugins' keys for each of them would be a waste.
 So the controller and its revision lead to the class, without a look at all that a pod says. A pod
@@ -49,7 +49,7 @@ class ClassVerdict(NamedTuple):
 
 
 class PodClass:
-    """Pods that no plugin of a profile can tell apart, at one priority."""
+    """Pods that are equal to every plugin of a profile, at one priority."""
 
     def __init__(
         self, profile: str, identity: tuple[Any, ...], declared: Mapping[str, Sequence[Chosen]]
@@ -115,11 +115,11 @@ class _EqualPods:
         self.named = any(volume.ephemeral is not None for volume in self.volumes)
         """Whether its claims are those of one pod."""
         self.revision: Revision | None = None
-        """The revision that it speaks for."""
+        """The revision whose pods it represents."""
         self.mixed = False
         """Whether a pod of that revision was different."""
         self.kin: bytes | None = None
-        """What it is found by, if it speaks for pods that differ in the names of their claims."""
+        """Its key, if it represents pods that differ in the names of their claims."""
         self.keys: list[Key] = []
         self.positions: tuple[int, ...] = ()
         self.pod_class: PodClass | None = None
@@ -179,9 +179,9 @@ class Classes:
         self._by_controller = by_controller
         self._templates: dict[bytes, _EqualPods] = {}
         self._revisions: dict[Revision, _EqualPods] = {}
-        """The template that speaks for each revision; it leaves with that template."""
+        """The template of each revision; an entry is dropped with its template."""
         self._kin: dict[bytes, _EqualPods] = {}
-        """The template that speaks for pods with claims of their own; likewise."""
+        """The template of pods with claims of their own; likewise."""
         self.mismatches = 0
         """Revisions of which a pod was different from the first."""
         self._template_text = 0
@@ -266,7 +266,7 @@ class Classes:
     def _derive_with_kin(self, template: _EqualPods) -> None:
         """Have pods of which each has a claim of its own share all that is not about claims.
 
-        Their keys are still asked for one by one, as the claims may be anything.
+        Their keys are still computed one by one, as the claims may be anything.
         """
         pod = template.exemplar
         if pod.excess:

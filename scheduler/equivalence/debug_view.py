@@ -23,8 +23,8 @@ def readings(equivalence: EquivalenceCache) -> Iterator[Reading]:
     )
     yield Reading(
         f"{name}_misses_total",
-        "Answers of plugins for a node that had to be computed: nobody had asked, or something had "
-        "changed since.",
+        "Answers of plugins for a node that had to be computed: they were not cached, or something "
+        "had changed since.",
         statistics.misses,
     )
     yield Reading(

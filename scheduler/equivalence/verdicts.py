@@ -4,7 +4,7 @@ The design's three-level map from node and predicate and class to a verdict beco
 each (plugin, key), shared by all classes that have that key.
 
 A kept answer holds until something changes that it depends on, or until the codes of verdicts are
-given out anew. `ChangeReader` tells both to everything that keeps answers per row.
+given out anew. `ChangeReader` reports both to everything that caches answers per row.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Evaluate = Callable[[Rows], Answers]
 class ChangeReader:
     """How far a holder of answers has read the logs of the aspects that its answers depend on.
 
-    Answers may be codes of verdicts, so a reader also knows the generation of codes in which they
+    Answers may be codes of verdicts, so a reader also stores the generation of codes in which they
     were written. When the table of statuses has begun another one, all answers are void.
     """
 
@@ -102,7 +102,7 @@ OVERHEAD = 768
 
 
 class AnswerColumn:
-    """One plugin's answers for one key. ``known`` tells for which rows they hold."""
+    """One plugin's answers for one key. ``known`` marks the rows that have a valid one."""
 
     __slots__ = ("_reader", "key", "known", "plugin", "reads", "statistics", "users", "values")
 
@@ -139,7 +139,7 @@ class AnswerColumn:
     def ask(self, rows: Rows, evaluate: Evaluate) -> Answers:
         """An answer per row; those that do not hold are computed.
 
-        May be a view of what is kept, true until something is asked again: not to be changed.
+        May be a view of the cache, valid until the next read: not to be changed.
         """
         self.sync(int(rows[-1]) if len(rows) else 0)
         at = where(rows)
@@ -158,7 +158,7 @@ class AnswerColumn:
         return self.values[at]
 
     def ask_one(self, row: int, evaluate: Callable[[str, int], int]) -> int:
-        """The answer for one row: all that is asked between two pods of one class."""
+        """The answer for one row: all that is read between two pods of one class."""
         self.sync(row)
         if self.known[row]:
             self.statistics.hits += 1
@@ -171,7 +171,7 @@ class AnswerColumn:
         return answer
 
     def sync(self, last: int) -> None:
-        """Forget the answers that something has changed since; make room up to a row."""
+        """Forget the answers that something has changed since; grow up to a row."""
         touched = self._reader.news()
         if touched is not _NO_NEWS:
             for column in self._reader.columns:
@@ -194,7 +194,7 @@ class AnswerColumn:
                 known[row] = False
 
     def widen(self, capacity: int) -> None:
-        """Make room for so many rows."""
+        """Grow to so many rows."""
         extra = capacity - len(self.known)
         if extra > 0:
             self.values = np.pad(self.values, (0, extra))

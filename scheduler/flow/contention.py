@@ -12,7 +12,7 @@ from scheduler.flow.units import measure
 
 
 def contends(problem: Problem, preferences: Ints) -> bool:
-    """Whether the nodes that classes like best cannot take them all.
+    """Whether the nodes with the best scores cannot take all pods of the classes.
 
     ``preferences`` are scores without what they owe to load: load evens out pod by pod, and a node
     that is emptier than others is the first choice for a few pods only. Each class asks of its

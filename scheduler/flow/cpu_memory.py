@@ -65,7 +65,7 @@ _ALMOST = 1e-9
 def task_class(pod: PodInfo) -> int:
     """The equivalence class of the design: by owner if the pod has affinity, else by its needs.
 
-    Pods with affinity and without a controller are told apart by their needs and their affinity.
+    Pods with affinity and without a controller are grouped by their needs and their affinity.
     """
     spec, owner = pod.pod.spec, pod.pod.metadata.controller
     if spec.affinity is not None and owner is not None:
@@ -267,7 +267,7 @@ def draw(problem: Problem) -> CpuMemoryNetwork:
         head = np.searchsorted(domains, hard.of_class * _stride(problem) + hard.domain)
         arcs.add(hard.of_class, first_domain + head, hard.pods, 0)
     # A pod is left out only if no exchange of places, each of which moves one pod of a class at
-    # most, makes room for it.
+    # most, lets it fit.
     leaving = problem.leaving
     price = max(int(cost.max(initial=0)), 1) * (classes + 1)
     extra = np.rint(np.minimum(leaving.points, MOST_POINTS) * FINENESS).astype(np.int64)
@@ -299,7 +299,7 @@ class Costs:
         """What a pod of a class costs on nodes as they are, and what each pod more adds to that."""
         problem = self._problem
         asked = problem.requests[e, :PRICED, np.newaxis]
-        # Pods that ask for nothing spread as well.
+        # Pods without requests spread as well.
         slope = np.maximum((asked * self._part[:, nodes]).mean(axis=0), 1 / FINENESS)
         base = self._load[nodes]
         if problem.soft.size and problem.preferring[e]:

@@ -1,10 +1,10 @@
 """The objective by which two placements of one backlog are compared.
 
-First counts what the user asked for: as many pods as possible, or as much of the cluster as
+First counts what the user configured: as many pods as possible, or as much of the cluster as
 possible (``unscheduledCost.per``), then the other of the two, then points. A resource is *scarce*
-if the backlog asks for more of it than there is: it can be used up, and what is left of it is lost.
-Whoever leaves more idle of all that is scarce has not won, whatever else it gains; nor has who
-places less of a single one beyond CPU and memory, such as GPUs, which nothing else makes up for.
+if the backlog requests more of it than there is: it can be used up, and what is left of it is lost.
+A placement that leaves more idle of all scarce resources together does not win, whatever else it
+gains; nor does one that places less of a single one beyond CPU and memory, such as GPUs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ DIGITS = 12
 
 
 class Figures(NamedTuple):
-    """What a way of placing comes to."""
+    """The figures of one placement of a backlog."""
 
     pods: int
     """That have a node."""
@@ -55,7 +55,7 @@ def points(problem: Problem, counts: Ints) -> float:
 
     Scores as they are now, less what the pods of the backlog cost each other: by the load that they
     bring, by the company of their own kind, and in domains that should have fewer of them.
-    Depends on who is where, not on who came first.
+    Depends on where pods are, not on their order.
     """
     scored = np.where(problem.scores == UNFIT, 0, problem.scores)
     worth = float((scored * counts).sum())

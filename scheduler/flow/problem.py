@@ -16,7 +16,7 @@ Ints = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
 UNFIT = -1
-"""The score of a class on a node that will not do."""
+"""The score of a class on a node that does not fit."""
 
 PRICED = 2
 """The first resources are CPU and memory: a node's load is the mean of these, as it is for most
@@ -44,7 +44,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     supplies: Ints
     """[E] The pods of each class."""
     scores: Ints
-    """[E, M] What the profile gives each node now; ``UNFIT`` where a filter says no."""
+    """[E, M] The profile's total score of each node now; ``UNFIT`` where a filter rejects."""
     fit: Ints
     """[E, M] How many pods of the class a node takes if no others come; at least 1 if it fits."""
     requests: Reals
@@ -62,7 +62,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     leaving: PriceSteps = PriceSteps()
     """What it costs to leave pods of a class without a node, the youngest first."""
     by_volume: bool = False
-    """Pods count by what they ask for, and not all the same."""
+    """Pods count by their requests, not one each."""
     domain_of: Ints = _NO_INTS
     """[E, M] The domain of a node that a class is spread over, from 1; 0: none. Empty: no class."""
     quotas: PriceSteps = PriceSteps()

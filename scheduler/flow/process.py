@@ -55,7 +55,7 @@ class SolverProcess:
 
     @property
     def usable(self) -> bool:
-        """Whether it is worth asking: false for a while after a failure, for good if missing."""
+        """Whether to send a problem: false for a while after a failure, always if not installed."""
         return self._clock() >= self._not_before
 
     async def solve(self, problem: Problem) -> Solution:

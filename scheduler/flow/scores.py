@@ -241,7 +241,7 @@ class _Gates:
     """A node of the network for each node and gate, if classes come by more than one.
 
     Classes that are bound by a GPU reach a node through what it has of these, and no class
-    believes that all of them are its own.
+    counts all of them for itself.
     """
 
     def __init__(self, units: Units, nodes: int, first: int) -> None:

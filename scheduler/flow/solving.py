@@ -159,9 +159,9 @@ class _Rounding:
         return whole
 
     def _may_take(self, e: int, amount: Reals) -> NDArray[np.bool_]:
-        """Where a class may take so much without taking room from those who have no choice.
+        """Where a class may take so much without taking capacity from classes without a choice.
 
-        A class without choice itself takes none that is meant for anybody. Others find room
+        A class without a choice takes none that is meant for any class. Others find nodes
         elsewhere.
         """
         if self._problem.by_volume:
@@ -187,7 +187,7 @@ class _Rounding:
         self._slots -= pods
 
     def _in_domains(self, e: int) -> bool:
-        """Whether the class is spread over domains, so that not any node will do."""
+        """Whether the class is spread over domains, so that not every node is allowed."""
         return bool(self._problem.domain_of.size and self._problem.domain_of[e].any())
 
     def _add_elsewhere(self, e: int, wanted: int, have: Ints) -> None:
@@ -262,7 +262,7 @@ def _by_scores(problem: Problem) -> Solution:
 
 
 def _placed(problem: Problem, solution: Solution) -> float:
-    """How many pods have nodes, or how much they ask for."""
+    """How many pods have nodes, or how much they request."""
     if not problem.by_volume:
         return float(solution.pods.sum())
     total = np.maximum(problem.free.sum(axis=1), 1.0)

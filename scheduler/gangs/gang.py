@@ -1,4 +1,4 @@
-"""One gang: what its PodGroup asks for, how many members there are, and how far they have come."""
+"""One gang: the spec of its PodGroup, how many members there are, and their states."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Coscheduling: members of a PodGroup are bound together, or not at all.
 
 A gang is gated until ``minMember`` members exist, and then tried in one pass, in which every member
-is placed and reserved like any other pod (``pipeline/pod_groups.py``). This plugin knows the
-groups, and at permit it lets no member be bound before ``minMember`` hold nodes.
+is placed and reserved like any other pod (``pipeline/pod_groups.py``). This plugin keeps the
+registry of groups, and at permit no member passes before ``minMember`` hold nodes.
 """
 
 from __future__ import annotations

@@ -115,10 +115,10 @@ class KubeClient:
         environ: Mapping[str, str] = os.environ,
         service_account: Path = SERVICE_ACCOUNT,
     ) -> "KubeClient":
-        """Find the cluster, authenticate, ask for its version.
+        """Find the cluster, authenticate, read its version.
 
         Raises ClusterUnreachable, with everything that was tried, when there is no answer or the
-        credentials are refused. Tries once: who starts us decides whether to start us again.
+        credentials are refused. Tries once: the supervisor decides about a restart.
         """
         source = find_source(
             kubeconfig, context, master, environ=environ, service_account=service_account
@@ -191,7 +191,7 @@ class KubeClient:
 
     @asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator["ByteStream"]:
-        """A GET whose body goes on and on; the connection is closed on leaving the block.
+        """A GET with an endless body; the connection is closed on leaving the block.
 
         The answer begins within `OPEN_TIMEOUT_SECONDS`, or this raises.
         """
@@ -293,7 +293,7 @@ class KubeClient:
         return stream
 
     async def _open_proxied(self, access: ApiAccess, call: _Call) -> "_Proxied":
-        """The same through the library, which knows proxies."""
+        """The same through aiohttp, which supports proxies."""
         if self._session.closed:
             raise Unreachable("the client is closed")
         if (check := self._check_of(call)) is not None:
@@ -314,7 +314,7 @@ class KubeClient:
                     ssl=access.tls,
                     server_hostname=access.server_hostname,
                     proxy=access.proxy,
-                    # The API server does not redirect; our token must not follow who does.
+                    # The API server does not redirect; the token must not go elsewhere.
                     allow_redirects=False,
                 )
             code = str(response.status)

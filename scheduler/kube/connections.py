@@ -1,6 +1,6 @@
 """Connections to one API server: kept ones for requests, and one of its own for each stream.
 
-Every pod costs at least two requests, a binding and an event, on machines whose API server wants
+Every pod costs at least two requests, a binding and an event, on machines whose API server needs
 the CPU as well. Through aiohttp a request took 0.35 to 0.5 ms of our CPU, nearly all of it for
 things that are not needed here; through this module it takes 0.1 ms, TLS included. Streams are
 read here too, because aiohttp does not report broken framing of a body. Clusters behind a
@@ -190,7 +190,7 @@ class ConnectionPool:
         return None
 
     async def _next(self, endpoint: ApiEndpoint) -> "_Connection":
-        """The connection that is free first: one that another request gives back, or a new one."""
+        """The connection that is free first: one that another request returns, or a new one."""
         async with self._connecting:
             return self._latest(endpoint) or await self._connect(endpoint)
 

@@ -1,4 +1,4 @@
-"""Where the API server is and who we are, renewed as tokens and certificates rotate.
+"""Address and credentials of the API server, renewed as tokens and certificates rotate.
 
 kubernetes_asyncio reads kubeconfig files (contexts, merging, exec plugins, OIDC) and the in-cluster
 service account; nothing else in the project imports that package.
@@ -95,9 +95,9 @@ SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 # Projected tokens are replaced well before they expire, so a minute-old copy is always good.
 TOKEN_FILE_SECONDS = 60.0
-# Exec plugins are asked again a little before the expiry they state.
+# Exec plugins run again a little before the expiry they state.
 EXPIRY_SKEW_SECONDS = 30.0
-# How soon a source is asked again that failed, or whose credentials are good for a moment only.
+# How soon a source is read again that failed, or whose credentials expire within a moment.
 RENEW_RETRY_SECONDS = 10.0
 # An exec plugin may open a browser or wait for a prompt, but not forever.
 LOAD_TIMEOUT_SECONDS = 60.0
@@ -135,7 +135,7 @@ class KubeconfigSource:
         self._wall = wall
 
     async def load(self) -> tuple[Any, float | None]:
-        """Read the files again from scratch: exec plugins cache for themselves when they want."""
+        """Read the files again from scratch: exec plugins do their own caching."""
         if not any(os.path.exists(p) for p in self._path.split(os.pathsep) if p):  # noqa: ASYNC240  because a stat of a local file takes microseconds
             raise FileNotFoundError("no such file")
         configuration = library().Configuration()
@@ -246,7 +246,7 @@ class Credentials:
         return twin
 
     async def current(self) -> ApiAccess:
-        """What to use for the next request. No I/O unless the credentials came of age."""
+        """What to use for the next request. No I/O unless the credentials have to be renewed."""
         access = self._access
         if access is None:
             return await self.renew(None)
@@ -317,7 +317,7 @@ class Credentials:
 
 def _tls_context(configuration: Any) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    # Python 3.13 turned strict mode on; many clusters' own CAs lack the extensions it wants.
+    # Python 3.13 turned strict mode on; many clusters' own CAs lack the extensions it requires.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, configuration.key_file)

@@ -130,7 +130,7 @@ class ObjectDecoder(Generic[T]):
         self._logged: dict[tuple[str, str], None] = {}
 
     def decode(self, raw: msgspec.Raw) -> T | Identity:
-        """The object; or, counted and logged, who it is when it does not decode."""
+        """The object; or, counted and logged, its identity if it does not decode."""
         try:
             decoded = self._decode(raw)
         except UNREADABLE as error:
@@ -193,7 +193,7 @@ def share_labels(old: ObjectMeta, new: ObjectMeta) -> None:
 
 
 class PageSize:
-    """How many objects to ask for at once, so that a page is of some bytes and not much more.
+    """How many objects to request at once, so that a page is of some bytes and not much more.
 
     The first page is a small one; each may have four times the objects of the one before, if these
     were small.

@@ -56,7 +56,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """The server knows us and does not allow this."""
+    """The server has authenticated the client and does not allow this."""
 
 
 class NotFound(ApiError):
@@ -78,7 +78,7 @@ class TooManyRequests(ApiError):
 
 
 class ServerError(ApiError):
-    """The server failed. A write may have happened all the same, as with an etcd timeout."""
+    """The server failed. A write may have happened nevertheless, as with an etcd timeout."""
 
     retriable = True
 
@@ -100,11 +100,11 @@ class Silent(Ambiguous):
 
 
 class Garbled(Ambiguous):
-    """Bytes came that are not the HTTP that we speak, or not the objects that we asked for."""
+    """The response is not valid HTTP/1.1, or does not hold the requested objects."""
 
 
 class TooLarge(Ambiguous):
-    """The answer has more bytes than the caller takes: ask for less."""
+    """The answer has more bytes than the caller accepts: request less."""
 
 
 class ClusterUnreachable(KubeError):
@@ -136,7 +136,7 @@ _BY_STATUS: dict[int, type[ApiError]] = {
 
 
 class ErrorStatus(msgspec.Struct, frozen=True, gc=False):
-    """The fields of a metav1.Status that tell what went wrong."""
+    """The fields of a metav1.Status that describe a failure."""
 
     code: int = 0
     reason: str = ""

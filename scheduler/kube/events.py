@@ -1,7 +1,7 @@
 """Kubernetes events (events.k8s.io/v1), off the scheduling path.
 
-Recording puts an entry into a bounded queue. Workers drain it with what bindings leave of the API
-server's attention; only when the queue fills up do events go before their turn, and what does not
+Recording puts an entry into a bounded queue. Workers drain it through the slots that
+bindings leave free; only when the queue fills up are events sent earlier, and what does not
 fit is dropped and counted; warnings, of which there may be a flood, leave a quarter of it free.
 Namespaces share queue and workers: one whose events are many, or hang, leaves room for others.
 Equal events within six minutes of each other are one event with a series: it is written when it
@@ -84,7 +84,7 @@ class _Series(msgspec.Struct):
 
 
 class EventRecorder:
-    """Records events under the name of `controller`; `instance` tells replicas apart.
+    """Records events under the name of `controller`; `instance` identifies the replica.
 
     `record` may be called from the event loop only; `run` must be running for events to be sent.
     """

@@ -23,7 +23,7 @@ _CLOCK = time.CLOCK_BOOTTIME if sys.platform == "linux" else time.CLOCK_MONOTONI
 
 
 def clock_with_suspension() -> float:
-    """A monotonic clock that goes on while the process or the machine is suspended."""
+    """A monotonic clock that also counts while the process or the machine is suspended."""
     return time.clock_gettime(_CLOCK)
 
 

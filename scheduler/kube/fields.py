@@ -35,7 +35,7 @@ _CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
 
 
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
-"""What containers may ask for without a domain in front, besides huge pages."""
+"""Resources that containers may request without a domain, besides huge pages."""
 
 _Fields = Mapping[str, "_Fields"]
 _ANYTHING: _Fields = {}
@@ -72,7 +72,7 @@ class Oddity(NamedTuple):
 
 
 def oddities(body: Mapping[str, Any]) -> Iterator[Oddity]:
-    """What is odd about an object of a kind that the library knows. Cost: one look at each value.
+    """Suspicious fields of an object of a kind in the library. Cost: one look at each value.
 
     What the API server has written (it has a uid) needs no look.
     """
@@ -105,7 +105,7 @@ def _custom(value: Any, fields: _Fields, path: str) -> Iterator[Oddity]:
 
 
 def _resources(value: Any, path: str) -> Iterator[Oddity]:
-    """Resources that a container cannot ask for: without a domain there are few names."""
+    """Resources that a container cannot request: without a domain there are few names."""
     for name in value if isinstance(value, Mapping) else ():
         if "/" in str(name) or str(name).startswith("hugepages-") or name in _RESOURCES:
             continue

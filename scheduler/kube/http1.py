@@ -32,7 +32,7 @@ Reader = Generator[None, bytes, "HttpResponse"]
 
 
 class HttpResponse(msgspec.Struct, frozen=True, gc=False):
-    """What came back. `reusable`: the connection may carry another request."""
+    """A response. `reusable`: the connection may carry another request."""
 
     status: int
     body: bytes
@@ -285,7 +285,7 @@ def _head(minor: bytes, status: int, headers: bytes) -> Head:
     length, coding = _header(headers, b"content-length"), _header(headers, b"transfer-encoding")
     reusable = minor == b"1" and b"close" not in (_header(headers, b"connection") or b"")
     if _header(headers, b"content-encoding") not in {None, b"identity"}:
-        # We never ask for it, and a small body could become any size.
+        # It is never requested, and a small body could become any size.
         raise Garbled("a compressed answer")
     retry_after = _header(headers, b"retry-after")
     after = retry_after.decode("latin-1") if retry_after else None

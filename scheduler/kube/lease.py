@@ -49,8 +49,8 @@ class LeaderElector:
     """One candidate. `identity` must be unique among replicas and across restarts.
 
     `on_lost` is called synchronously, at the moment leadership is lost and before anything else
-    runs: it must stop all writes. It is not called when `run` is cancelled, since who cancels
-    knows. `fence` is open while this candidate leads.
+    runs: it must stop all writes. It is not called when `run` is cancelled: the caller
+    stops the writes then. `fence` is open while this candidate leads.
     """
 
     def __init__(

@@ -8,13 +8,12 @@ Turn = asyncio.Future[None]
 
 
 class Slots:
-    """Turns to write, shared by owner (a namespace): owners take turns, and none takes all slots.
+    """Slots for writes, shared by owner (a namespace): owners take turns, and none holds all.
 
-    One owner alone has up to `each` urgent writes at once; a third more is there for others, so
+    One owner alone has up to `each` urgent writes at once; a third more is reserved for others, so
     that requests of one namespace that hang do not block others. `patient` writes take
     what urgent ones leave free, up to `most` of one owner, but `least` are always let through, and
-    one of each owner: so nobody starves, and whoever waits for a pod to be bound waits for little
-    else.
+    one of each owner. So no owner starves, and bindings wait for little besides other bindings.
     """
 
     def __init__(self, each: int, *, least: int, most: int) -> None:

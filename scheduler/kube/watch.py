@@ -65,7 +65,7 @@ LINE_SECONDS = 30.0
 STALE_SECONDS = 180.0
 # How often in a row a stream may be garbled before a list is tried instead.
 MAX_GARBLED = 3
-# How many bytes of a page are decoded and delivered before the loop gets its turn.
+# How many bytes of a page are decoded and delivered before the event loop runs other tasks.
 PAGE_SLICE_BYTES = 128 * 1024
 
 
@@ -92,7 +92,7 @@ class Reflector(Generic[T]):
     until it has returned. What it raises ends `run`, as the consumer's state can then no longer be
     trusted. At most one buffer of events, or as much of a page, is decoded between two awaits.
 
-    `age` says how long ago the server was last heard: an event, a bookmark, a page of a list.
+    `age` is the time since the last event, bookmark or page of a list.
 
     `keep` is given the bytes of each object as it comes, and None for both when it goes. They are a
     part of a larger buffer: a consumer that holds on to them makes a copy.
@@ -137,7 +137,7 @@ class Reflector(Generic[T]):
         metrics.watch_ages.follow(resource.kind, self.age)
 
     def age(self) -> float:
-        """For how many seconds nothing was heard of this resource. Any thread may ask."""
+        """The seconds since anything arrived for this resource. Any thread may call it."""
         return self._clock() - self._heard
 
     async def run(self) -> Never:
@@ -167,7 +167,7 @@ class Reflector(Generic[T]):
             return "absent", self._after_absence.next()
         self._garbled = self._garbled + 1 if _reason(error) == "garbled" else 0
         if _doubts_position(error) or self._garbled >= MAX_GARBLED:
-            # What a watch cannot tell, because something on the way breaks it, a list may.
+            # A list may succeed where something on the way breaks watches.
             self._position = ""
             self._garbled = 0
         reason, delay = _reason(error), self._after_trouble.next()

@@ -4,7 +4,7 @@ A write whose answer is lost may have happened. For a binding that matters: befo
 be unbound, the pod itself is read, and what it says is the outcome.
 
 A write holds a slot only while a request of its own is under way. Between two tries it holds none,
-and each try waits for its turn again; namespaces take turns.
+and each try waits for a slot again; namespaces take turns.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Binding(enum.Enum):
 class BindOutcome:
     """The end of one binding. `message` is for people, `node` is where the pod is bound if it is.
 
-    After UNKNOWN the pod may be bound: keep its reservation until a watch event tells.
+    After UNKNOWN the pod may be bound: keep its reservation until a watch event shows the outcome.
     """
 
     result: Binding
@@ -67,7 +67,7 @@ class BindOutcome:
 
     @property
     def bound(self) -> bool:
-        """Whether the pod is bound to the node we asked for."""
+        """Whether the pod is bound to the requested node."""
         return self.result is Binding.BOUND
 
 
@@ -123,7 +123,7 @@ class ApiWriter:
         self._in_flight: set[EndableScope] = set()
 
     def stop(self) -> None:
-        """Stop writing, for good: calls in flight are cancelled, they and later ones raise."""
+        """Stop writing: calls in flight are cancelled, they and all later ones raise."""
         if self._stopped:
             return
         self._stopped = True
@@ -278,7 +278,7 @@ class ApiWriter:
         if isinstance(trouble, Ambiguous | Conflict | ServerError):
             # This try may have bound the pod, or an earlier one, or another scheduler. Should a
             # lost request still arrive later, it binds to the node that we retry with; if we
-            # give up instead, the watch tells.
+            # give up instead, the watch shows the outcome.
             return await self._settled(request, trouble)
         if not trouble.retriable:
             return BindOutcome(Binding.REFUSED, str(trouble))

@@ -30,7 +30,7 @@ _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
 
 class PodSet(msgspec.Struct, frozen=True, cache_hash=True):
-    """Which pods a term speaks of: those in some namespaces whose labels match."""
+    """Which pods a term selects: those in some namespaces whose labels match."""
 
     namespaces: frozenset[str]
     selector: Selector
@@ -176,7 +176,7 @@ class _TermBudget:
 
 
 def _collective(pod: Pod, terms: Sequence[PodAffinityTerm]) -> AffinityTerm:
-    """One term that speaks of every pod that any of the terms may speak of, on the same node."""
+    """One term that selects every pod that any of the terms may select, on the same node."""
     named = {name for term in terms for name in term.namespaces}
     if len(named) > _MANY_NAMESPACES or any(term.namespace_selector for term in terms):
         return AffinityTerm(PodSet(frozenset(), Selector(), Selector()), HOSTNAME)

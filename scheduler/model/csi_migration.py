@@ -2,7 +2,7 @@
 
 Objects of old clusters name a plugin that is gone (``kubernetes.io/aws-ebs``); its CSI driver does
 the work. To count and place such volumes with the driver's own, a scheduler must know the driver's
-name, the handle under which it knows the disk, and the node label that carries its topology.
+name, the driver's handle of the disk, and the node label that carries its topology.
 """
 
 from __future__ import annotations

@@ -128,7 +128,7 @@ def pod_update(old: PodInfo, new: PodInfo) -> Action:
         changed |= Action.POD_SCALE_DOWN
     if was.spec.scheduling_gates and not now.spec.scheduling_gates:
         changed |= Action.POD_GATES_ELIMINATED
-    # Tolerations can only be added, so their number tells.
+    # Tolerations can only be added, so comparing their number suffices.
     if len(was.spec.tolerations) != len(now.spec.tolerations):
         changed |= Action.POD_TOLERATION
     return changed or Action.UPDATE

@@ -1,6 +1,6 @@
 """Limits on the lists of one pod.
 
-The API server accepts pods of 1.5 MB. What a pod asks for is looked at for every node, and what a
+The API server accepts pods of 1.5 MB. What a pod requests is checked for every node, and what a
 running pod forbids for every other pod; so there is a bound to each list that a pod's author may
 lengthen. The bounds are far above what workloads have, and low enough that an attempt for a pod at
 the bounds takes some milliseconds at 5,000 nodes.

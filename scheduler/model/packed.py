@@ -40,7 +40,7 @@ class PackedLabels(Mapping[str, str]):
 
     @property
     def digest(self) -> bytes:
-        """What tells them from other labels: a cryptographic hash of the text."""
+        """Identifies the labels: a cryptographic hash of the text."""
         if not self._digest:
             self._digest = digest(self.text)
         return self._digest
@@ -116,7 +116,7 @@ class PackedLabels(Mapping[str, str]):
 
 
 def labels_digest(labels: Mapping[str, str]) -> bytes:
-    """What tells labels from others: equal for equal labels, packed or not. O(labels)."""
+    """Identifies labels: equal for equal labels, packed or not. O(labels)."""
     if isinstance(labels, PackedLabels):
         return labels.digest
     return digest(encode_labels(labels))

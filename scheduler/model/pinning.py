@@ -63,7 +63,7 @@ class Pinning(msgspec.Struct, frozen=True):
     """What agents see of it while it runs: that of sidecars and app containers."""
     hidden: tuple[tuple[str, int], ...] = ()
     """What init containers held beyond that. The kubelet keeps it for as long as the pod lives,
-    but tells no agent."""
+    but shows that to no agent."""
     fault: str = ""
     """Why an amount could not be read, starting with its field; nothing is pinned then."""
 
@@ -138,7 +138,7 @@ def _pinned(resources: ResourceRequirements, managed: bool, path: str) -> Amount
         exclusive = name == CPU or is_memory(name) if managed else False
         if exclusive or is_extended(name):
             amount = _amount(resources, name, path)
-            # Shared CPUs are not pinned, and a container that wants half a CPU gets shared ones.
+            # Shared CPUs are not pinned, and a container that requests half a CPU gets shared ones.
             amounts[name] = 0 if name == CPU and amount % _MILLI else amount
     return {name: min(amount, MAX_AMOUNT) for name, amount in amounts.items() if amount > 0}
 

@@ -55,7 +55,7 @@ ANY_PORT = HostPort("0.0.0.0", "", 0)
 class PodInfo:
     """A pod, its requests, ports and compiled selectors. Never changes; a new version is a new one.
 
-    Derived values are computed when first asked for, because most pods are only ever accounted for
+    Derived values are computed when first read, because most pods are only ever accounted for
     and never placed by us. A field that cannot be understood never raises from here: it is listed
     in ``faults`` and counts as absent, so a pod's author can only harm that pod.
 

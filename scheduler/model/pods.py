@@ -180,7 +180,7 @@ class Pod(Struct, frozen=True):
 
     @property
     def deleting(self) -> bool:
-        """Whether deletion was asked for."""
+        """Whether the pod is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     def condition(self, kind: str) -> Condition | None:

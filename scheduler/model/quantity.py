@@ -92,7 +92,7 @@ def _milli_value(text: str) -> int:
 
 
 def _text_of(number: object) -> str:
-    # True == 1 would share a cache entry with 1, so types are settled before any cache is asked.
+    # True == 1 would share a cache entry with 1, so types are checked before any cache is used.
     if isinstance(number, str):
         return str(number)
     if isinstance(number, bool) or not isinstance(number, int | float):
@@ -146,7 +146,7 @@ def _decimal_exponent(text: str, suffix: str) -> int:
 
 
 def _scale_up(digits: int, exponent: int) -> int:
-    """digits x 10**exponent for digits >= 0: who asks for a fraction of a unit gets a whole one."""
+    """digits x 10**exponent for digits >= 0: a fraction of a unit is rounded up to a whole one."""
     if exponent >= 0:
         return int(digits * 10**exponent)
     return int(-(-digits // 10**-exponent))

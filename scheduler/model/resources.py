@@ -1,4 +1,4 @@
-"""What a pod asks for: requests summed over containers as the kubelet and kube-scheduler sum them.
+"""A pod's requests, summed over containers as the kubelet and kube-scheduler sum them.
 
 Sums are exact (nano units) and rounded once at the end, since Kubernetes rounds the sum and not
 the parts. Amounts are capped at ``MAX_AMOUNT``: far beyond any machine, and small enough that a
@@ -25,7 +25,7 @@ MAX_AMOUNT = 2**53
 _NANO = 10**9
 _MICRO = 10**6
 
-# What scoring assumes of a container that asks for nothing (never used for feasibility).
+# What scoring assumes of a container without requests (never used for feasibility).
 DEFAULT_REQUESTS: Mapping[str, int] = {CPU: 100 * _MICRO, MEMORY: 200 * 1024 * 1024 * _NANO}
 
 Amounts = dict[str, int]
@@ -89,7 +89,7 @@ def pod_requests(
     """The pod's requests: containers side by side, init containers one after the other.
 
     ``use_status`` counts what the kubelet has allocated (in-place resize), ``pod_level`` lets
-    ``spec.resources`` replace the sums, ``defaults`` fill in for containers that ask for nothing.
+    ``spec.resources`` replace the sums, ``defaults`` fill in for containers without requests.
     """
     return _in_units(_total(pod, use_status, pod_level, defaults or {}))
 
@@ -110,7 +110,7 @@ def nonzero_requests(pod: Pod) -> tuple[int, int]:
     """Milli-CPUs and bytes of memory that scoring books for a pod on its node."""
     defaults = dict(DEFAULT_REQUESTS)
     if _has_pod_level(pod):
-        # A pod-level request speaks for all containers; only what is not stated is assumed.
+        # A pod-level request covers all containers; only resources without one are assumed.
         stated = _total(pod, True, True, {})
         defaults = {name: amount for name, amount in defaults.items() if name not in stated}
     amounts = pod_requests(pod, use_status=True, defaults=defaults)

@@ -27,7 +27,7 @@ class SelectorError(ValueError):
 
 
 class BoundError(SelectorError):
-    """A ``Gt`` or ``Lt`` whose bound is no integer, which the API server accepts all the same."""
+    """A ``Gt`` or ``Lt`` whose bound is no integer, which the API server accepts nevertheless."""
 
 
 class Requirement(msgspec.Struct, frozen=True):

@@ -18,7 +18,7 @@ class Code(enum.Enum):
     UNRESOLVABLE = "UnschedulableAndUnresolvable"
     """No, and evicting pods cannot help."""
     WAIT = "Wait"
-    """Permit only: hold the pod until someone allows or rejects it."""
+    """Permit only: hold the pod until it is allowed or rejected."""
     SKIP = "Skip"
     """Nothing to do for this pod: the plugin's later points of the cycle are left out."""
     PENDING = "Pending"
@@ -36,7 +36,7 @@ class Status(msgspec.Struct, frozen=True, cache_hash=True):
 
     @property
     def ok(self) -> bool:
-        """Whether the verdict lets the pod go on."""
+        """Whether scheduling of the pod continues after this verdict."""
         return self.code is Code.SUCCESS
 
     @property

@@ -107,7 +107,7 @@ def class_of(thing: PersistentVolumeClaim | PersistentVolume) -> str:
 
 
 def fully_bound(claim: PersistentVolumeClaim) -> bool:
-    """Whether a claim has its volume for good."""
+    """Whether the binding of a claim to its volume is complete."""
     return bool(claim.spec.volume_name) and BIND_COMPLETED in claim.metadata.annotations
 
 

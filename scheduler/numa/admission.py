@@ -61,7 +61,7 @@ _Partial = tuple[Arrangement, Reusable]
 class AdmissionSearch:
     """Searches the arrangements of nodes with the same resources.
 
-    ``binding`` tells which resources tie a container to the cell of what it reuses: CPUs and
+    ``binding`` lists the resources that tie a container to the cell of what it reuses: CPUs and
     devices do, memory does not.
     """
 
@@ -260,7 +260,7 @@ class AdmissionCheck:
     def _after_removals(self, newcomer: PodAdmission) -> Iterator[Arrangement]:
         """The cells after one confirmed pod is removed, where that may change what others get.
 
-        It may where a pod wants what is freed, and the cell has not enough of it for all.
+        It may where a pod needs what is freed, and the cell has not enough of it for all.
         """
         movable = [step.amounts for pod in (newcomer, *self._coming) for step in pod]
         if not movable:

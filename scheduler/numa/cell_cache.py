@@ -1,4 +1,4 @@
-"""What the plugin asks about cells: one protocol, and the ways to keep them.
+"""The source of cells for the plugin: one protocol, and its implementations.
 
 - `PublishedCells` uses the newest object of each node as it is.
 - `ReserveCache` uses an object once its fingerprint matches (``ledger``), and charges every pod

@@ -185,7 +185,7 @@ class Shortfalls(msgspec.Struct, frozen=True):
     doubtful: Mask
     """(cell, row): unconfirmed pods may have taken it."""
     too_large: Mask
-    """Rows where no cell would do even if it were empty."""
+    """Rows where the pod fits no cell even if it were empty."""
 
 
 def rejections(

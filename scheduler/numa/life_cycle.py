@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class ObjectState(enum.Enum):
-    """What the ledger knows of the NodeResourceTopology object that it uses."""
+    """The state of the NodeResourceTopology object that the ledger uses."""
 
     UNKNOWN = "unknown"
     """There is none: none was published, or it was deleted and the grace period is over."""

@@ -1,8 +1,8 @@
 """NodeResourceTopologyMatch: filters nodes whose kubelet would refuse the pod, and scores the rest.
 
-A kubelet refuses a pod that its Topology Manager cannot align (``TopologyAffinityError``), and such
-a pod has failed for good. So this plugin checks what the kubelet will check, against the node's
-NUMA cells: as last published or, with the reserve cache, as they are at least.
+A kubelet refuses a pod that its Topology Manager cannot align (``TopologyAffinityError``),
+and the pod stays Failed. So this plugin checks what the kubelet will check, against the node's NUMA
+cells: as last published or, with the reserve cache, as they are at least.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class NodeResourceTopologyMatch:
         return int(self.filter(cycle, np.array([row], np.intp))[0])
 
     def _fits_one(self, known: NodeCells, row: int, pinning: Pinning) -> bool:
-        """Whether one node certainly fits; False also if only ``filter`` can tell."""
+        """Whether one node certainly fits; False also if only ``filter`` can decide."""
         kind = int(self.cache.cells.kind[row])
         needs = _needs(pinning, kind)
         if len(needs) != 1 or kind >= _RESTRICTED or not has_room(known, needs[0], known.free):
@@ -288,7 +288,7 @@ _RESERVED = unschedulable(filtering.RESERVED).by(NAME)
 
 
 def _cell_cache(args: NodeResourceTopologyMatchArgs, handle: Handle) -> CellCache:
-    """The cache that these arguments ask for, shared by all profiles that ask for the same."""
+    """The cache for these arguments, shared by all profiles with the same."""
     state, settings = handle.state, _settings(args)
     if settings is None:
         return state.shared.get_or_make(PublishedCells, lambda: PublishedCells(state))

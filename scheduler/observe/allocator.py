@@ -31,10 +31,10 @@ LOOK_SECONDS = 2.0
 
 
 class Allocator(Protocol):
-    """What the C library can tell and do about its heap. Each call is one call of C."""
+    """Statistics and controls of the C library's heap. Each call is one call of C."""
 
     def keep(self, freed: int, largest: int) -> bool:
-        """Keep so many freed bytes, of pieces up to the largest; tells whether it can."""
+        """Keep so many freed bytes, of pieces up to the largest; returns whether it can."""
 
     def free_bytes(self) -> int:
         """Free bytes in the C library's arenas, resident or not."""
@@ -99,7 +99,7 @@ class Glibc:
 
 
 def keep_freed_memory(allocator: Allocator | None = None) -> bool:
-    """Have the allocator keep what arrays over all nodes give back; tells whether it can."""
+    """Have the allocator keep what arrays over all nodes free; returns whether it can."""
     return (allocator or Glibc()).keep(KEPT_BYTES, LARGEST_COLUMN_BYTES)
 
 

@@ -1,8 +1,8 @@
 """Objects that floods are made of, kept out of the interpreter's arenas.
 
 Python places small objects in arenas of a megabyte and frees an arena when nothing in it is left.
-A single counter that was renewed amid a flood keeps an arena for good, so most of what a flood took
-would never come back. The C library has no such rule: it returns every page in which nothing is
+A single counter that was renewed amid a flood keeps an arena allocated, so most memory of a flood
+would never be freed. The C library has no such rule: it returns every page in which nothing is
 left (`allocator.py`). But it is slower, so only long objects are placed there, as they are decoded.
 
 CPython's object allocator takes requests of more than 512 bytes from the C library already, and

@@ -33,7 +33,7 @@ class Instrument(Collector, Generic[F]):
             self._reset()
 
     def labels(self, *values: str) -> Self:
-        """The child with these label values, made when first asked for."""
+        """The child with these label values, created at first use."""
         child = self._children.get(values)
         if child is None:
             if not self._labels or len(values) != len(self._labels):

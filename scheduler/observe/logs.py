@@ -86,7 +86,7 @@ def setup(
 ) -> None:
     """Send all logs of the process to `stream` (default stderr); replaces an earlier setup.
 
-    ``auto`` is console on a terminal, else JSON. Other libraries are heard from WARNING up, or from
+    ``auto`` is console on a terminal, else JSON. Other libraries log from WARNING up, or from
     INFO when our own level is DEBUG.
     """
     target = stream or sys.stderr

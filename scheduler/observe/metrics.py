@@ -37,7 +37,7 @@ class BatchMetrics:
         self.tiers = register(
             Counter(
                 "equipoise_batch_tiers_total",
-                "Pods of one rank that waited together, by what became of them: 'solved' at "
+                "Pods of one rank that waited together, by outcome: 'solved' at "
                 "once, 'uncontended' or 'greedy' where one by one is as good, 'nowhere' when none "
                 "took part or fitted, 'failed' when the solver did.",
                 ("result",),
@@ -134,7 +134,7 @@ class Caches:
         )
         yield Reading(
             "equipoise_cache_evictions_total",
-            "Entries that went to make room for others, because of a bound on bytes or entries.",
+            "Entries that were evicted because of a bound on bytes or entries.",
             {name: usage.evictions for name, usage in found.items()},
             "cache",
         )
@@ -223,7 +223,7 @@ class Metrics:
     def _add_scheduling(self) -> None:
         self.schedule_attempts = self._counter(
             "scheduler_schedule_attempts_total",
-            "Attempts to schedule a pod, by result: 'unschedulable' when no node would do, 'error' "
+            "Attempts to schedule a pod, by result: 'unschedulable' when no node fits, 'error' "
             "when the scheduler itself failed.",
             ("result", "profile"),
         )
@@ -301,8 +301,8 @@ class Metrics:
         )
         self.queueing_hints_skipped = self._counter(
             "equipoise_queueing_hints_skipped_total",
-            "Waiting pods (equal ones count once) that were woken without asking a plugin's hint, "
-            "because too many such calls had been put off.",
+            "Waiting pods (equal ones count once) that were woken without a call of a plugin's "
+            "hint, because too many such calls were deferred.",
             ("plugin",),
         )
         self.attempts_spared = self._counter(
@@ -339,7 +339,7 @@ class Metrics:
         self.cache_mismatches = self._counter(
             "equipoise_cache_mismatches_total",
             "Differences found between the cache and the API server, and repaired: of a 'node', a "
-            "'pod', a pod that was 'assumed' and that nobody binds, a pod that is missing from the "
+            "'pod', an 'assumed' pod without a binding task, a pod that is missing from the "
             "'queue'.",
             ("kind",),
         )
@@ -439,7 +439,7 @@ class Metrics:
         )
         self.watch_ages = AskedGauge(
             "equipoise_watch_age_seconds",
-            "For how long nothing was heard of a watched kind: no event, no bookmark, no list.",
+            "Seconds since the last event, bookmark or list of a watched kind.",
             "kind",
         )
         self.registry.register(self.watch_ages)

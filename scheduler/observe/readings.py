@@ -44,7 +44,7 @@ class Readings(Collector):
 
 
 class AskedGauge(Collector):
-    """A gauge whose values are asked for at each scrape, one for each value of its label."""
+    """A gauge whose values are read at each scrape, one for each value of its label."""
 
     def __init__(self, name: str, text: str, label: str) -> None:
         self._reading = Reading(name, text, 0.0, label)

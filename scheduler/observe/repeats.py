@@ -58,7 +58,7 @@ class Repeats:
 
 
 class SharedFaults:
-    """Tells a fault that many pods run into once a minute, and counts them meanwhile.
+    """Logs a fault that many pods run into once a minute, and counts them meanwhile.
 
     Faults are the same if their words are, apart from the names of the pod: an API server that
     refuses everything names in each refusal what it refuses.

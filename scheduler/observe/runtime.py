@@ -1,7 +1,7 @@
 """The health of the interpreter itself: event-loop lag, garbage collector pauses, frozen start-up.
 
 The scheduler is one thread on one loop; whatever holds that thread delays every pod. These numbers
-tell the two usual culprits apart.
+distinguish the two usual causes.
 """
 
 import asyncio

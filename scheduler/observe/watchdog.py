@@ -65,7 +65,7 @@ class Watchdog:
         return self.stalled >= self.bound
 
     def look(self) -> None:
-        """Compare with the last look; reports a stall once, and once more when it is `stuck`."""
+        """Compare with the last look; reports a stall once, and again when it is `stuck`."""
         now = self._clock()
         step, self._looked = min(now - self._looked, LONGEST_STEP_SECONDS), now
         was_stuck = self.stuck

@@ -143,7 +143,7 @@ class PodGroupOperator:
                 await asyncio.sleep(self._pause)
 
     async def _bring_up_to_date(self, key: str) -> bool:
-        """Write a status if it has changed; tells whether that was so."""
+        """Write a status if it has changed; returns whether it had."""
         gang = self._registry.get(key)
         if gang is None or gang.rules is None:
             return False
@@ -173,7 +173,7 @@ class PodGroupOperator:
 
 @contextmanager
 def _without_models() -> Iterator[None]:
-    """For the import of kopf, which looks for a library whose API classes nobody here uses.
+    """For the import of kopf, which looks for a library whose API classes are not used here.
 
     They would be 35 MiB for the life of the process (see ``kube/credentials.py``).
     """

@@ -78,7 +78,7 @@ class Attempt(msgspec.Struct):
 
 
 class NodeReservation(msgspec.Struct, eq=False):
-    """A pod that is assumed on a node: what came of reserving and permitting, and the way back."""
+    """A pod that is assumed on a node: the status of Reserve and Permit, and `revert`."""
 
     attempt: Attempt
     status: Status

@@ -133,7 +133,7 @@ class Bindings:
     def postpone(self, queued: QueuedPod) -> bool:
         """Put a pod that was popped back, if its namespace has enough under way; whether it has.
 
-        It backs off, and goes on early when another of its namespace has ended.
+        It backs off, and is activated early when another binding of its namespace has ended.
         """
         namespace = queued.info.pod.metadata.namespace
         if not self.open.is_full(namespace):
@@ -154,7 +154,7 @@ class Bindings:
             await self._until(lambda: not self.writing)
 
     def cancel(self) -> None:
-        """Cancel what is under way; the watch tells the next leader what became of the pods."""
+        """Cancel what is under way; the watch shows the next leader the outcome."""
         for task in list(self._tasks):
             task.cancel()
 
@@ -392,7 +392,7 @@ class FreshnessCheck:
         if booked.node_name != node:
             return self._refuse(POD_GONE, f"the pod is on node {booked.node_name}")
         if not state.assumed(pod.uid):
-            return ""  # bound already: the API server says so too
+            return ""  # bound already: the watch has confirmed it
         if not self._queue.wants(pod.uid):
             return self._refuse(POD_GONE, "the pod is being deleted")
         return self._look_again(state.node_version(node))

@@ -10,7 +10,7 @@
 Placing a pod (`placement.select_node`), batches, explanations and the last check before a binding
 all start with `evaluate`. With a class it reads what is kept for equal pods (`ClassCache`), without
 one it asks every plugin about every node. Both give the same answer: what is kept only saves work.
-A stage runs when its result is first asked for.
+A stage runs when its result is first read.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ HINTS: Mapping[str, Sequence[HintRegistration]] = {
 
 
 class CycleError(Exception):
-    """The attempt cannot go on: a plugin reported a fault instead of a verdict."""
+    """The attempt ends: a plugin reported a fault instead of a verdict."""
 
     def __init__(self, plugin: str, message: str) -> None:
         super().__init__(message)
@@ -96,7 +96,7 @@ def _pod_rejected(status: Status, narrowing: Iterable[str] = ()) -> Diagnosis:
 
 
 class Evaluation:
-    """What plugins say of one pod: verdicts, feasible rows and totals, each once it is asked for.
+    """The answers of plugins for one pod: verdicts, feasible rows and totals, each at first use.
 
     It is also the `Evaluator` through which class results ask single plugins. Valid until the state
     changes.
@@ -215,7 +215,7 @@ class Evaluation:
     def diagnosis(self) -> Diagnosis:
         """A verdict for every node (0 fits), of the first plugin that rejected it.
 
-        It names the plugins that must change their minds before another attempt makes sense.
+        It names the plugins whose verdicts must change before another attempt makes sense.
         """
         if self.rejection is None:
             self.feasible()
@@ -332,7 +332,7 @@ class ClassCache:
     def class_of(self, cycle: Cycle) -> PodClass | None:
         """The class of a cycle's pod; None if nothing is kept for it.
 
-        A pod beyond the limits is rejected without a look at what it asks for.
+        A pod beyond the limits is rejected before its requests are read.
         """
         if cycle.pod.excess:
             return None

@@ -50,7 +50,7 @@ _HELD: Collection[State] = ("gated", "group", "terminating", "ended", "other-sch
 
 
 class PodProgress(msgspec.Struct, frozen=True, rename="camel"):
-    """How far a pod is on its way to a node, and which plugins hold it."""
+    """The scheduling state of a pod, and which plugins hold it."""
 
     state: State
     message: str = ""
@@ -85,7 +85,7 @@ class Findings(msgspec.Struct, frozen=True):
     nominated: str = ""
     """The node that the pod is nominated to."""
     room: RoomPreview | None = None
-    """What PostFilter would do, if the pod fits nowhere; None if it was not asked."""
+    """What PostFilter would do, if the pod fits nowhere; None if it was not called."""
 
 
 def explain(

@@ -1,7 +1,7 @@
 """Bindings under way, by namespace, and which namespaces are slow.
 
 A namespace is slow while a request for one of its bindings is older than `SLOW_SECONDS`. Its
-bindings do not count towards what may be under way, so that others go on; in return it may have no
+bindings do not count towards the limit, so that others continue; in return it may have no
 more than `SLOW_LIMIT` before its pods wait in the queue. Waiting for a turn to write is not slow.
 
 All of this is O(1) for each binding.

@@ -21,8 +21,8 @@ was judged by what is reverted, no event is sent about it, and a gang that does 
 cluster nothing but the time of the pass.
 
 A pass over many members takes several slices, between which members and nodes may go and the group
-may change. So each member is checked again at its turn, and all that hold nodes are checked before
-the first is bound; a member whose node is gone is tried once more. Whether enough hold nodes is
+may change. So each member is checked again when it is placed, and all that hold nodes are checked
+before the first is bound; a member whose node is gone is tried again. Whether enough hold nodes is
 decided by the state of the group at that moment.
 
 PostFilter (preemption) is skipped: victims would be evicted for a gang that may yet not fit. Once
@@ -199,7 +199,7 @@ class PodGroupPass:
         return attempt
 
     def _place(self, current: _Pass) -> str:
-        """Place all members that the group needs, or none; returns what came of it, in a word."""
+        """Place all members that the group needs, or none; returns the outcome, in a word."""
         plugin, group = current.plugin, current.group
         standing = plugin.standing(group)
         if not standing.refusal.ok:
@@ -330,7 +330,7 @@ class PodGroupPass:
         return current.plugin.includes(current.group, uid)
 
     def _sort_out_rest(self, current: _Pass) -> None:
-        """Members that have no node and still want one are surplus; the attempts at others end."""
+        """Pending members without a node are surplus; the attempts at others end."""
         settled = {each.attempt.queued.info.uid for each in current.reserved}
         settled |= {each.attempt.queued.info.uid for each in current.unplaced}
         current.surplus += [each.attempt for each in current.unplaced]

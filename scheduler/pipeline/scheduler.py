@@ -16,7 +16,7 @@
 An attempt is synchronous from pop to permit: nothing else changes the state meanwhile, so there are
 no locks and no snapshots. Only what may take long gives the event loop back in between
 (`slices.checkpoint`): a pod group between two members, preemption between nodes, the count of
-volumes before an attempt. Each of them checks again what it found when it goes on.
+volumes before an attempt. Each of them checks its findings again when it continues.
 
 Attempts run in slices of a few milliseconds. Only one attempt is under way at any time.
 """
@@ -139,7 +139,7 @@ class Scheduler:
             await asyncio.sleep(0)
 
     def begin(self) -> None:
-        """Tell plugins that this replica schedules; they may admit pods that they kept out."""
+        """Notify plugins that this replica schedules; they may admit pods that they gated."""
         for framework in self.frameworks.values():
             framework.remote.begin()
         self.queue.retry_gated()
@@ -150,7 +150,7 @@ class Scheduler:
         return self._stopped
 
     def stop(self) -> None:
-        """Attempt no further pods; bindings go on.
+        """Attempt no further pods; bindings continue.
 
         An attempt that is under way ends at its checkpoint, and reverts what it has not handed over
         to binding.
@@ -326,7 +326,7 @@ class Scheduler:
     def find_node(
         self, attempt: Attempt, proposals: Proposals = NO_PROPOSALS
     ) -> Placement | Diagnosis:
-        """The scheduling algorithm: the node for a pod as things are, or why there is none.
+        """The scheduling algorithm: the node for a pod in the current state, or why there is none.
 
         Changes nothing. Raises AnswerNeeded, PluginFault, CycleError.
         """

@@ -1,4 +1,4 @@
-"""Everything that a plugin of one's own imports; nothing else of ``scheduler`` is promised to stay.
+"""Everything that a plugin of one's own imports; nothing else of ``scheduler`` is stable.
 
 The modules of this package hold the contract; each extension point is explained at its protocol in
 ``extension_points``. The names below are gathered from there and from the layers underneath::

@@ -2,26 +2,26 @@
 
 A plugin is any object with a ``name`` that implements some of these protocols. Methods that are
 not of an extension point, such as ``filter_one``, are optional: each has a protocol of its own.
-Promises that are no methods are traits (``traits.py``). What a plugin implements and promises is
+Guarantees that are no methods are traits (``traits.py``). What a plugin implements and declares is
 looked up once, when it is registered, and a name that looks like a misspelt one is refused then.
 
 The scheduling cycle is synchronous and runs on the event loop: up to and including ``permit``
 nothing may block or wait. The binding points (``pre_bind``, ``bind``) are coroutines, in one
 binding task per pod.
 
-In the order in which a pod meets them::
+In the order of a pod's scheduling::
 
     pre_enqueue   may the pod enter the active queue?               before every move to it
     queue sort    which pod is next?                                the same for all profiles
     pre_filter    look at the pod, prepare; reject it as a whole    once per attempt
     filter        which nodes fit?                                  once per attempt, all nodes
     after_filter  look at the nodes that fit; end the attempt       once per attempt, even if none
-    post_filter   make room, such as by preemption                  if no node fits
+    post_filter   make the pod fit, such as by preemption           if no node fits
     pre_score     prepare for scoring; skip it                      once per attempt
     score         how good is each node?                            once per attempt, feasible nodes
     normalize     bring raw scores into 0..100                      once per attempt, feasible nodes
     post_score    veto the node: the next best is tried             the best node
-    reserve       book what only this plugin accounts for           the chosen node
+    reserve       count the pod in the plugin's own state           the chosen node
     permit        allow, reject, or wait                            the chosen node
     pre_bind      make the node ready (volumes, devices)            binding task
     bind          bind the pod at the API server                    binding task, first that acts
@@ -215,7 +215,7 @@ class QuickFilter(Protocol):
 class EquivalentFilter(Protocol):
     """Declares what its filter depends on, so that verdicts are shared by pods and kept.
 
-    A plugin that does not is called anew for every pod: slower, never wrong. The promise covers
+    A plugin that does not is called anew for every pod: slower, never wrong. The guarantee covers
     ``pre_filter`` and ``filter``: for pods with equal keys they answer alike, until an aspect in
     ``filter_reads`` changes. ``pre_filter`` is still called for each pod (its slots may be needed
     later); when it says Skip, ``filter`` may still be called, and must let all rows pass.
@@ -237,13 +237,13 @@ class EquivalentFilter(Protocol):
 
 @runtime_checkable
 class AfterFilterPlugin(Protocol):
-    """Sees which nodes fit, if any."""
+    """Called with the nodes that fit, if any."""
 
     def after_filter(self, cycle: Cycle, rows: Rows) -> Status:
         """Look at the feasible rows, in no order; perhaps none. Must not change them.
 
         Called after the filters of every attempt in which nodes were judged; a node that the pod is
-        nominated to is judged alone first, and is then the only row. Success goes on: to
+        nominated to is judged alone first, and is then the only row. Success continues: to
         scoring, or with no rows to ``post_filter``. Unschedulable, UnschedulableAndUnresolvable and
         Pending reject the pod as a whole, Error is a fault: both end the attempt, without
         ``post_filter``. To reject single nodes is for ``filter``.
@@ -275,16 +275,16 @@ class WhatIfPlugin(Protocol):
 
 
 class PostFilterResult(msgspec.Struct, frozen=True):
-    """What came of the attempt to make room."""
+    """The outcome of PostFilter."""
 
     status: Status
     nominated_node: str | None = None
-    """A node that will have room once victims are gone; None leaves the nomination as it is."""
+    """A node where the pod fits once victims are gone; None leaves the nomination as it is."""
 
 
 @runtime_checkable
 class PostFilterPlugin(Protocol):
-    """Tries to make a pod fit that fits nowhere."""
+    """Tries to make an unschedulable pod fit, as preemption does."""
 
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Called in order, as long as the answer is Unschedulable: such reasons are joined.
@@ -299,7 +299,7 @@ class PostFilterPlugin(Protocol):
 
 @runtime_checkable
 class VictimTrimmer(Protocol):
-    """Has a say in preemption, as extenders with ``preemptVerb`` do."""
+    """Limits the victims of preemption, as extenders with ``preemptVerb`` do."""
 
     def trim(self, cycle: Cycle, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The nodes and victims, by node, that preemption may use."""
@@ -310,15 +310,15 @@ class RoomPreview(msgspec.Struct, frozen=True):
     """What a post-filter plugin would do for a pod that fits nowhere."""
 
     message: str = ""
-    """Why it would do nothing; empty if it would make room."""
+    """Why it would do nothing; empty if it would make the pod fit."""
     node: str = ""
-    """The node on which it would make room."""
+    """The node on which the pod would fit."""
     victims: Sequence[PodInfo] = ()
     """The pods that it would evict there."""
     violations: int = 0
-    """How many of them no disruption budget allows to go."""
+    """How many of these evictions violate a disruption budget."""
     final: bool = False
-    """Whether plugins that come later are not asked, though this one makes no room."""
+    """Whether later plugins are not called, though this one does not make the pod fit."""
 
 
 @runtime_checkable
@@ -328,7 +328,7 @@ class RoomPreviewer(Protocol):
     def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview:
         """What ``post_filter`` would do now. Changes nothing.
 
-        The pod need not be in flight. Gives the event loop back where ``post_filter`` does.
+        The pod need not be in flight. Yields to the event loop where ``post_filter`` does.
         """
         ...
 
@@ -354,7 +354,7 @@ class ScorePlugin(Protocol):
         """A raw score per row, higher is better.
 
         A fault (an exception, a wrong number of scores, a score that is no number) gives the rows
-        concerned zero from this plugin; it is counted and named, and the attempt goes on.
+        concerned zero from this plugin; it is counted and named, and the attempt continues.
         """
         ...
 
@@ -421,10 +421,10 @@ class SpreadingPlugin(Protocol):
 
 @runtime_checkable
 class PostScorePlugin(Protocol):
-    """Looks once more at the best node, before the pod is assumed there."""
+    """Checks the best node, before the pod is assumed there."""
 
     def post_score(self, cycle: Cycle, node: str) -> Status:
-        """Take the node, or veto it: the next best by the same totals is then asked about.
+        """Accept the node, or veto it: the next best by the same totals is then checked.
 
         Success lets it pass to the next plugin. Unschedulable, UnschedulableAndUnresolvable and
         Pending veto the node for this attempt; a veto is never kept. When all feasible nodes are
@@ -439,17 +439,17 @@ class PostScorePlugin(Protocol):
 
 @runtime_checkable
 class ReservePlugin(Protocol):
-    """Keeps books of its own about chosen nodes."""
+    """Keeps state of its own about chosen nodes."""
 
     def reserve(self, cycle: Cycle, node: str) -> Status:
-        """Book the pod on the node; anything but Success undoes all bookings of this attempt."""
+        """Reserve for the pod on the node; anything but Success unreserves all of this attempt."""
         ...
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
         """Undo what this plugin did for the pod at ``reserve`` and after it.
 
         Called in reverse order after any refusal or fault from ``reserve`` to ``bind``, a denied
-        permission and a timeout included. Must cope with a ``reserve`` that was never called or
+        permission and a timeout included. Must tolerate a ``reserve`` that was never called or
         failed.
         """
         ...
@@ -469,21 +469,21 @@ class PermitPlugin(Protocol):
     """Allows or rejects a pod before binding, or has it wait."""
 
     def permit(self, cycle: Cycle, node: str) -> tuple[Status, float]:
-        """Success, a rejection, or Wait with the longest time in seconds that it is worth.
+        """Success, a rejection, or Wait with a timeout in seconds.
 
-        All plugins are called, until one rejects: that undoes the reservation at once. A pod that
-        waits keeps its node until each plugin that had it wait allows it
-        (``Handle.permits.waiting_pods``), one rejects it, or the time of one is up.
+        All plugins are called, until one rejects: that reverts the reservation at once. A waiting
+        pod keeps its node until each plugin that returned Wait allows it
+        (``Handle.permits.waiting_pods``), one rejects it, or the timeout of one ends.
         """
         ...
 
 
 @runtime_checkable
 class PreBindPlugin(Protocol):
-    """Prepares the node, perhaps slowly."""
+    """Prepares the node, which may take time."""
 
     async def pre_bind(self, cycle: Cycle, node: str) -> Status:
-        """All must agree before the pod is bound; in order, in the pod's binding task.
+        """All must succeed before the pod is bound; in order, in the pod's binding task.
 
         Skip is as good as Success; anything else sends the pod back to the queue.
         """
@@ -492,12 +492,12 @@ class PreBindPlugin(Protocol):
 
 @runtime_checkable
 class PreBindPreFlight(Protocol):
-    """A plugin that prepares nodes, and can say beforehand whether it will."""
+    """A PreBind plugin that reports beforehand whether it has work."""
 
     def pre_bind_pre_flight(self, cycle: Cycle, node: str) -> Status:
         """Success if ``pre_bind`` will have work, which takes time; Skip if not. Light.
 
-        The pod's status then says where it will go, until it gets there.
+        With Success, the pod's status has ``nominatedNodeName`` until the pod is bound.
         """
         ...
 
@@ -526,10 +526,10 @@ class PostBindPlugin(Protocol):
 
 @runtime_checkable
 class EnqueueExtensions(Protocol):
-    """Knows which events may cure its rejections."""
+    """Registers the events that may make a pod that it rejected schedulable."""
 
     def hints(self) -> Sequence[HintRegistration]:
-        """The events that may cure a pod this plugin rejected; a plugin without is woken by all."""
+        """The events and hints; pods that a plugin without hints rejected are woken by all."""
         ...
 
 
@@ -564,7 +564,7 @@ class LateReserve(Protocol):
         ...
 
     async def permit_remotely(self, cycle: Cycle, node: str) -> Status:
-        """As ``permit``; returns when the waiting is over."""
+        """As ``permit``; returns when the wait ends."""
         ...
 
 

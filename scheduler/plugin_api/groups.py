@@ -1,4 +1,4 @@
-"""The contract with the plugin that knows pod groups: pods placed together or not at all."""
+"""The contract with the plugin of pod groups: pods placed together or not at all."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PodGroupState(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class GroupPlugin(Protocol):
-    """Knows pod groups. It is no extension point of its own; a profile has one at most.
+    """Manages pod groups. It is no extension point of its own; a profile has one at most.
 
     It must have ``permit`` enabled, to have members wait for those that do not exist yet.
 

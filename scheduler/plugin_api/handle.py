@@ -49,7 +49,7 @@ class PluginQueue(Protocol):
         ...
 
     def tell(self, event: Event) -> None:
-        """Publish a change in a plugin's own books; pods that it may cure are activated."""
+        """Publish an event: a change in a plugin's own state. Hints decide which pods it wakes."""
         ...
 
     def expects(self, uid: str) -> bool:
@@ -61,7 +61,7 @@ class PluginRun(Protocol):
     """The profile's plugins, and work in the background. Not before all plugins are made."""
 
     def clock(self) -> float:
-        """Seconds that never go back, for measuring."""
+        """Monotonic seconds, for measuring."""
         ...
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -84,7 +84,7 @@ class PluginRun(Protocol):
         ...
 
     def judges_by_sums(self, cycle: Cycle) -> bool:
-        """Whether, besides, removed pods change nothing for them but what is requested."""
+        """Whether, besides, all of them have the trait ``by_sums``."""
         ...
 
     def trial(self, cycle: Cycle) -> AbstractContextManager[Scratch]:

@@ -26,7 +26,7 @@ Memory = Recent[str, T]
 
 Beyond ``limit`` values or ``MAX_BYTES`` the one that was neither put nor found for longest is
 forgotten: a plugin must be able to do without. A value counts with what ``sys.getsizeof`` says of
-it, so one that holds others should tell their bytes by ``__sizeof__``.
+it, so one that holds others should add their bytes in ``__sizeof__``.
 """
 
 
@@ -48,11 +48,11 @@ class Memories:
         self._of_nodes: dict[str, Memory[Any]] = {}
 
     def of_pods(self, name: str, limit: int = LIMIT) -> Memory[Any]:
-        """A memory by pod uid; made when first asked for, with the limit given then."""
+        """A memory by pod uid; created at first use, with the limit given then."""
         return self._of_pods.setdefault(name, _memory(limit))
 
     def of_nodes(self, name: str, limit: int = LIMIT) -> Memory[Any]:
-        """A memory by node name; made when first asked for, with the limit given then."""
+        """A memory by node name; created at first use, with the limit given then."""
         return self._of_nodes.setdefault(name, _memory(limit))
 
     def on_event(self, event: Event) -> None:

@@ -34,7 +34,7 @@ class Outlet(Protocol):
     """
 
     async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
-        """Bind the pod, unless that is ``stale`` when its turn comes."""
+        """Bind the pod, unless ``stale`` says otherwise just before the request."""
         ...
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
@@ -45,7 +45,7 @@ class Outlet(Protocol):
         ...
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
-        """Put a condition on a pod that has to go, then delete it; gone already is fine.
+        """Put a condition on a victim, then delete it; a pod that is gone already is no error.
 
         Raises WriteError.
         """

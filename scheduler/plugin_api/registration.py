@@ -139,7 +139,7 @@ def _method(point: str, function: Callable[..., Any]) -> str:
 def _takes(function: Callable[..., Any]) -> int:
     try:
         return len(inspect.signature(function).parameters)
-    except (TypeError, ValueError):  # some built-in functions do not tell
+    except (TypeError, ValueError):  # some built-in functions have no signature
         return 0
 
 

@@ -1,4 +1,4 @@
-"""What a plugin promises about its answers, besides the methods that it has."""
+"""Traits: guarantees about a plugin's answers, besides the methods that it has."""
 
 from __future__ import annotations
 

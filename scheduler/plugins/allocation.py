@@ -34,7 +34,7 @@ class ResourceScore(Protocol):
     def __call__(
         self, requested: Amount, capacity: Amount, weights: Amount, counted: Mask
     ) -> Scores:
-        """``counted`` tells which resources exist on which rows; capacity is positive there."""
+        """``counted`` marks the resources that exist on a row; capacity is positive there."""
         ...
 
 
@@ -54,7 +54,7 @@ class AllocationScorer:
     def score(self, cycle: Cycle, rows: Rows, requests: Amounts, *, nonzero: bool) -> Scores:
         """The strategy's score per row, with the pod on it.
 
-        ``nonzero`` books pods that ask for nothing with the default amounts of cpu and memory.
+        ``nonzero`` counts pods without requests with the default amounts of cpu and memory.
         """
         taken, capacity = self.gather(cycle, rows, requests, nonzero=nonzero)
         asked = np.array([[requests.get(spec.name, 0)] for spec in self._resources], np.int64)
@@ -86,7 +86,7 @@ class AllocationScorer:
     ) -> tuple[Amount, Amount]:
         """What is taken and what there is, (resource, row); zero capacity where it does not count.
 
-        Scalar resources that the pod does not ask for do not count.
+        Scalar resources that the pod does not request do not count.
         """
         columns = cycle.state.columns
         shape, at = (len(self._resources), len(rows)), where(rows)

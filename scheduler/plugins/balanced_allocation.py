@@ -33,7 +33,7 @@ class NodeResourcesBalancedAllocation:
         self._gatherer = AllocationScorer(self._resources, least_allocated)
 
     def score_key(self, pod: PodInfo) -> Key:
-        """What it asks for; a pod that asks for none of the resources changes no balance."""
+        """Its requests; a pod that requests none of the resources changes no balance."""
         asked = tuple(pod.requests.get(spec.name, 0) for spec in self._resources)
         return asked if any(asked) else None
 

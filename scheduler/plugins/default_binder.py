@@ -1,4 +1,4 @@
-"""DefaultBinder: tells the API server."""
+"""DefaultBinder: creates the Binding at the API server."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class DefaultSelector:
         return merged
 
     def _file_services(self) -> None:
-        """Put each service under one label that it asks for; one that asks for none is left out."""
+        """Put each service under one label of its selector; one without a selector is left out."""
         version = self._objects.version(Service)
         if version == self._version:
             return
@@ -89,5 +89,5 @@ class DefaultSelector:
             return ()
         try:
             return compile_label_selector(found.spec.selector, "spec.selector").requirements
-        except SelectorError:  # somebody else's mistake; the pod's services still tell something
+        except SelectorError:  # not the pod's mistake; its services still count
             return ()

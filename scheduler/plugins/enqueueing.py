@@ -1,4 +1,4 @@
-"""PrioritySort and SchedulingGates: who waits, and who is next."""
+"""PrioritySort and SchedulingGates: the order of the queue, and gated pods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scheduler.queueing.queued_pod import QueuedPod
 
 
 class PrioritySort:
-    """Higher priority first; among equals, whoever has waited longer."""
+    """Higher priority first; among equals, the pod that was queued first."""
 
     name = PRIORITY_SORT
     traits = PluginTraits(comparable=True)

@@ -1,7 +1,7 @@
-"""InterPodAffinity: pods that want to be near others, or away from them.
+"""InterPodAffinity: places pods near others, or away from them.
 
 A topology key divides nodes into *domains*, one per value of that label; nodes without the label
-are in none. The index of pods knows on which rows the pods of a term are, so a verdict is: mark
+are in none. The index of pods has the rows of the pods of each term, so a verdict is: mark
 their domains, then look up the domain of each row. Everything is read from the live index, so that
 what-if bookings count.
 """
@@ -41,13 +41,13 @@ _SUMS: Slot[_DomainSums] = Slot("InterPodAffinity.sums")
 
 
 class _Sayings(msgspec.Struct, frozen=True):
-    """What pods on nodes say about a pod, by topology keys that some node has.
+    """The terms of pods on nodes that select a pod, by topology keys that some node has.
 
-    A term by another key puts no node into any domain: it says nothing.
+    A term by another key puts no node into any domain: it has no effect.
     """
 
     terms: tuple[TermCounter, ...]
-    """All that is said, whatever the keys."""
+    """All terms, whatever the keys."""
     keys_version: int
     repelling: tuple[TermCounter, ...] = ()
     """Required anti-affinity."""
@@ -60,7 +60,7 @@ def _sayings_bytes(_: int, said: _Sayings) -> int:
 
 
 class InterPodAffinity:
-    """Required and preferred affinity, of the pod itself and of pods that speak of it."""
+    """Required and preferred affinity, of the pod itself and of pods whose terms select it."""
 
     name = INTER_POD_AFFINITY
     observes = ("Namespace",)
@@ -189,7 +189,7 @@ class InterPodAffinity:
             yield others.term.topology_key, weight, others
 
     def _said_about(self, pod: PodInfo) -> _Sayings:
-        """What pods on nodes say about a pod; found out once for all pods with equal labels."""
+        """The terms of pods on nodes that select a pod; found once for pods with equal labels."""
         terms = self._index.terms_about(pod)
         version = self._labels.keys_version
         known = self._sayings.get(id(terms))
@@ -207,7 +207,7 @@ class InterPodAffinity:
         return said
 
     def _repelling(self, cycle: Cycle) -> _Domains:
-        """Domains of pods whose required anti-affinity speaks of this pod."""
+        """Domains of pods whose required anti-affinity selects this pod."""
         hostile = self._said_about(cycle.pod).repelling
         return _mark(cycle.state, ((each.term.topology_key, each) for each in hostile))
 
@@ -266,7 +266,7 @@ def _lonely(cycle: Cycle, rows: Rows) -> Mask:
     """Which rows are not, for each required term, in a domain of pods that match all of them.
 
     A pod that matches its own terms may be the first of its kind: if there is no such pod in any
-    domain, every row that has all the labels will do.
+    domain, every row that has all the labels passes.
     """
     terms, state = cycle.pod.affinity.required, cycle.state
     lonely: Mask = np.zeros(len(rows), np.bool_)

@@ -16,7 +16,7 @@ from scheduler.state.cache import ClusterState
 
 
 class AffinityHints:
-    """Judges events by the terms of the waiting pod and of the pods that speak of it."""
+    """Judges events by the terms of the waiting pod and of pods whose terms select it."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -41,12 +41,12 @@ class AffinityHints:
         return Hint.QUEUE if cured else Hint.SKIP
 
     def _came(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
-        """Whether there is company now that was not there before."""
+        """Whether a pod that the affinity terms select is there now and was not before."""
         terms = pod.affinity.required
         return new is not None and self._in_all(new, terms) and not self._in_all(old, terms)
 
     def _went(self, pod: PodInfo, old: PodInfo | None, new: PodInfo | None) -> bool:
-        """Whether something that was in the way is gone."""
+        """Whether a pod that anti-affinity excluded is gone."""
         if old is None:
             return False
         terms = pod.affinity
@@ -57,7 +57,7 @@ class AffinityHints:
         repelling = new is None and any(
             self._in_all(pod, (term,)) for term in old.affinity.anti_required
         )
-        # With the last of the others gone, a pod that is company to itself may go anywhere.
+        # With the last of the others gone, a pod that matches its own terms may go anywhere.
         last = (
             self._in_all(pod, terms.required)
             and self._in_all(old, terms.required)
@@ -84,7 +84,7 @@ class AffinityHints:
         return Indexed(_keys_of_terms, self._keys_of_node)
 
     def _keys_of_node(self, event: Event) -> Iterable[Hashable] | None:
-        """The keys of a new node's labels, or those that changed: they may be anybody's."""
+        """The keys of a new node's labels, or those that changed."""
         old, new = event.old, event.new
         if not isinstance(new, Node):
             return ()
@@ -172,7 +172,7 @@ def _keys_of_terms(pod: PodInfo) -> list[Term]:
 
 
 def _placed(pod: object) -> PodInfo | None:
-    """A pod that has a node, or was promised one; others are in nobody's way."""
+    """A pod that has a node or is nominated to one; other pods have no effect."""
     if isinstance(pod, PodInfo) and (pod.node_name or pod.pod.status.nominated_node_name):
         return pod
     return None

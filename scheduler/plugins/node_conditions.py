@@ -1,6 +1,6 @@
-"""NodeConditions: no pods for nodes that say they are unwell.
+"""NodeConditions: rejects nodes that are not ready or under pressure.
 
-Usually taints tell of conditions, and the node lifecycle controller sets them. This plugin looks at
+Usually the node lifecycle controller sets taints for conditions. This plugin reads
 the conditions themselves, as schedulers did before; it serves clusters without that controller.
 """
 
@@ -91,7 +91,7 @@ class NodeConditions:
 
 
 def is_best_effort(pod: PodInfo) -> bool:
-    """Whether the pod neither asks for CPU or memory nor is limited: the first to be evicted."""
+    """Whether the pod has no requests or limits of CPU and memory: the first to be evicted."""
     spec = pod.pod.spec
     containers = (*spec.containers, *spec.init_containers)
     parts = [spec.resources] if spec.resources else [each.resources for each in containers]

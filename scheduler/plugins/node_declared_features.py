@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: what a pod asks for that not every kubelet can do."""
+"""NodeDeclaredFeatures: features that a pod needs and not every kubelet has."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""NodeName and NodeUnschedulable: the node that was asked for, and nodes that take no one."""
+"""NodeName and NodeUnschedulable: the node that a pod names, and cordoned nodes."""
 
 from __future__ import annotations
 

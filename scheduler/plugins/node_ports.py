@@ -38,7 +38,7 @@ class NodePorts:
     def __init__(self, args: Any, handle: Handle) -> None: ...
 
     def filter_key(self, pod: PodInfo) -> Key:
-        """The host ports it wants."""
+        """The pod's host ports."""
         return pod.host_ports or None
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
@@ -53,7 +53,7 @@ class NodePorts:
         return cycle.reject(taken[rows], self.TAKEN)
 
     def hints(self) -> Sequence[HintRegistration]:
-        """A new node, or a pod that gave back a port we want."""
+        """A new node, or a pod that freed one of the ports."""
         return (
             HintRegistration("Pod", Action.DELETE, self._after_delete, _by_port),
             HintRegistration("Node", Action.ADD),
@@ -75,7 +75,7 @@ def _by_port() -> Indexed:
 
 
 def _freed(pod: PodInfo) -> set[tuple[str, int]] | None:
-    """The ports that a pod gave back; None: any."""
+    """The ports that a pod freed; None: any."""
     return None if ANY_PORT in pod.host_ports[-1:] else _ports(pod)
 
 
@@ -84,5 +84,5 @@ def _ports(pod: PodInfo) -> set[tuple[str, int]]:
 
 
 def holds_resources(pod: PodInfo) -> bool:
-    """Whether a pod was on a node, or was promised one."""
+    """Whether a pod was on a node, or nominated to one."""
     return bool(pod.node_name or pod.pod.status.nominated_node_name)

@@ -52,11 +52,11 @@ class NodeResourcesFit:
         self._share = _SHARES.get(strategy.type)
 
     def filter_key(self, pod: PodInfo) -> Key:
-        """What it asks for, in the order in which shortages are named."""
+        """Its requests, in the order in which shortages are named."""
         return tuple(self._wanted(pod.fit_requests).items())
 
     def score_key(self, pod: PodInfo) -> Key:
-        """What scoring assumes it asks for."""
+        """The requests that scoring assumes."""
         return tuple(pod.score_requests.items())
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
@@ -149,7 +149,7 @@ class NodeResourcesFit:
         return scores
 
     def hints(self) -> Sequence[HintRegistration]:
-        """Room on a node: less asked for by others, or more offered."""
+        """Capacity on a node: less requested by others, or more allocatable."""
         return (
             HintRegistration(
                 "Pod", Action.DELETE | Action.POD_SCALE_DOWN, self._after_pod, self._requests

@@ -57,7 +57,7 @@ class ServiceAffinity:
         return PreFilterResult() if self._labels else PreFilterResult(SKIP)
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
-        """Reject nodes with other label values than the pod wants or its kin have."""
+        """Reject nodes with other label values than the pod selects or pods of its service have."""
         wanted = compile_set(self._wanted(cycle.pod))
         labels = cycle.state.columns.labels
         return cycle.reject(~labels.satisfy(wanted, rows), self.APART)
@@ -81,7 +81,7 @@ class ServiceAffinity:
         if not len(rows):
             return None
         values = np.array([columns.labels.column(key).ids[rows] for key in self._labels])
-        if (values == values[:, :1]).all():  # as this plugin leaves it: no need to ask who is first
+        if (values == values[:, :1]).all():  # all have the same values: any pod suffices
             return columns.nodes[int(rows[0])]
         oldest = min(
             (

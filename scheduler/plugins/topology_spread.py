@@ -371,7 +371,7 @@ def _topology_keys(pod: PodInfo) -> Hashable:
 
 
 def _concerns(other: PodInfo, pod: PodInfo) -> bool:
-    """Whether a pod is the given one, or one beside it that has (or was promised) a node."""
+    """Whether a pod is the given one, or one of its namespace with a (nominated) node."""
     if other.uid == pod.uid:
         return True
     placed = other.node_name or other.pod.status.nominated_node_name
@@ -381,7 +381,7 @@ def _concerns(other: PodInfo, pod: PodInfo) -> bool:
 def _retolerated(
     pod: PodInfo, old: PodInfo, new: PodInfo, constraints: Sequence[SpreadConstraint]
 ) -> bool:
-    """Whether the waiting pod itself tolerates more, and some constraint asks about that."""
+    """Whether the waiting pod itself tolerates more, and some constraint honours taints."""
     return (
         new.uid == pod.uid
         and old.pod.spec.tolerations != new.pod.spec.tolerations
@@ -390,7 +390,7 @@ def _retolerated(
 
 
 def _relabelled(old: PodInfo, new: PodInfo, constraints: Sequence[SpreadConstraint]) -> bool:
-    """Whether a pod has come to count, or ceased to."""
+    """Whether a pod begins to count, or ceases to."""
     before, after = old.pod.metadata.labels, new.pod.metadata.labels
     return any(
         each.selector.matches(before) != each.selector.matches(after) for each in constraints

@@ -1,4 +1,4 @@
-"""The topology domains that a spread constraint speaks of, and the pods in them."""
+"""The topology domains of a spread constraint, and the pods in them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Ground:
 class Domains:
     """One constraint of one pod: the domains of all rows, and the pods that count in each.
 
-    Pods are counted as they are now, so that pods that are put somewhere on trial are seen.
+    Pods are counted as they are now, so that pods of a trial are included.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Domains:
         pods = PodSet(frozenset((metadata.namespace,)), constraint.selector)
         self._pods = state.index.counter(pods, living_only=True)
         # To kube-scheduler an empty selector counts no pod that is there already, although it does
-        # match the pod itself and those that come on trial.
+        # match the pod itself and those that a trial adds.
         self._uncounted = None if constraint.selector.requirements else self._pods.counts.copy()
 
     def labelled(self, rows: Rows) -> Mask | None:

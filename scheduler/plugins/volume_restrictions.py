@@ -66,7 +66,7 @@ class VolumeRestrictions:
         return (use.key, "exclusive") if "ReadWriteOncePod" in claim.spec.access_modes else None
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
-        """Find the claims that only one pod may use; skip pods that want nothing exclusive."""
+        """Find the claims that only one pod may use; skip pods that use nothing exclusive."""
         exclusive: list[str] = []
         for use in cycle.pod.volumes.claims:
             if use.ephemeral:
@@ -90,7 +90,7 @@ class VolumeRestrictions:
         return codes[rows]
 
     def hints(self) -> Sequence[HintRegistration]:
-        """A pod gave back what we want, a node came, or a claim that was missing."""
+        """A pod freed a disk or claim of this one, a node or a missing claim was added."""
         return (
             HintRegistration("Pod", Action.DELETE, self._after_delete, _by_volume),
             HintRegistration(

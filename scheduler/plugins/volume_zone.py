@@ -40,7 +40,7 @@ _PLACES: Slot[tuple[Requirement, ...]] = Slot("where the volumes are")
 
 
 class VolumeZone:
-    """Asks each label of a volume once per distinct value, like a node selector."""
+    """Evaluates each label of a volume once per distinct value, like a node selector."""
 
     name = VOLUME_ZONE
     observes = ("PersistentVolumeClaim", "PersistentVolume", "StorageClass")

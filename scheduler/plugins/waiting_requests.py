@@ -1,8 +1,8 @@
-"""What all waiting pods request, as a table: who fits where there is room now?
+"""The requests of all waiting pods, as a table: which pods fit on a node now?
 
-A row per resource, a column per waiter. Resources that few ask for must not make the table large:
-when more than ``MOST_RESOURCES`` are asked for at once, those who ask for further ones are compared
-by what the table has, and then asked about one by one.
+A row per resource, a column per waiter. Resources that few pods request must not make the table
+large: when more than ``MOST_RESOURCES`` are requested at once, pods that request further ones are
+compared by what the table has, and then checked one by one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class _Entry(NamedTuple):
 
 
 class WaitingRequests:
-    """The requests of all who wait for room. An event costs an operation for each resource."""
+    """The requests of all waiting pods. An event costs an operation for each resource."""
 
     def __init__(self, state: ClusterState, wanted: Callable[[PodInfo], Amounts]) -> None:
         self._state = state
@@ -42,7 +42,7 @@ class WaitingRequests:
         self._users: Counter[str] = Counter()
         self._of: dict[int, _Entry] = {}
         self._incomplete: set[int] = set()
-        """Who asks for something that the table has no room for."""
+        """Pods that request a resource that is not in the table."""
         self._live: Mask = np.zeros(_FIRST_CAPACITY, np.bool_)
         self._numbers: dict[str, set[int]] = {}
         """Waiters by the uid of their pod; one that left a cohort may stand for it yet."""
@@ -67,7 +67,7 @@ class WaitingRequests:
         self._live[waiter] = True
 
     def remove(self, waiter: int) -> None:
-        """Delete it again; a resource that nobody asks for leaves the table."""
+        """Delete it again; a resource that no pod requests leaves the table."""
         self._live[waiter] = False
         self._incomplete.discard(waiter)
         entry = self._of.pop(waiter)
@@ -81,9 +81,9 @@ class WaitingRequests:
                 del self._users[resource], self._amounts[resource]
 
     def hopeless(self) -> int:
-        """Who asks for more of something than any node has free.
+        """Pods that request more of a resource than any node has free.
 
-        Whoever was promised a node is left out: pods may be leaving for it.
+        Nominated pods are left out: their victims may be terminating.
         """
         columns, rows = self._state.columns, self._state.rows()
         most: dict[str, int] = {}
@@ -99,7 +99,7 @@ class WaitingRequests:
         return _bits(hopeless)
 
     def answer(self, event: Event) -> Answer:
-        """Who fits on the node of a pod that went or shrank, or on a node that came or grew."""
+        """Pods that fit on the node of a deleted or smaller pod, or on a new or larger node."""
         if isinstance(event.new, Node):
             return self._split(self._offered(event.old, event.new))
         row = self._state.row(event.old.node_name) if isinstance(event.old, PodInfo) else None
@@ -117,7 +117,7 @@ class WaitingRequests:
         return self._within(free)
 
     def _offered(self, old: object, new: Node) -> Mask | None:
-        """Who fits on the empty node, and wants something that there is more of."""
+        """Pods that fit on the empty node, and request a resource that it has more of."""
         offered = allocatable_of(new)
         if not offered.get(PODS):
             return None
@@ -136,7 +136,7 @@ class WaitingRequests:
     def _within(self, amounts: Mapping[str, int]) -> Mask:
         fitting = self._live.copy()
         for resource, column in self._amounts.items():
-            # A node may be over-committed; who asks for nothing of a resource does not mind.
+            # A node may be over-committed; pods that request nothing of a resource still fit.
             left = max(amounts.get(resource, 0), 0)
             np.logical_and(fitting, column <= left, out=fitting)
         return fitting

@@ -26,9 +26,9 @@ from scheduler.kube.reviews import Right, User
 from scheduler.observe.logs import get_logger
 from scheduler.serve.guards import HttpForbidden, HttpUnauthorized, Unavailable
 
-# Answers that cost a request elsewhere: remembered for a while, asked for once, and bounded.
+# Reviews cost a request to the API server: they are cached for a while, shared, and bounded.
 #
-# Everybody who reaches the port can make us ask, with tokens that nobody issued. So the number of
+# Any client that reaches the port can cause reviews, with invalid tokens. So the number of
 # questions is limited, by rate and at one time, and who was let in a moment ago is let in again
 # when the API server cannot be asked: a scrape goes on through an outage, and through a flood of
 # such strangers.
@@ -70,7 +70,7 @@ class Questions:
         if by_stranger:
             if self._under_way >= MAX_QUESTIONS:
                 raise CannotAsk(f"{MAX_QUESTIONS} reviews are under way")
-            # A reservation cannot be given back, so none is made before the last one is due.
+            # A reservation cannot be returned, so none is made before the last one is due.
             now = self._clock()
             if now < self._open_again:
                 raise CannotAsk(f"there were more than {QUESTIONS_PER_SECOND:g} reviews a second")
@@ -101,8 +101,8 @@ class ReviewCache(Generic[Value]):
     ) -> Value:
         """The answer for `key`, from memory or by `ask`, which may raise KubeError.
 
-        Those who want the same answer at the same time share one question. Raises CannotAsk, also
-        instead of a `stale` answer if that will not do.
+        Concurrent calls with the same arguments share one review. Raises CannotAsk, also
+        instead of a `stale` answer if that is not allowed.
         """
         known = self._yes.get(key) or self._no.get(key)
         age = self._clock() - known.since if known is not None else math.inf

@@ -62,7 +62,7 @@ class SelfSigned:
 
 
 class _Material(NamedTuple):
-    """What is shown to callers, and who signs what they show; both as PEM."""
+    """The server's certificate, and the CA of client certificates; both as PEM."""
 
     certificate: bytes
     client_authority: bytes
@@ -71,7 +71,7 @@ class _Material(NamedTuple):
 class Tls:
     """The TLS side of a listening socket. What was rotated counts for new connections.
 
-    Making one reads files, which blocks; raises OSError if they have nothing that will do.
+    Making one reads files, which blocks; raises OSError if they hold no valid certificate.
     """
 
     def __init__(self, source: CertificateSource, client_authority: str = "") -> None:
@@ -81,7 +81,7 @@ class Tls:
         self._material = self._load()
         self._current = self._context_of(self._material)
         self.context = self._context_of(self._material)
-        """For the socket, which keeps it for good: each connection is moved to the current one."""
+        """For the socket, which never replaces it: each connection switches to the current one."""
         self.context.sni_callback = self._move
 
     async def refresh(self) -> None:

@@ -7,9 +7,9 @@
                  header      answered alive    the next request
 
 READING lasts at most `HEADER_SECONDS` (and `HANDSHAKE_SECONDS` for TLS before), IDLE at most
-`KEEPALIVE_SECONDS`, and an answer has to be taken within `SEND_SECONDS`. At the limit a newcomer
-takes the place of a connection that is not BUSY: the one that has waited for longest, of the
-address that has most. If all are BUSY, a share is left in which only probes are answered.
+`KEEPALIVE_SECONDS`, and an answer has to be taken within `SEND_SECONDS`. At the limit a new
+connection replaces one that is not BUSY: the one that has waited for longest, of the address that
+has most. If all are BUSY, a share is left in which only probes are answered.
 
 A caller that opens connections and sends nothing costs a small object each, and no probe fails.
 """
@@ -85,7 +85,7 @@ class Connections:
             self.drop(connection)
 
     def middleware(self) -> Middleware:
-        """What stands before all others: keeps the books on who is being answered."""
+        """The outermost middleware: records which connections are being answered."""
 
         @web.middleware
         async def served(request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -183,7 +183,7 @@ class ServedConnection(asyncio.Protocol):
         return not self.busy and now >= self._deadline
 
     def open(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
-        """Speak TLS if that is asked for, and read."""
+        """Do the TLS handshake if configured, and read."""
         self._opening = asyncio.create_task(self._open(sock, tls), name="connection")
 
     def begin(self) -> None:
@@ -252,7 +252,7 @@ class ServedConnection(asyncio.Protocol):
             self._among.forget(self)
             if not isinstance(fault, OSError | asyncio.CancelledError):
                 raise
-            # Strangers who do not speak TLS or hang up; or we were told to close.
+            # A client that does not speak TLS or closes; or the server is closing.
 
     def _wait(self, seconds: float) -> None:
         self.since = self._among.now()
@@ -275,7 +275,7 @@ async def send(request: web.Request, response: web.StreamResponse) -> None:
         if request.transport is not None:
             request.transport.abort()
     except ConnectionError:
-        pass  # they have hung up; the library finds out for itself
+        pass  # the client has closed; the library handles that
 
 
 def _no_room() -> web.Response:

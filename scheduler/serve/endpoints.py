@@ -1,8 +1,8 @@
 """Which path answers what: probes, metrics, configuration and the JSON behind the CLI.
 
-The handlers know nothing of the scheduler: `Sources` carries the callables they ask, so everything
-here can be tested, and replaced, without one. All paths are read (GET, HEAD), but for one: POST to
-a waiting pod decides about it, and is only there for callers that the cluster knows and lets.
+The handlers import nothing of the scheduler: `Sources` has the callables that they call, so
+everything here can be tested, and replaced, without one. All paths are read (GET, HEAD), but for
+one: POST to a waiting pod decides about it, for callers that the API server authorizes.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ from scheduler.slices import checkpoint, in_slices
 READS_OF_ONE = 3
 """By one address; a third more is there for others."""
 WAITING_OF_ONE = 24
-"""Likewise for those that wait for their turn."""
+"""Likewise for requests that wait for a slot."""
 WAIT_SECONDS = 5.0
 HEAVY = ("/api/", "/debug/")
 
@@ -52,7 +52,7 @@ class ReadTurns:
 
     @asynccontextmanager
     async def turn(self, address: str) -> AsyncIterator[None]:
-        """A block that runs when it is its turn; raises TooMany."""
+        """A block that runs once it has a slot; raises TooMany."""
         if not self._present.may_take(address):
             raise HttpTooManyRequests("too many such requests wait already")
         self._present.take(address)
@@ -97,7 +97,7 @@ OPENMETRICS = "application/openmetrics-text"
 
 
 class Replica(msgspec.Struct, frozen=True):
-    """Who answers, and who leads: only the leader has a queue that moves, and decisions."""
+    """The replica and the leader: only the leader has a queue that moves, and decisions."""
 
     identity: str = ""
     leading: bool = True
@@ -137,11 +137,11 @@ class Sources:
     ready: Sequence[Check] = (PING,)
     """/readyz: can it do its work now?"""
     health: Sequence[Check] = (PING,)
-    """/healthz: the old name, for those who still probe it."""
+    """/healthz: the deprecated name, for probes that still use it."""
     config: Callable[[], Any] | None = None
     """/configz: the effective configuration."""
     replica: Callable[[], Replica] = Replica
-    """`replica` in every answer of /api/v1: who answers, and who leads."""
+    """`replica` in every answer of /api/v1: the replica and the leader."""
     queue: Callable[[int], Awaitable[Any]] | None = None
     """/api/v1/queue?limit=: at most so many pending pods."""
     nodes: Callable[[int], Awaitable[Any]] | None = None
@@ -159,7 +159,7 @@ class Sources:
 
 
 def build_app(sources: Sources, access: AccessControl | None = None) -> web.Application:
-    """Return the application with one route per source, for those whom `access` admits."""
+    """Return the application with one route per source, for callers that `access` admits."""
     guards = [access.middleware()] if access else []
     app = web.Application(middlewares=[errors_as_json, *guards, ReadTurns().middleware()])
     app.on_response_prepare.append(harden)
@@ -289,7 +289,7 @@ async def _explain(
 async def _decide(
     source: Callable[[Verdict], Awaitable[Any]], access: AccessControl | None, request: web.Request
 ) -> web.Response:
-    """Decide about a pod for a caller who may, as a Role of the pod's namespace says."""
+    """Decide about a pod, if RBAC in the pod's namespace allows it."""
     if access is None:
         raise HttpForbidden(
             "nobody is known here who could decide: set server.protection to always"
@@ -326,7 +326,7 @@ def _key(key: Any) -> bytes:
 
 
 def _answer(body: bytes, content_type: str) -> web.Response:
-    """Return the body, compressed if the client likes; a large one in another thread."""
+    """Return the body, compressed if the client accepts it; a large one in another thread."""
     response = web.Response(
         body=body, headers={"Content-Type": content_type}, zlib_executor_size=COMPRESS_HERE_BYTES
     )

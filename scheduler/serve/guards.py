@@ -38,7 +38,7 @@ class HttpForbidden(RequestError):
 
 
 class HttpNotFound(RequestError):
-    """What was asked for does not exist: 404."""
+    """The object does not exist: 404."""
 
     status = 404
 

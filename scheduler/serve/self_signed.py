@@ -1,6 +1,6 @@
 """Makes a self-signed certificate; ``python -m scheduler.serve.self_signed NAME…``.
 
-The library that knows how takes ten megabytes of memory and is needed for a moment, so the daemon
+The library for it takes ten megabytes of memory and is needed for a moment, so the daemon
 runs this module as a process and reads what it prints: private key and certificate, as PEM.
 """
 

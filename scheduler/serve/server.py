@@ -35,7 +35,7 @@ BACKLOG = 512
 class Server:
     """Serves one application; ``async with`` starts and stops it.
 
-    Port 0 takes a free port; `port` and `url` tell which once it has started.
+    Port 0 takes a free port; `port` and `url` have it once it has started.
     """
 
     def __init__(
@@ -170,11 +170,11 @@ async def _listen(host: str, port: int) -> list[socket.socket]:
 async def open_server(
     sources: Sources, settings: Settings, reviewer: Reviewer, dropped: Counter | None = None
 ) -> Server:
-    """The server that the settings ask for, not yet started.
+    """The server of the settings, not yet started.
 
     On loopback all may read, by default over plain HTTP.
-    Anywhere else it is TLS, and `reviewer` is asked about every caller. Raises OSError if there is
-    no certificate to serve with. `dropped` counts, by reason, who is not served to the end.
+    Anywhere else it is TLS, and `reviewer` reviews every caller. Raises OSError if there is
+    no certificate to serve with. `dropped` counts, by reason, connections that are cut.
     """
     reviewed = settings.protection == "always" or not is_loopback(settings.bind_address)
     access = AccessControl(reviewer, settings.always_allow_paths) if reviewed else None

@@ -1,4 +1,4 @@
-"""What an event changes: the one place that says so, and the log in which it is written.
+"""What an event changes: the one place that maps events to aspects, and the log of changes.
 
 A verdict depends on some *aspects* of the cluster: what is requested on a row, its taints, the
 services there are. A holder of verdicts remembers how far it has read the log of each aspect it
@@ -21,7 +21,7 @@ from scheduler.model.volumes import NO_VOLUMES
 
 
 class Aspect(enum.IntEnum):
-    """A part of the cluster's state that changes on its own."""
+    """A part of the cluster's state whose changes are logged apart from others."""
 
     NODE = 0
     """Which node, if any, is in a row."""
@@ -181,7 +181,7 @@ def pod_aspects(pod: PodInfo) -> tuple[Aspect, ...]:
 def object_aspects(kind: str, old: object | None, new: object | None) -> Aspects:
     """What a change of an object of another kind means.
 
-    Attached volumes are not here: `Attachments` knows which rows an object matters to. Nor are NUMA
+    Attached volumes are not here: `Attachments` finds the rows that an object affects. Nor are NUMA
     cells, whose objects are not believed until they are proven.
     """
     if isinstance(old, Service) and isinstance(new, Service):
@@ -212,7 +212,7 @@ class ChangeLog:
         return self._trials > 0
 
     def begin_trial(self) -> None:
-        """Log nothing from now on: all changes will be taken back."""
+        """Log nothing from now on: all changes will be reverted."""
         self._trials += 1
 
     def end_trial(self) -> None:
@@ -243,7 +243,7 @@ class ChangeLog:
         self.version += 1
 
     def position(self, aspect: Aspect) -> int:
-        """The end of an aspect's log, from which a reader can go on later."""
+        """The end of an aspect's log, from which a reader can continue later."""
         return self._forgotten[aspect] + len(self._rows[aspect])
 
     def since(self, aspect: Aspect, position: int) -> list[int] | None:

@@ -2,7 +2,7 @@
 
 What a pod's claim attaches is found through claim, volume and class, so a change of any of them
 may change what counts on some rows. Each row remembers the objects it was counted from. A change
-makes the rows stale that read the object, and stale rows are counted again when someone asks.
+makes the rows stale that read the object, and stale rows are counted again when they are read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Counts = NDArray[np.int64]
 
 
 class Attachable(NamedTuple):
-    """A volume as its CSI driver knows it; one that is not there yet goes by its claim."""
+    """A volume by its CSI driver's handle; one that does not exist yet by its claim."""
 
     driver: str
     handle: str
@@ -128,7 +128,7 @@ _EMPTY = _Row()
 
 
 class Attachments:
-    """Counts, limits and migrated plugins per row, true whenever they are asked for."""
+    """Counts, limits and migrated plugins per row, current whenever they are read."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
@@ -220,7 +220,7 @@ class Attachments:
             self._migrated[plugin] = np.pad(mask, extra)
 
     def _changed(self, kind: str, key: str, old: object, new: object) -> None:
-        # What a row read on trial says nothing of what it reads otherwise.
+        # What a row reads in a trial may differ from what it reads otherwise.
         for row in {*self._readers.get((kind, key), ()), *self._tried}:
             self.touch(row)
 

@@ -1,4 +1,4 @@
-"""Is what we believe what is? Compares the columns with the objects of the API server.
+"""Compares the columns with the objects of the API server.
 
 Each function looks at one object and takes time in proportion to it (a node: to its pods), so that
 a whole cluster can be compared little by little.

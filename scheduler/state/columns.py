@@ -28,7 +28,7 @@ Where = Rows | slice
 
 _BASIC_RESOURCES = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _SPARE_RESOURCES = 16
-"""So many columns of resources that no node offers any more are kept: nodes come back."""
+"""So many columns of resources that no node offers any more are kept: nodes may be added again."""
 _FIRST_CAPACITY = 64
 _MANY = 256
 """Fewer rows are copied in less time than it takes to look at them."""
@@ -121,7 +121,7 @@ class NodeColumns:
     def _drop_unoffered(self) -> None:
         """Give the columns of resources back that no row has any of, once there are many.
 
-        No filter tells a resource without a column from one of which every row has nothing.
+        To filters, a resource without a column is one of which every row has nothing.
         """
         kept = self._offering != 0
         kept[: len(_BASIC_RESOURCES)] = True

@@ -16,12 +16,12 @@ Q = TypeVar("Q", bound=Hashable)
 
 
 class Interner(Generic[V]):
-    """Gives each distinct value the next number; numbers hold until all are taken back."""
+    """Gives each distinct value the next number; numbers hold until all are reset."""
 
     def __init__(self, *values: V) -> None:
         self.values: list[V] = []
         self.generation = 0
-        """Grows when all numbers are taken back."""
+        """Grows when all numbers are reset."""
         self._ids: dict[V, int] = {}
         for value in values:
             self.intern(value)
@@ -106,11 +106,11 @@ class StatusTable:
 
 
 class InternedAnswers(Generic[Q, V]):
-    """The answers to a question for each interned value, kept until the question falls out of use.
+    """The answers of predicates for each interned value, kept until a predicate falls out of use.
 
-    A question is asked once per distinct value, not once per node; a column of answers is then a
-    gather. Pod authors pose the questions. So their number and bytes are bounded, and long ones are
-    not kept.
+    A predicate is evaluated once per distinct value, not once per node; a column of answers is
+    then a gather. Pod authors write the predicates. So their number and bytes are bounded, and long
+    ones are not kept.
     """
 
     LONG = 32

@@ -1,6 +1,6 @@
-"""Node labels as columns of value ids, made when a selector first asks for a key.
+"""Node labels as columns of value ids, made when a selector first names a key.
 
-Pods' authors choose the keys and values that are asked about. So a key that no node has costs a
+Pods' authors choose the keys and values of selectors. So a key that no node has costs a
 lookup and no memory: all such keys share one column, in which the label is absent everywhere. A
 requirement costs the values it names, not the values that nodes have.
 """
@@ -104,7 +104,7 @@ class LabelColumn:
 class LabelColumns:
     """Columns of the label keys that selectors use.
 
-    A column, once made, stays for the whole attempt that asked for it; between attempts those not
+    A column, once made, stays for the whole attempt that uses it; between attempts those not
     used for longest are dropped until the rest fits a number of bytes (``trim``).
     """
 
@@ -137,7 +137,7 @@ class LabelColumns:
         return key in self._holders
 
     def grow(self, extra: int) -> None:
-        """There are more rows; each column is made again when asked for."""
+        """There are more rows; each column is made again at its next use."""
         self._rows += [_NO_LABELS] * extra
         self._names += [None] * extra
         self._columns.clear()
@@ -168,7 +168,7 @@ class LabelColumns:
     def trim(self) -> None:
         """Drop the columns not used for longest, until the rest is small enough.
 
-        For the time between attempts: what an attempt has asked for it may ask for again.
+        For the time between attempts: an attempt may use a column again.
         """
         while self._bytes > _KEPT_BYTES and self._columns:
             self._drop(next(iter(self._columns)))
@@ -246,7 +246,7 @@ class LabelColumns:
         return all(r.key in holders or r.accepts(None) for r in term.labels)
 
     def _name_ids(self) -> LabelColumn:
-        """The column of node names, which field requirements ask about."""
+        """The column of node names, for field requirements."""
         if self._name_column is None:
             self._name_column = LabelColumn(self._names)
         return self._name_column

@@ -48,7 +48,7 @@ class Partition:
 
 
 class KeptSums:
-    """Sums of something that is counted by row, kept true for the partitions last asked about.
+    """Sums of something that is counted by row, kept current for the partitions last used.
 
     A partition counts for as long as something refers to it.
     """

@@ -9,11 +9,11 @@ so that counter is sparse. Sums over topology domains, of which there are few, a
 Pods with the same namespace and labels form a *group*. Which counters a pod counts in, and which
 terms of others speak of it, is decided once per group. All directions (from a group to counters and
 terms, from a new counter to groups) use an index by one required ``key=value`` of the selectors,
-since most have one. Groups are indexed by those keys only that selectors ask about: a label that
-no selector asks about costs nothing here, however many of them a pod has.
+since most have one. Groups are indexed by those keys only that selectors name: a label that
+no selector names costs nothing here, however many of them a pod has.
 
 A pod that comes or goes costs one pass over its labels, done in C, and one lookup for each key that
-selectors ask about, or for each label if these are fewer.
+selectors name, or for each label if these are fewer.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ GroupKey = tuple[str, bytes, bool]
 
 
 class LabelGroup:
-    """Pods on rows that no question can tell apart."""
+    """Pods on rows that are equal to every selector."""
 
     __slots__ = ("key", "labels", "rows")
 
@@ -228,7 +228,7 @@ class _ByLabel(Generic[T]):
 
 
 class _GroupsByKey:
-    """Groups by the value of a label, for the keys that new counters ask about.
+    """Groups by the value of a label, for the keys that new counters use.
 
     A key is indexed when first asked about, O(groups); those not asked about for longest are given
     up when there are too many keys or bytes.
@@ -376,7 +376,7 @@ class PodIndex:
         return counter
 
     def terms_about(self, pod: PodInfo) -> tuple[TermCounter, ...]:
-        """Affinity terms of pods on nodes that speak of this pod."""
+        """Affinity terms of pods on nodes that select this pod."""
         key = _key_of(pod)
         known = self._terms_about.get(key)
         if known is None:
@@ -409,7 +409,7 @@ class PodIndex:
         self._count(row, pod, -1)
 
     def regroup(self, row: int, old: PodInfo, new: PodInfo) -> bool:
-        """A pod on a row has other labels, or is being deleted; tells if any counter changed.
+        """A pod on a row has other labels, or is being deleted; returns if any counter changed.
 
         Once counters have been dropped, one of those may have: then it is always so.
         """

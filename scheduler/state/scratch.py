@@ -1,4 +1,4 @@
-"""What if? Changes to the state that are taken back at the end.
+"""What-if trials: changes to the state that are reverted at the end.
 
 No checkpoint within a block stops, so no other task sees the state in between. That makes doing
 and undoing the cheapest and the most faithful way to ask: filters see the real columns, ports,

@@ -1,7 +1,7 @@
 """Samples of all events that matter to verdicts.
 
-A sample is done to a small cluster, and the log of changes tells which aspects it touched. So the
-table of `invalidation` says what the program does.
+A sample is applied to a small cluster, and the log of changes shows which aspects it touched. So
+the table of `invalidation` says what the program does.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _pods() -> list[InvalidationSample]:
         ),
         InvalidationSample(
             "Pod",
-            "assumed or added, with an affinity term that nobody had",
+            "assumed or added, with an affinity term that no other pod has",
             assumed({"affinity": _KEEPS_AWAY}),
         ),
         InvalidationSample(
@@ -214,7 +214,7 @@ def _pods() -> list[InvalidationSample]:
             "Pod", "labels changed", _is_pod(labelled), _all(counted, _is_pod(plain))
         ),
         InvalidationSample(
-            "Pod", "labels changed that nobody asks about", _is_pod(labelled), _is_pod(plain)
+            "Pod", "labels changed that no selector names", _is_pod(labelled), _is_pod(plain)
         ),
         InvalidationSample(
             "Pod",

@@ -66,7 +66,7 @@ def other_pages() -> list[Path]:
 
 
 def box(plugin: Plugin) -> str:
-    """What the program knows of a plugin, as a table."""
+    """The properties of a plugin that the program declares, as a table."""
     points = points_in_order(plugin.name)
     lines = {
         "Extension points": ", ".join(points),

@@ -91,7 +91,7 @@ def _git(*arguments: str) -> str:
 
 
 def main() -> int:
-    """Exit 0 with the file, its size and digest printed, 1 with what is in the way."""
+    """Exit 0 with the file, its size and digest printed, 1 with the problems."""
     parser = argparse.ArgumentParser(prog="make image", description=__doc__)
     parser.add_argument(
         "--target", choices=TARGETS, default=TARGETS[0], help="slim: without the solver for batches"

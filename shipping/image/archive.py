@@ -185,7 +185,7 @@ def _digest_of(file: BinaryIO) -> str:
 
 
 class _Digesting(io.RawIOBase):
-    """Passes on what is written, and knows its digest."""
+    """Passes on what is written, and computes its digest."""
 
     def __init__(self, target: gzip.GzipFile) -> None:
         self._target = target

@@ -37,7 +37,7 @@ class _Added(NamedTuple):
 
 
 class ObligingOutlet:
-    """Binds every pod at once and tells nobody."""
+    """Binds every pod at once and writes nothing."""
 
     async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
         return SUCCESS

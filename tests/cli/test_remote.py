@@ -22,7 +22,7 @@ from tests.patience import PATIENCE
 
 @contextmanager
 def answering(answer: bytes) -> Iterator[str]:
-    """A server that says the same to everyone and hangs up; yields its address."""
+    """A server that sends the same response to every client and closes; yields its address."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def serve() -> None:
@@ -104,7 +104,7 @@ def test_proxies_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def protected(authority: trustme.CA) -> Iterator[tuple[str, list[str]]]:
-    """A TLS server that wants a token; yields its address and the tokens it was shown."""
+    """A TLS server that requires a token; yields its address and the tokens that it got."""
     shown: list[str] = []
 
     class Handler(BaseHTTPRequestHandler):

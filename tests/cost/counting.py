@@ -60,7 +60,7 @@ def counted(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """An object with counted strings replaced by common ones, as encoders want them."""
+    """An object with counted strings replaced by common ones, as encoders need them."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Every list and every map that somebody can write into an object that the scheduler watches.
+"""Every list and every map that a user can write into an object that the scheduler watches.
 
 They are found in the structs of the model, so that a new field is held to the laws too.
 """

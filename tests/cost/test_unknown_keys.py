@@ -1,4 +1,4 @@
-"""Keys that no node has: a pod may name thousands of them, and nobody pays for more than that."""
+"""Keys that no node has: a pod may name thousands of them, and the cost stays linear in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A daemon on an embedded API server, and the few words that the scenarios are told in."""
+"""A daemon on an embedded API server, and the vocabulary of the scenarios."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class Replica:
         return entry.attempts
 
     async def settled(self) -> None:
-        """Wait until nobody is being scheduled or about to be: all others wait for an event."""
+        """Wait until no pod is in flight or active: all others wait for an event."""
         busy = ("active", "backoff", "error-backoff", "in-flight")
 
         def quiet() -> bool:

@@ -129,7 +129,7 @@ async def test_huge_strings_disturb_nobody(lax_cluster: Cluster, where: str) -> 
         await expect_bound(lax_cluster, "good")
 
 
-# Mangled objects: valid ones with some values replaced by what nobody expects.
+# Mangled objects: valid ones with some values replaced by unexpected ones.
 
 
 def rich_pod(name: str) -> Json:

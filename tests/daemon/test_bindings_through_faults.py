@@ -69,7 +69,7 @@ async def test_a_pod_that_another_scheduler_bound_meanwhile_stays_there(cluster:
         with cluster.faults.hold("POST", BINDING) as held:
             cluster.submit(make_pod("p"))
             await held.reached()
-            # The daemon does not see it before it tries: only the answer tells.
+            # The daemon does not see it before it tries: only the response shows it.
             cluster.faults.silence_watches()
             cluster.bind("p", "theirs")
         await eventually(lambda: replica.daemon.core.queue.view.counts()["error-backoff"] == 1)

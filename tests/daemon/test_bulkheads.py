@@ -20,7 +20,7 @@ MANY = 1 << 30
 
 @pytest.fixture
 def shared(cluster: Cluster) -> Cluster:
-    """A cluster with room for everybody, and a second namespace."""
+    """A cluster with room for all pods, and a second namespace."""
     cluster.create_namespace("bad")
     cluster.add(*(make_worker(f"n{number}").cpu("1000") for number in range(10)))
     return cluster

@@ -1,4 +1,4 @@
-"""What the running daemon tells over HTTP."""
+"""What the running daemon serves over HTTP."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the running daemon tells of its classes of equal pods."""
+"""What the running daemon shows of its classes of equal pods."""
 
 from __future__ import annotations
 

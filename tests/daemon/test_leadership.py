@@ -1,4 +1,4 @@
-"""Two replicas: one schedules, the other is ready to; nobody writes without the lease."""
+"""Two replicas: one schedules, the other stands by; no replica writes without the lease."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A plugin that raises costs the pod at hand one attempt, and nobody else anything."""
+"""A plugin that raises fails one attempt of the pod, and does not affect other pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the API server says and does not do, and what a watch does not tell, is found out."""
+"""Bindings that were answered and not made, and events that a watch lost, are repaired."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ async def test_a_standby_names_the_leader(cluster: Cluster) -> None:
 
 
 async def command(*arguments: Replica | str) -> str:
-    """What a command says that knows the addresses of some replicas."""
+    """The output of a command with the addresses of some replicas."""
     replicas = [each for each in arguments if isinstance(each, Replica)]
     words = [each for each in arguments if isinstance(each, str)]
     servers = [
@@ -324,7 +324,7 @@ async def test_pods_at_the_gate_and_pods_that_wait_for_answers_are_listed(cluste
 
 
 async def removed(cluster: Cluster, replica: Replica, name: str) -> None:
-    """Delete a pod that may wait for permission again, and return when nobody binds it."""
+    """Delete a pod that may wait for permission again, and return when no task binds it."""
     cluster.delete_pod(name)
     core = replica.daemon.core
     await eventually(lambda: not len(core.bindings) and not len(core.queue), "it is gone")

@@ -65,7 +65,7 @@ async def outcome(*arguments: str, env: Mapping[str, str]) -> tuple[int, str, st
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """A port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]

@@ -105,7 +105,7 @@ def _wrong_columns(world: World, pod: Pod, pod_class: PodClass) -> Iterator[str]
 
 
 def valid_rows(world: World, column: AnswerColumn) -> Rows:
-    """The rows that hold a node and whose answer counts as true, found without telling anybody."""
+    """The rows that hold a node and whose answer counts as true, found without side effects."""
     reader = copy.copy(column._reader)
     reader._rows = [copy.copy(mark) for mark in reader._rows]
     reader._cluster = [copy.copy(mark) for mark in reader._cluster]

@@ -180,7 +180,7 @@ async def test_a_verdict_on_a_pod_with_a_nomination_is_for_nobody_else() -> None
 
 
 async def test_what_was_read_on_trial_does_not_hide_what_is_read() -> None:
-    """A dry run counts a node's volumes without its pods, and an event tells of one of theirs."""
+    """A dry run counts a node's volumes without its pods, and an event changes one of theirs."""
     world = World()
     world.change("Node", "n0")
     world.change("StorageClass", "late")

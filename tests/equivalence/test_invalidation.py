@@ -90,7 +90,7 @@ FINER: dict[tuple[str, str, str], str] = {
     ("Node", "a label changed", "NodeName"): "nor names",
     ("Node", "a condition changed", "NodeUnschedulable"): "cordoning is an event of its own",
 }
-"""Where the design invalidates a predicate that is several plugins here, and one need not hear."""
+"""Where the design invalidates a predicate that is several plugins here; one is unaffected."""
 
 SOUNDER: dict[tuple[str, str, str], str] = {
     ("Pod", "assumed or added", "InterPodAffinity"): "whoever comes may be company, or keep away"
@@ -139,7 +139,7 @@ def test_exceptions_are_about_rows_that_exist() -> None:
 
 def test_a_change_of_nothing_that_counts_invalidates_nothing() -> None:
     for (_, what), row in TABLE.items():
-        if what in ("anything else changed", "labels changed that nobody asks about"):
+        if what in ("anything else changed", "labels changed that no selector names"):
             assert not row.touched.rows | row.touched.whole
             assert not row.effects
 

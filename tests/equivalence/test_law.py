@@ -89,7 +89,7 @@ class CacheLaw(RuleBasedStateMachine):
         self.world.change("PersistentVolumeClaim", "c1")
         self.look(probes)
 
-    # What the watch tells
+    # Watch events
 
     @rule(change=changes("Node", "Node", "NodeResourceTopology"), probes=few)
     def a_node_comes_or_changes(self, change: Change, probes: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""A cache that does not hear of some aspect breaks the law, and the checks of the law find it.
+"""A cache that ignores some aspect breaks the law, and the checks of the law find it.
 
 For each aspect there is one change that only matters to somebody who hears of it. Heard of, it
 breaks nothing; left out of the log, what was kept before is held to be true and is not.
@@ -145,7 +145,7 @@ UNTOLD: dict[Aspect, str] = {
     Aspect.GROUPS: "no plugin reads it yet",
     Aspect.BUDGETS: "they decide whom a preemption spares, never whether a verdict holds",
 }
-"""Aspects whose absence nobody can notice, and why."""
+"""Aspects whose absence has no effect, and why."""
 
 
 def look(world: World, pod: str, name: str = "probe", profile: str = SCHEDULER_NAME) -> list[str]:

@@ -1,4 +1,4 @@
-"""Two schedulers that are told the same, one of which keeps nothing, do the same.
+"""Two schedulers that get the same events, one of which caches nothing, do the same.
 
 Who is tried when depends on whom an event wakes, and equal pods that wait are woken one after the
 other. So that this shows in nothing but effort, both queues go by priority and name, without
@@ -38,7 +38,7 @@ class Twin(World):
         self.evictions: list[str] = []
 
     async def settle(self) -> None:
-        """Try whoever can be tried, and let everything come true that follows from it."""
+        """Attempt all ready pods, and deliver all that follows from it."""
         self.clock.advance(5)
         self.core.queue.flush()
         for _ in range(MOST_ATTEMPTS):
@@ -61,7 +61,7 @@ class Twin(World):
                 await self.turns()
 
     async def try_all(self) -> None:
-        """Look at everybody again, so that all words are about the cluster as it is."""
+        """Attempt all pods again, so that all messages are about the current cluster."""
         self.core.queue.activate([entry.pod for entry in self.core.queue.view.snapshot()])
         await self.settle()
 
@@ -88,7 +88,7 @@ class Twin(World):
 
 
 class Twins(RuleBasedStateMachine):
-    """Tells two worlds the same."""
+    """Sends two worlds the same events."""
 
     key = "Content"
     reserve = False

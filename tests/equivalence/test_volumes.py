@@ -1,4 +1,4 @@
-"""What a volume touches: the verdicts of pods whose claims it concerns, and nobody else's."""
+"""What a volume touches: the verdicts of pods with its claims, and no others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nobody sleeps through a cure: after whatever happened, no pod that waits for an event would fit.
+"""No event is missed: after whatever happened, no pod that waits for an event would fit.
 
 Random histories as in the other laws. After each event everybody who was woken is tried; whoever
 still waits is then judged afresh. If a node fits, an event has come and gone without waking the

@@ -1,4 +1,4 @@
-"""Everything the watch may tell of, as API JSON made from a few small numbers.
+"""Everything the watch may deliver, as API JSON made from a few small numbers.
 
 An object is a kind, a name and its *traits*: numbers by name, all 0 at first. An event changes one
 trait, so that it touches as little as possible, and random events meet each other often.

@@ -135,7 +135,7 @@ class Hands:
 
 
 class World:
-    """A core and the truth that it is told: objects by kind and name, each with its traits."""
+    """A core and the objects that it is sent, by kind and name, each with its traits."""
 
     def __init__(self, *, reserve: bool = False, **equivalence: Any) -> None:
         """With ``reserve``, one profile has the reserve cache of NUMA cells."""
@@ -199,7 +199,7 @@ class World:
             await asyncio.sleep(0)
 
     async def answer(self, key: str, *, ok: bool, confirm: bool = True) -> None:
-        """The API server answers a binding; the watch may tell of it as well."""
+        """The API server answers a binding; the watch may show it as well."""
         future = self.outlet.binding.pop(key)
         if not future.done():
             future.set_result(SUCCESS if ok else error("the API server said no"))
@@ -209,7 +209,7 @@ class World:
             await self.turns()
 
     def confirm(self, key: str) -> None:
-        """The watch tells of a binding."""
+        """The watch shows a binding."""
         old = self.seen.get(("Pod", key))
         node = self.outlet.bound.get(key)
         if old is not None and node is not None and not old.spec.node_name:
@@ -219,7 +219,7 @@ class World:
             self.core.event_handlers.handler("Pod")([Change(old, new)])
 
     def rebuilt(self) -> World:
-        """Another world, without any memory, that is told how this one is now.
+        """Another world, without any cache, that is sent the objects of this one.
 
         The reserve cache is memory: what is believed of cells depends on what came before. So with
         it, this world itself.

@@ -114,7 +114,7 @@ async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
     with pytest.raises(asyncio.CancelledError):
         await verdict
     assert framework.waiting == {}
-    pod.allow("P0")  # nobody is left to hear it, and that is no fault
+    pod.allow("P0")  # nothing awaits it any more, and that is no fault
 
 
 # Bind

@@ -1,4 +1,4 @@
-"""Gangs for tests: a group, its members, and a stage that knows of them."""
+"""Gangs for tests: a group, its members, and a stage that schedules them."""
 
 from __future__ import annotations
 

@@ -168,7 +168,7 @@ async def test_a_plugin_that_lost_its_books_loses_no_pod(factory: PluginFactory)
 
 
 class TestPreemption:
-    """Gangs evict nobody before they are whole."""
+    """Gangs evict no pods before they are scheduled."""
 
     @staticmethod
     def arena() -> Arena:

@@ -123,7 +123,7 @@ async def test_a_group_plugin_that_fails_loses_no_pod_of_a_backlog() -> None:
 
 
 def test_incomplete_gangs_are_dropped_and_their_room_is_used() -> None:
-    # Two gangs of three want four places: together both would be incomplete.
+    # Two gangs of three compete for four places: together both would be incomplete.
     both = problem(
         [3, 3, 1],
         [[50], [50], [50]],

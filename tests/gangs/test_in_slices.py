@@ -94,7 +94,7 @@ async def test_a_member_that_nobody_needs_any_more_is_scheduled_alone() -> None:
 
 
 async def test_an_event_during_a_pass_counts_for_others_as_if_it_came_after_it() -> None:
-    """While members hold what is freed, no pod may be told that it is of no use."""
+    """While members hold what is freed, no hint may skip a pod because of that."""
     stage = gang_stage()
     running = make_pod("running").cpu("1").on("n")
     stage.see(make_node("n").cpu("2"), running)

@@ -59,7 +59,7 @@ async def test_one_whose_time_is_up_does_not_count_any_more() -> None:
     stage = gang_stage()
     await waiting_for_a_third(stage)
     waiting = stage.core.frameworks["equipoise"].waiting
-    # Its task has not heard of it when the next pass begins.
+    # Its task has not run yet when the next pass begins.
     waiting["uid-a"].reject("Coscheduling", "timed out")
     stage.see(member("d"))
     stage.attempt()
@@ -138,7 +138,7 @@ async def test_the_end_of_a_running_member_is_room_for_others_of_its_gang() -> N
     stage.see(make_worker("n1"), make_group("g", 3))
     old = member("old").host_port(80).on("n1")
     stage.see(old.phase("Running"))
-    # The port that the old one leaves is of no use to the first of those that wait.
+    # The port that the old one leaves does not help the first of those that wait.
     stage.see(member("a"), member("b").host_port(80))
     await stage.run()
     assert bound(stage) == []

@@ -12,7 +12,7 @@ from tests.pipeline.support import Stage, Word, turns
 
 
 def nothing_is_left(stage: Stage) -> None:
-    """Nobody is assumed, in flight or waiting for permission; the state is that of the watch."""
+    """No pod is assumed, in flight or waiting at permit; the state is that of the watch."""
     assert stage.core.state.assumed_count == 0
     assert stage.core.queue.view.counts()["in-flight"] == 0
     assert not stage.core.frameworks["equipoise"].waiting
@@ -213,7 +213,7 @@ async def test_those_who_wait_give_up_when_the_newcomer_does_not_fit() -> None:
     assert bound(stage) == []
     nothing_is_left(stage)
     assert "2 of 3 members can be placed; default/d: 0/1 nodes" in messages(stage)["a"]
-    # Room for the newcomer brings all of them back.
+    # Capacity for the new member requeues all of them.
     stage.see(make_node("n2").cpu("2"))
     await stage.later(3.0)
     assert bound(stage) == ["a", "b", "d"]

@@ -1,4 +1,4 @@
-"""Gangs whose members somebody outside has to be asked about: still whole, or not at all."""
+"""Gangs whose members need answers of webhooks: still whole, or not at all."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ UNDOING = ("unplaced", "refused", "error")
 
 
 class SlowOutlet(RecordingOutlet):
-    """Bindings end when they are told to, well or badly; ``asked`` is told when they begin."""
+    """Bindings end when the test ends them, well or badly; ``asked`` is called when they begin."""
 
     def __init__(self, asked: Callable[[PodInfo], None]) -> None:
         super().__init__()
@@ -43,7 +43,7 @@ class SlowOutlet(RecordingOutlet):
 
 
 class Moody:
-    """Refuses, at permit and after everybody else, the pods that are labelled so."""
+    """Rejects, at permit and after all other plugins, the pods that are labelled so."""
 
     name = "Moody"
 
@@ -110,7 +110,7 @@ class World:
         self.stage.see(self.pods[name])
 
     def bind_by_others(self, which: int) -> None:
-        """Somebody else puts a pod on a node of which we know nothing."""
+        """Another scheduler binds a pod to a node, which our watch has not shown."""
         if name := self._pick(self._without_node(), which):
             self.stage.see(self.pods[name].on("elsewhere"))
 
@@ -179,7 +179,7 @@ class World:
         self.see_bindings()
 
     def see_bindings(self) -> None:
-        """The watch tells of all that was bound."""
+        """The watch shows all that was bound."""
         for key, node in self.outlet.bound:
             name = key.split("/")[1]
             if name in self.pods and "nodeName" not in self.pods[name].obj()["spec"]:
@@ -189,7 +189,7 @@ class World:
     # What must hold
 
     def _begins_to_bind(self, pod: PodInfo) -> None:
-        """The law: whoever is bound belongs to a gang of which enough members hold nodes."""
+        """The law: a bound pod belongs to a gang of which enough members hold nodes."""
         group = pod_group_of(pod.pod.metadata)
         if group is None:
             return
@@ -210,7 +210,7 @@ class World:
             await self.pass_time(2.0)
 
     def check(self) -> None:
-        """Nobody waits who could be placed: there is no deadlock, and no lost event."""
+        """No pod waits that could be placed: there is no deadlock, and no lost event."""
         assert not self.violations
         core, held = self.stage.core, self._held()
         assert core.queue.view.counts()["in-flight"] == len(held)

@@ -49,7 +49,7 @@ class LeaseServer(ScriptedClient):
         self.put({**self.lease, "spec": {**self.lease["spec"], "renewTime": str(self.version)}})
 
     def seize(self, holder: str) -> None:
-        """Somebody writes another holder into the lease."""
+        """Another client writes another holder into the lease."""
         assert self.lease is not None
         self.put({**self.lease, "spec": {**self.lease["spec"], "holderIdentity": holder}})
 

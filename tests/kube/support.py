@@ -21,7 +21,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ManualClock:
-    """A clock that moves only when told, or when somebody sleeps on it."""
+    """A clock that moves only when the test moves it, or when a task sleeps on it."""
 
     def __init__(self, now: float = 1000.0) -> None:
         self.now = now

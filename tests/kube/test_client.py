@@ -1,4 +1,4 @@
-"""Requests: what is sent, how failures are told apart, how credentials are renewed."""
+"""Requests: what is sent, how failures are classified, how credentials are renewed."""
 
 import asyncio
 import ssl

@@ -199,7 +199,7 @@ async def test_many_rejected_requests_share_one_renewal() -> None:
 
 
 class SlowSource(CountingSource):
-    """Takes until it is told to finish."""
+    """Does not finish until the test lets it."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Refusals become typed errors, whoever wrote them."""
+"""Refusals become typed errors, whichever server or proxy sent them."""
 
 import pytest
 

@@ -72,7 +72,7 @@ class Bench:
 
 
 class HoldingClient(ScriptedClient):
-    """Never ends a binding; answers events when told, and knows how many wait."""
+    """Never ends a binding; answers events when the test lets it, and counts those that wait."""
 
     def __init__(self) -> None:
         super().__init__(*[OK] * 1000)

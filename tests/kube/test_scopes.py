@@ -1,4 +1,4 @@
-"""Blocks that are ended from outside: by whom, and what the task hears of it."""
+"""Blocks that are ended from outside: by what, and what the task raises."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""Turns: bindings before events, owners in turn, never too many, and nobody forgotten."""
+"""Slots: bindings before events, owners in turn, never too many, and no write forgotten."""
 
 import asyncio
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Writer:
 
 
 async def settle() -> None:
-    """Let everybody go who may: one who is finished before its turn passes it on at once."""
+    """Let all writes proceed that may: one that ends before its turn passes it on at once."""
     for _ in range(100):
         await asyncio.sleep(0)
 
@@ -134,7 +134,7 @@ async def test_owners_take_turns_whoever_came_first() -> None:
 
 
 class SlotsLaw(RuleBasedStateMachine):
-    """Against the naive rule: with nobody running in between, whoever may go has gone."""
+    """Against the naive rule: with nothing running in between, all that may go have gone."""
 
     EACH = 6
 

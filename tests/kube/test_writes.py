@@ -286,7 +286,7 @@ async def test_a_namespace_whose_requests_hang_keeps_nobody_else_waiting() -> No
 
 
 async def test_a_binding_that_waits_to_be_tried_again_holds_no_slot() -> None:
-    """One slot, and a namespace whose bindings all fail: each pause lets another have its turn."""
+    """One slot, and a namespace whose bindings all fail: each pause lets another use it."""
     asleep, wake = 0, asyncio.Event()
 
     async def sleep(seconds: float) -> None:

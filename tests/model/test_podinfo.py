@@ -1,4 +1,4 @@
-"""What is derived from a pod, when it is kept, and how a bad field is told."""
+"""What is derived from a pod, when it is kept, and how a bad field is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nodes with cells, pods that are pinned, and a scheduler that hears of both."""
+"""Nodes with cells, pods that are pinned, and a scheduler that watches both."""
 
 from __future__ import annotations
 

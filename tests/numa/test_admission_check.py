@@ -1,4 +1,4 @@
-"""Pods that are sent to a node are taken, in whatever order they arrive and whoever goes."""
+"""Pods that are sent to a node are taken, in whatever order they arrive and whichever pods end."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def admission_check(
     *,
     exact: bool = False,
 ) -> AdmissionCheck:
-    """Of a node whose confirmed pods sit in known cells, which is more than a scheduler knows."""
+    """Of a node whose confirmed pods sit in known cells, which no scheduler can see."""
     used = [[0, 0] for _ in free]
     for home, held in confirmed:
         used[home] = [have + more for have, more in zip(used[home], held, strict=True)]

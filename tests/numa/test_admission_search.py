@@ -114,7 +114,7 @@ def test_what_went_may_have_made_room_anywhere(
     newcomer: PodAdmission,
     gone: tuple[int, int],
 ) -> None:
-    """A settled pod went from one of the cells; nobody knows from which, nor when."""
+    """A confirmed pod was removed from one of the cells; which one, and when, is not known."""
     start = tuple(
         CellBounds(cell, tuple(have + back for have, back in zip(cell, gone, strict=True)))
         for cell in sizes

@@ -1,4 +1,4 @@
-"""The filter against the emulated kubelet, which knows nothing of the plugin's code.
+"""The filter against the emulated kubelet, which shares no code with the plugin.
 
 What the kubelet publishes here is the whole truth at the moment of asking, so that both must agree.
 """
@@ -68,7 +68,7 @@ def pods(draw: st.DrawFn, name: str) -> PodBuilder:
 
 
 class Listener:
-    """A scheduler that has heard of nodes and their cells as they truly are."""
+    """A scheduler that has the true nodes and cells."""
 
     def __init__(self, *, cache: bool) -> None:
         self._numa = Numa(reserve=cache)
@@ -109,7 +109,7 @@ def _limited(pod: PodBuilder) -> PodBuilder:
 
 @st.composite
 def situations(draw: st.DrawFn, policy: Any) -> tuple[NumaKubelet, list[PodBuilder], PodBuilder]:
-    """A kubelet, the pods that it has taken, and a newcomer."""
+    """A kubelet, the pods that it has admitted, and a new one."""
     scope: Any = draw(st.sampled_from(["container", "pod"]))
     kubelet = NumaKubelet("n", draw(machines()), KubeletSettings(policy=policy, scope=scope))
     offered = [_limited(draw(pods(f"old{i}"))) for i in range(draw(st.integers(0, 3)))]
@@ -148,5 +148,5 @@ def test_a_restricted_kubelet_takes_what_the_filter_lets_pass(
     kubelet, present, newcomer = situation
     expected = taken(kubelet, newcomer)
     assert expected or not RESERVED.verdict(kubelet, present, newcomer)
-    if not present:  # objects do not tell which cells are grouped by pods that need several
+    if not present:  # objects do not show which cells are grouped by pods that need several
         assert expected or not PUBLISHED.verdict(kubelet, present, newcomer)

@@ -1,4 +1,4 @@
-"""The plugin in a profile: nodes that tell nothing, verdicts in words, rows, profiles, waking."""
+"""The plugin in a profile: nodes without objects, messages, rows, profiles, waking."""
 
 from __future__ import annotations
 

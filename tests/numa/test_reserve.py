@@ -318,7 +318,7 @@ class TestUnconfirmed:
 
 
 async def test_equal_pods_count_as_often_as_they_are_tried() -> None:
-    """With ``compareAfterRejections`` above 1, kept verdicts delay the comparison for nobody."""
+    """With ``compareAfterRejections`` above 1, cached verdicts delay no comparison."""
     numa = Numa(compareAfterRejections=3).nodes("n1").publish(two_cells(8, 8).knows("a", "b"))
     numa.runs(pinned("a", 8), pinned("b", 8))
     numa.see(*(pinned(f"p{number}", 8) for number in range(3)))

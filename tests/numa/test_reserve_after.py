@@ -118,7 +118,7 @@ class TestLooking:
     def test_a_rejected_node_is_looked_at_again(self, numa: Numa) -> None:
         numa.runs(pinned("a", 8), pinned("b", 8))
         newcomer = pinned("c", 2).scheduler("other")
-        # The object knows of a pod that our watch has not told about yet.
+        # The object counts a pod that our watch has not delivered yet.
         numa.publish(make_topology().cell(6).cell(8).knows("a", "b", "c").version(2))
         assert not numa.fits(pinned("p", 1))
         numa.runs(newcomer)

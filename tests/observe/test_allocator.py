@@ -15,7 +15,7 @@ only_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only 
 
 
 class Heap:
-    """An allocator that says what it is told to say."""
+    """An allocator with set statistics."""
 
     def __init__(self, free: int, resident: int, used: int = 0) -> None:
         self.free = free

@@ -22,7 +22,7 @@ STEP = 0.25
 
 
 class World:
-    """A watchdog that somebody looks through every quarter of a second."""
+    """A watchdog that checks every quarter of a second."""
 
     def __init__(self, bound: float = 60.0) -> None:
         self.now = 0.0

@@ -124,7 +124,7 @@ class Stage:
             self.outlet,
             self.metrics,
             registry=registry,
-            # What makes room by evicting has tests of its own, with an outlet that evicts.
+            # Preemption has tests of its own, with an outlet that evicts.
             without=() if outlet else ("postFilter",),
             clock=self.clock,
         )
@@ -150,7 +150,7 @@ class Stage:
         return self.core.scheduler.schedule_one()
 
     async def run(self) -> None:
-        """Attempt pods until nobody is ready, and let all bindings end."""
+        """Attempt pods until none is active, and let all bindings end."""
         while self.core.queue.active:
             self.attempt()
         await self.idle()

@@ -1,4 +1,4 @@
-"""Nothing that anybody writes into an object harms anything but that object."""
+"""A bad field of an object affects only that object."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ async def test_no_gpu_stays_idle_that_one_by_one_would_use(seed: int) -> None:
 
 
 async def test_every_resource_that_is_asked_for_bounds_the_network() -> None:
-    """Else each class would believe that all GPUs of a node are its own, and filters refuse."""
+    """Otherwise each class would count all GPUs of a node for itself, and filters would refuse."""
     asked: list[Problem] = []
 
     def watched(problem: Problem) -> Solution:

@@ -1,4 +1,4 @@
-"""When a binding does not come about: what was taken is given back, and nobody else suffers."""
+"""When a binding fails: the pod is unreserved and forgotten, and others are not affected."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.pipeline.support import RecordingOutlet, Stage, Word, turns
 
 
 class HeldBinding:
-    """An API server that takes its time: each binding waits until it is told how it ended."""
+    """An API server that takes its time: each binding waits until the test sets its outcome."""
 
     def __init__(self) -> None:
         self.answers: dict[str, asyncio.Future[Status]] = {}
@@ -128,7 +128,7 @@ async def test_a_pod_that_others_bound_stays_where_it_is(stage: Stage, held: Hel
     await stage.idle()
     assert (stage.cpu("n1"), stage.cpu("n2")) == (0, 2000)
     assert stage.tiers() == {}
-    # It is scheduled, whoever did it: to say otherwise on the pod would be wrong.
+    # It is scheduled, by another scheduler: a condition that denies it would be wrong.
     assert stage.outlet.conditions == []
     stage.check()
 

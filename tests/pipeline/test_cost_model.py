@@ -241,7 +241,7 @@ async def test_few_placements_that_do_not_hold_are_solved_again() -> None:
 
 
 async def test_resources_that_cost_nothing_bound_places_all_the_same() -> None:
-    """Two classes that want all GPUs of both nodes: neither counts on those of the other."""
+    """Two classes that request all GPUs of both nodes: neither counts those of the other."""
     nodes = [machine(f"m{i}", 40).offer(GPU, 4) for i in range(2)]
     single = [task(f"one-{i}").request(GPU, 1) for i in range(4)]
     double = [task(f"two-{i}", 2).request(GPU, 2) for i in range(2)]

@@ -37,7 +37,7 @@ async def test_a_gated_pod_goes_nowhere() -> None:
 
 
 class Doorkeeper:
-    """Lets nobody into the queue."""
+    """Gates every pod."""
 
     name = "Doorkeeper"
 

@@ -1,4 +1,4 @@
-"""A decision is checked again when its turn to be written comes."""
+"""A decision is checked again immediately before its request."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.pipeline.support import RecordingOutlet, Stage, turns
 
 
 class Slots:
-    """Each binding waits for its turn until the test gives it one."""
+    """Each binding waits until the test lets it proceed."""
 
     def __init__(self) -> None:
         self.waiting: dict[str, asyncio.Future[Status]] = {}

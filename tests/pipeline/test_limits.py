@@ -1,4 +1,4 @@
-"""Pods beyond the limits: ours are told which field is too long, others count in part."""
+"""Pods beyond the limits: the condition of ours names the field, others count in part."""
 
 from __future__ import annotations
 
@@ -303,7 +303,7 @@ class TestOnNodes:
     async def test_a_large_pod_is_read_in_slices_before_anything_is_changed(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Whoever runs at its checkpoints sees the state as it was."""
+        """Other tasks that run at its checkpoints see the state as it was."""
         monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
         monkeypatch.setattr(slices, "PACE", 4)
         stage = Stage(config=(OWN,))

@@ -1,4 +1,4 @@
-"""Long synchronous work of the pipeline gives the event loop back, and is right all the same."""
+"""Long synchronous work of the pipeline yields to the event loop, and stays correct."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ async def test_pods_that_may_not_go_to_the_freed_node_are_not_tried() -> None:
 
 
 class Turns:
-    """How often the event loop gets its turn while something runs in slices that end at once."""
+    """How often the event loop runs while something runs in slices that end at once."""
 
     def __init__(self) -> None:
         self.count = 0

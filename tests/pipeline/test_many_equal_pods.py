@@ -1,4 +1,4 @@
-"""Many equal pods that fit nowhere: one verdict, few words, and nobody is forgotten."""
+"""Many equal pods that fit nowhere: one verdict, few events, and no pod is forgotten."""
 
 from __future__ import annotations
 

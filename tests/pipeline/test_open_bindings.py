@@ -1,4 +1,4 @@
-"""Bindings are counted by namespace; those of slow namespaces stand in nobody's way."""
+"""Bindings are counted by namespace; those of slow namespaces do not block others."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ SECONDS = 60
 
 
 class Refuses:
-    """Says no to every pod at some point, and does not say what could change its mind."""
+    """Rejects every pod at some point, and registers no events."""
 
     name = "Refuses"
 
@@ -71,7 +71,7 @@ def stage(plugin: type[Refuses]) -> Stage:
 
 
 async def tried(scene: Stage, times: int) -> Counter[str]:
-    """Attempt so often whoever can be tried; how often that was each pod."""
+    """Attempt ready pods so often; returns how often that was each pod."""
     attempts: Counter[str] = Counter()
     for _ in range(times):
         queued = scene.attempt()

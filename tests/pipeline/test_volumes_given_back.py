@@ -1,4 +1,4 @@
-"""A volume that a pod gives back before it was written goes to whoever waits for it."""
+"""A volume that a pod releases before it was written goes to a pod that waits for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Plugins with sums of their own are told of pods that come and go on trial, and of the undoing."""
+"""Plugins with sums of their own are called for each pod that a trial adds or removes."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ async def test_nominated_pods_count_as_if_they_had_come() -> None:
 
 
 class Diary(Fake):
-    """Notes whom it is told of."""
+    """Records the pods that it is called for."""
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         return PreFilterResult()

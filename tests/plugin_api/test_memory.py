@@ -71,7 +71,7 @@ async def test_what_is_remembered_goes_with_its_pod_or_node() -> None:
     stage.see(make_pod("done").on("n1").phase("Succeeded"))
     assert sorted(plugin.pods) == ["uid-placed"]
     assert sorted(plugin.nodes) == ["n1"]
-    # Deleted and made anew while nobody watched.
+    # Deleted and created again while the watch was down.
     stage.see(make_worker("n1").meta(uid="another"))
     assert not list(plugin.nodes)
 

@@ -37,7 +37,7 @@ def a_pod(name: str = "p", namespace: str = "default") -> VolumePod:
 
 
 def a_claim(name: str, class_name: str | None = "late", volume: str = "", **more: Any) -> Json:
-    """A claim of 5 Gi; with a volume it is bound to it for good."""
+    """A claim of 5 Gi; with a volume, its binding is complete."""
     annotations = BOUND if volume else {}
     spec: Json = {
         "storageClassName": class_name,

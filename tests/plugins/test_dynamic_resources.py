@@ -1,4 +1,4 @@
-"""A pod that claims devices waits, and is told why; it is never bound without them."""
+"""A pod that claims devices waits, with the reason; it is never bound without them."""
 
 from __future__ import annotations
 

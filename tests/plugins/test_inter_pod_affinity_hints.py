@@ -22,7 +22,7 @@ SHY = make_pod("p").apart(pod_term("zone", X), pod_term("host", Y))
 IN_COMPANY_OF_PROD = make_pod("p").near(pod_term("zone", X, **IN_PROD))
 
 RUNNING = (make_pod("r").on("n").apart(pod_term("rack", Y)),)
-"""The cluster after the event: one pod, which wants no y in its rack."""
+"""The cluster after the event: one pod, with anti-affinity to y in its rack."""
 
 
 def other() -> PodBuilder:

@@ -21,7 +21,7 @@ def vip(cpu: int = 2) -> PodBuilder:
 
 
 def low(name: str, node: str, cpu: int = 2, priority: int = 0, age: int = 0) -> PodBuilder:
-    """A pod in the way; the greater its age, the earlier it was started."""
+    """A possible victim; the greater its age, the earlier it was started."""
     started = f"2026-01-01T{12 - age:02}:00:00Z"
     return make_pod(name).on(node).cpu(cpu).priority(priority).status(startTime=started)
 

@@ -33,7 +33,7 @@ def low(name: str, node: str, cpu: int = 4) -> PodBuilder:
 
 
 async def preempt(arena: Arena, happens: Callable[[], None]) -> None:
-    """Try the next pod; something happens once, when a dry run was made and nobody evicted yet."""
+    """Try the next pod; something happens once, after a dry run and before any eviction."""
     trials = 0
     real = Trial.outcomes
 
@@ -59,7 +59,7 @@ async def preempt(arena: Arena, happens: Callable[[], None]) -> None:
 
 
 def crowded(*pods: PodBuilder) -> Arena:
-    """Two nodes with one pod each in the way."""
+    """Two nodes with one possible victim each."""
     arena = Arena()
     arena.see(make_box("n"), make_box("m"), low("a", "n"), low("b", "m"), *pods)
     return arena
@@ -200,7 +200,7 @@ APART = {
 
 
 def large_node(affinity: bool, pods: int = 100) -> tuple[Arena, PodBuilder]:
-    """A node with many pods in the way, half of which have to go."""
+    """A node with many possible victims, half of which have to be evicted."""
     arena = Arena()
     arena.see(make_box("n", pods))
     arena.see(*(low(f"p{i:03}", "n", 1) for i in range(pods)))
@@ -237,7 +237,7 @@ async def test_a_large_node_is_tried_in_slices(
 
 @pytest.mark.parametrize("affinity", [False, True])
 async def test_a_pod_that_leaves_a_large_node_meanwhile_is_not_evicted(affinity: bool) -> None:
-    """The node is tried once more, as it is then."""
+    """The node is tried again, as it is then."""
     arena, pod = large_node(affinity)
     arena.see(pod)
     task = asyncio.create_task(arena.core.scheduler.in_turn(arena.attempt))

@@ -125,7 +125,7 @@ async def outcome(case: Case) -> tuple[str, list[str]]:
         arena.see(make_box(node, CPUS).label(zone=case.zone(node)))
         arena.see(*(pod.build(node) for pod in pods))
     for node, cpu in case.nominated.items():
-        # A gate keeps it from being tried, and the nomination counts all the same.
+        # A gate keeps it from being tried, and the nomination still counts.
         rival = make_pod(f"rival-{node}").cpu(cpu).priority(VIP).gate("later")
         arena.see(rival.status(nominatedNodeName=node))
     vip = make_pod("vip").cpu(case.cpu).priority(VIP)

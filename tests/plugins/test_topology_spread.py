@@ -48,7 +48,7 @@ def pending(cluster: Json, spread: list[Json]) -> PodBuilder:
 
 
 def filtered(bench: Bench, cycle: Cycle) -> list[Status]:
-    """The verdicts of the filter as things are now, for an attempt that is under way."""
+    """The verdicts of the filter in the current state, for an attempt that is under way."""
     codes = bench.framework.run_filters(cycle, bench.state.rows())
     return [bench.state.statuses.status(int(code)) for code in codes]
 

@@ -23,7 +23,7 @@ HOST = "kubernetes.io/hostname"
 
 
 class Storage(RecordingOutlet):
-    """The API server's part: takes patches of the right version and tells the watch."""
+    """The API server's part: takes patches of the right version and sends them to the watch."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -39,7 +39,7 @@ sets = st.lists(disks, max_size=3)
 
 
 def conflict(one: Json, other: Json) -> bool:
-    """Whether two volumes are one disk; all but EBS may be shared if everybody only reads."""
+    """Whether two volumes are one disk; all but EBS may be shared if all pods only read."""
     (kind, mine), (other_kind, theirs) = *one.items(), *other.items()
     if kind != other_kind:
         return False

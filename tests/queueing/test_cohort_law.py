@@ -1,4 +1,4 @@
-"""The law of cohorts: nobody is forgotten behind an equal pod, whatever happens.
+"""The law of cohorts: no pod is left waiting behind an equal one, whatever happens.
 
 The model knows nothing of scouts. For each kind of pod it remembers the verdict of the newest
 attempt, and whether anything has happened since that could cure it. If so, and pods of that kind

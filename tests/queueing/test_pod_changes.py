@@ -1,4 +1,4 @@
-"""Pods that change, go, or come again while the queue knows them."""
+"""Pods that are changed, deleted or added again while they are in the queue."""
 
 from __future__ import annotations
 

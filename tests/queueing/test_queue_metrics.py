@@ -1,4 +1,4 @@
-"""The queue's metrics tell the truth at every step."""
+"""The queue's metrics are correct at every step."""
 
 from __future__ import annotations
 

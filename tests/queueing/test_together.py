@@ -97,7 +97,7 @@ def test_a_scout_of_equal_pods_may_be_popped_along() -> None:
     assert {queued.key for queued in popped} == {"default/a", "default/b"}
     for queued in popped:
         bench.queue.done(queued.info.uid)
-    # Nobody speaks for the third any more, so it goes out itself.
+    # The third has no scout any more, so it is attempted itself.
     assert bench.tiers() == {"c": "active"}
 
 

@@ -263,7 +263,7 @@ def test_a_pod_activated_in_flight_is_not_parked() -> None:
 
 
 class Valve:
-    """A PreEnqueue plugin that lets nobody pass while it is closed."""
+    """A PreEnqueue plugin that gates every pod while it is closed."""
 
     def __init__(self) -> None:
         self.closed = False

@@ -1,4 +1,4 @@
-"""Those who wait, as rows of columns: what an event costs, and that nobody it cures is left out."""
+"""Waiting pods as rows of columns: what an event costs, and that it wakes all that it may."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Calls:
 
 
 class Everybody:
-    """A column that says what it is told."""
+    """A column that returns the given answer."""
 
     def __init__(self) -> None:
         self.waiters: dict[int, str] = {}

@@ -24,7 +24,7 @@ ADMIN = User("admin", groups=("system:masters",))
 
 
 class Cluster:
-    """A reviewer that knows two tokens and one right, and can be away."""
+    """A reviewer with two tokens and one right, which can be unavailable."""
 
     def __init__(self) -> None:
         self.tokens = {"scrape": SCRAPER, "root": ADMIN}

@@ -24,7 +24,7 @@ Ask = Callable[[], Awaitable[bool]]
 
 
 class World:
-    """A clock that is set by hand and a server that says what it is told to, and counts."""
+    """A clock that is set by hand and a server that returns set answers, and counts."""
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -170,7 +170,7 @@ def test_a_missing_file_is_named(pair: Pair) -> None:
 
 
 class Caller:
-    """A client with a certificate, which tells whether the server took it."""
+    """A client with a certificate; returns whether the server accepts it."""
 
     def __init__(self, server_authority: trustme.CA, authority: trustme.CA) -> None:
         self._context = ssl.create_default_context()
@@ -184,7 +184,7 @@ class Caller:
         try:
             writer.write(b"GET /livez HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
             return (await reader.readline()).startswith(b"HTTP/1.1 200")
-        except ssl.SSLError:  # in TLS 1.3 the client hears of it after its handshake
+        except ssl.SSLError:  # in TLS 1.3 the client gets it after its handshake
             return False
         finally:
             writer.close()

@@ -226,7 +226,7 @@ async def test_endpoints_without_a_source_do_not_exist() -> None:
 
 
 class BlockingCollector:
-    """A collector that does not finish until it is told to."""
+    """A collector that does not finish until the test lets it."""
 
     def __init__(self) -> None:
         self.release = threading.Event()

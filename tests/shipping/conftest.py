@@ -20,7 +20,7 @@ def umoci() -> Path:
 
 
 def program(package: Package, name: str) -> Path:
-    """Where a program is; the test is skipped if nobody has fetched it."""
+    """Where a program is; the test is skipped if it has not been fetched."""
     try:
         return package.locate(name)
     except FileNotFoundError as missing:

@@ -1,4 +1,4 @@
-"""The checker tells each kind of disagreement, and nothing else."""
+"""The checker reports each kind of difference, and nothing else."""
 
 from __future__ import annotations
 

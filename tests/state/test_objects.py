@@ -15,7 +15,7 @@ def a_volume(class_name: str) -> PersistentVolume:
 
 
 class Watched:
-    """A store with one volume, and everything its listener hears."""
+    """A store with one volume, and everything its listener gets."""
 
     def __init__(self) -> None:
         self.store = ClusterState().objects

@@ -1,4 +1,4 @@
-"""What the pod index costs: linear in labels, little beyond them, and all of it is given back."""
+"""What the pod index costs: linear in labels, little beyond them, and all of it is freed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PODS, LABELS = 50, 5_000
 
 
 class CountedLabels(dict[str, str]):
-    """Counts how often anybody looks at it from Python."""
+    """Counts how often it is read from Python."""
 
     looks = 0
 

@@ -55,7 +55,7 @@ def pods(draw: st.DrawFn) -> PodBuilder:
 
 
 class PodIndexLaw(RuleBasedStateMachine):
-    """Drives a state through its verbs; the index only ever hears of them through it."""
+    """Drives a state through its verbs; the index is only changed through it."""
 
     def __init__(self) -> None:
         super().__init__()

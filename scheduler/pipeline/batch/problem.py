@@ -203,7 +203,7 @@ class ProblemBuilder:
         return msgspec.structs.replace(problem, leaving=self._leaving(problem, groups))
 
     def _contended(self, pods: Sequence[PodInfo], supplies: Ints, rows: Rows) -> list[str]:
-        """The resources that bound the network: CPU and memory, then all others that are asked for.
+        """The resources that bound the network: CPU and memory, then all others that are requested.
 
         The scarcest of the others first, of which there are at most `MOST_RESOURCES`. Beyond that,
         what a node has of a resource bounds each class alone, and verification does the rest.
@@ -218,7 +218,7 @@ class ProblemBuilder:
         scarcity: list[tuple[float, str]] = []
         for name, amount in asked.items():
             index = columns.resources.find(name)
-            if index is None:  # a class that asks for it fits nowhere
+            if index is None:  # a class that requests it fits nowhere
                 continue
             free = int((columns.allocatable[index, rows] - columns.requested[index, rows]).sum())
             scarcity.append((-amount / max(free, 1), name))

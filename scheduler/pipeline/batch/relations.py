@@ -155,7 +155,7 @@ def _levels(member: Member, spread: _Spread, number: int, domains: Ints) -> dict
 
 
 def _drop(member: Member, rows: Rows, totals: Scores) -> Scores:
-    """The points that each row loses when a pod of the class has come to the best one.
+    """The points that each row loses when a pod of the class is placed on the best one.
 
     Of the scores that are not kept alone: what others lose by load is priced for all classes.
     """

@@ -12,7 +12,7 @@
                                         └─► one by one, in queue order
 
 A band has the pods of one rank of the profile's sort plugins: one priority, unless the user has
-configured another order. A lower band begins when all pods of the higher ones have had their turn,
+configured another order. A lower band begins when all pods of the higher ones have been attempted,
 also one by one, and pods of higher rank that arrive meanwhile go first: so no pod takes a place
 that a pod of higher rank could have had. The solver proposes and filters decide: its view of the
 nodes is as old as its question, and its capacities are averages.

@@ -10,7 +10,7 @@
 Pods are really assumed, as members of a gang are, so that all filters and scores see them; plugins
 reserve nothing, and no pod is bound. No other attempt is made meanwhile, and events wake waiting
 pods only when it is over. The event loop runs between pods: later pods see what happens in the
-cluster meanwhile, and filters verify every placement once more before it is reserved. A trial of
+cluster meanwhile, and filters verify every placement again before it is reserved. A trial of
 one by one costs what one by one costs without binding.
 """
 
@@ -198,7 +198,7 @@ class _Measure:
         self._scarce = [n for n, amount in sorted(total.items()) if amount > self._free[n]]
 
     def figures(self, nodes: Nodes, posed: BatchProblem) -> Figures:
-        """What placements come to."""
+        """The figures of placements."""
         taken: dict[str, int] = {}
         shares: list[float] = []
         for uid in nodes:

@@ -47,7 +47,7 @@ _Found = tuple[list[Candidate], Counter[Status]]
 
 
 class DefaultPreemption:
-    """Evicts pods of lower priority from one node to make room for a pod."""
+    """Evicts pods of lower priority from one node so that a pod fits there."""
 
     name = DEFAULT_PREEMPTION
     observes = ("PodDisruptionBudget",)

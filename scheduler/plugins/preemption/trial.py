@@ -101,7 +101,7 @@ class _Site:
         self.protected = 0
         """How many at the head of ``order`` violate a PodDisruptionBudget if evicted."""
         self.victims: dict[int, PodInfo] = {}
-        """Those that were not restored, by their turn."""
+        """Those that were not restored, by their place in ``order``."""
         self.changed = False
         """Whether the state has changed since the trial began."""
         self.lost = False

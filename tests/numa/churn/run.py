@@ -21,13 +21,13 @@ from tests.numa.churn.world import World
 PLUGIN = "NodeResourceTopologyMatch"
 _TICK = 0.25
 _MOST_ATTEMPTS = 5_000
-"""At one instant; nobody waits as long as that."""
+"""At one instant; no pod waits as long as that."""
 _SETTLE = 5.0
 """Seconds beyond the two NRT periods, for what is under way to arrive."""
 
 
 class Mode(Enum):
-    """What the scheduler knows of cells."""
+    """The scheduler's source of cells."""
 
     PLAIN = "no plugin"
     NO_CACHE = "cache off"
@@ -78,7 +78,7 @@ def configuration(mode: Mode) -> list[dict[str, Any]]:
 
 
 class _Outlet:
-    """Binds at once in the world; nobody reads anything else."""
+    """Binds at once in the world; all other writes are dropped."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -1,4 +1,4 @@
-"""What a run is made of: the nodes, and who arrives when, wants what and stays for how long."""
+"""A run: the nodes, and which pods arrive when, request what and run for how long."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Scenario:
     kubelet: KubeletSettings = field(default_factory=KubeletSettings)
     publisher: PublisherSettings = field(default_factory=PublisherSettings)
     restarts: tuple[float, ...] = ()
-    """When the scheduler is replaced by a new one that knows nothing."""
+    """When the scheduler is replaced by a new one with an empty cache."""
     threads: int = 1
     """Per core."""
     slowness: float = 1.0
@@ -72,7 +72,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Somebody wants a pod to run for a while."""
+    """A pod that is to run for a while."""
 
     at: float
     number: int
@@ -110,7 +110,7 @@ def arrivals(scenario: Scenario) -> list[Arrival]:
 
 
 def _scaled(wanted: list[Arrival], scenario: Scenario) -> list[Arrival]:
-    """Lifetimes stretched so that arrivals want ``demand`` of the CPUs at any time."""
+    """Lifetimes stretched so that arrivals request ``demand`` of the CPUs at any time."""
     work = sum(cpus_of(each.spec) * each.lifetime for each in wanted)
     stretch = scenario.demand * scenario.capacity * scenario.seconds / max(work, 1e-9)
     return [

@@ -40,14 +40,14 @@ _CORDONED = 8.0
 
 
 class Change(NamedTuple):
-    """What a watch tells of an object."""
+    """A watch event of an object."""
 
     old: Any
     new: Any
 
 
 class World:
-    """Pods, nodes and kubelets; the scheduler hears of them through ``tell``."""
+    """Pods, nodes and kubelets; the scheduler gets their events through ``tell``."""
 
     def __init__(self, scenario: Scenario, *, instant: bool = False) -> None:
         self.scenario = scenario
@@ -117,7 +117,7 @@ class World:
         return replace(node, spec=replace(node.spec, unschedulable=name in self._cordoned))
 
     def restart(self, tell: Callable[[str, list[Change]], None]) -> None:
-        """A new scheduler listens: it is told everything as it is, then what happens from now."""
+        """A new scheduler starts: it gets all objects, then the events from now on."""
         self._epoch += 1
         self.tell = tell
         nodes = {node.metadata.name: node for node in self.nodes()}
@@ -235,7 +235,7 @@ class World:
         self.clock.at(self.clock.now + _KEEP_FINISHED, lambda: self._remove(pod.key))
 
     def _foreign_is_to_blame(self, pod: Pod, kubelet: NumaKubelet) -> bool:
-        """Whether it would have fitted but for foreign pods that our scheduler had not heard of."""
+        """Whether it would have fitted but for foreign pods that our watch had not delivered."""
         sent = self._bound[pod.key][0]
         unheard = {
             other.metadata.uid: None
@@ -338,7 +338,7 @@ class World:
             change(self._rng.choice(calm))
 
     def _lose(self, name: str) -> None:
-        """The agent is gone, and its object with it; both come back."""
+        """The agent is gone, and its object with it; both are created again."""
         self._silent.add(name)
         if self.topologies.pop(name, None) is not None:
             told = self._tell(self._topology_watch, "NodeResourceTopology", name, None)
@@ -411,7 +411,7 @@ class World:
 
     @property
     def _stopped(self) -> bool:
-        """Whether arrivals are over: from then on nobody comes or goes any more."""
+        """Whether arrivals are over: from then on no pod is added or deleted."""
         return self.clock.now > self.scenario.seconds
 
     @property
