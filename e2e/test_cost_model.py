@@ -4,6 +4,7 @@ Every scene is played twice: without batches the profile places its pods otherwi
 the model can have placed them as the design says; and every decision names the model.
 """
 
+import asyncio
 from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +14,10 @@ import pytest
 import yaml
 
 from e2e.conftest import Launch
+from e2e.harness.client import POLL_SECONDS
 from e2e.harness.election import NO_ELECTION
 from e2e.harness.objects import Json, deployment, is_bound, is_rejected, node_of
+from e2e.harness.patience import PATIENCE
 from e2e.harness.scheduler import SchedulerProcess
 from e2e.harness.workspace import Workspace
 
@@ -164,14 +167,19 @@ def configuration(directory: Path, scene: Scene, *, batch: bool) -> str:
     return f"--config={file}"
 
 
-async def models(scheduler: SchedulerProcess) -> Counter[str]:
-    """How many pods each cost model has placed, by the scheduler's own decisions."""
-    async with (
-        aiohttp.ClientSession() as session,
-        session.get(f"{scheduler.url}/api/v1/decisions?limit=100") as answer,
-    ):
-        decisions: list[Json] = (await answer.json())["decisions"]
-    return Counter(each["model"] for each in decisions if each["result"] == "scheduled")
+async def models(scheduler: SchedulerProcess, pods: int) -> Counter[str]:
+    """How many pods each cost model has placed, by the scheduler's own decisions.
+
+    A decision is recorded when the binding is answered, which may be after the pod is seen bound.
+    """
+    found: Counter[str] = Counter()
+    async with aiohttp.ClientSession() as session, asyncio.timeout(PATIENCE):
+        while found.total() < pods:
+            async with session.get(f"{scheduler.url}/api/v1/decisions?limit=100") as answer:
+                decisions: list[Json] = (await answer.json())["decisions"]
+            found = Counter(each["model"] for each in decisions if each["result"] == "scheduled")
+            await asyncio.sleep(POLL_SECONDS)
+    return found
 
 
 async def play(space: Workspace, scene: Scene) -> dict[str, Counter[str]]:
@@ -215,8 +223,8 @@ async def test_the_published_design(
             app: {names[name]: pods for name, pods in nodes.items()}
             for app, nodes in scene.by_model.items()
         }
-        assert await models(scheduler) == {"CpuMemory": placed}
+        assert await models(scheduler, placed) == {"CpuMemory": placed}
     else:
         counts = {app: sorted(each.values(), reverse=True) for app, each in found.items()}
         assert counts == scene.one_by_one
-        assert await models(scheduler) == {"": placed}
+        assert await models(scheduler, placed) == {"": placed}
