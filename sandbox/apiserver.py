@@ -129,7 +129,7 @@ class ApiServer:
         drop = self.faults.dropping(request)
         if drop is None:
             return await self._dispatch(request)
-        if drop.processed:
+        if drop == "after":
             await self._dispatch(request)
         reset(request)
         # Never arrives: the connection is gone. aiohttp requires a response nevertheless.

@@ -20,6 +20,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Literal
 
 from aiohttp import web
 
@@ -40,19 +41,10 @@ class _Rule:
 
 
 @dataclass(slots=True)
-class _Failure(_Rule):
-    error: ApiFailure
-
-
-@dataclass(slots=True)
-class _Drop(_Rule):
-    processed: bool
-
-
-@dataclass(slots=True)
-class Hold(_Rule):
+class Hold:
     """Requests that have arrived and wait; see `Faults.hold`."""
 
+    rule: _Rule
     released: asyncio.Event = field(default_factory=asyncio.Event)
     _arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
@@ -62,7 +54,7 @@ class Hold(_Rule):
 
     def release(self) -> None:
         """Let all waiting requests go on, and all later ones pass."""
-        self.times = 0
+        self.rule.times = 0
         self.released.set()
 
     async def wait(self) -> None:
@@ -96,8 +88,8 @@ class Faults:
         """Make every resourceVersion before now too old."""
         self.speaking = asyncio.Event()
         self.speaking.set()
-        self._failures: list[_Failure] = []
-        self._drops: list[_Drop] = []
+        self._failures: list[tuple[_Rule, ApiFailure]] = []
+        self._drops: list[tuple[_Rule, bool]] = []
         self._pretences: list[_Rule] = []
         self._holds: list[Hold] = []
         self._delays: list[tuple[_Rule, float]] = []
@@ -117,24 +109,24 @@ class Faults:
         """Answer the next matching requests with this status, without processing them."""
         reason = _REASONS.get(status, "Unknown")
         error = ApiFailure(status, reason, f"injected fault: {reason}", headers=headers)
-        self._failures.append(_Failure(re.compile(method), re.compile(path), times, error))
+        self._failures.append((_rule(method, path, times), error))
 
     def drop(self, method: str, path: str, *, times: int = 1, processed: bool = True) -> None:
         """Reset the connection of the next matching requests, after or before processing them."""
-        self._drops.append(_Drop(re.compile(method), re.compile(path), times, processed))
+        self._drops.append((_rule(method, path, times), processed))
 
     def pretend(self, method: str, path: str, *, times: int = _WITHOUT_END) -> None:
         """Answer the next matching requests with 201, without processing them."""
-        self._pretences.append(_Rule(re.compile(method), re.compile(path), times))
+        self._pretences.append(_rule(method, path, times))
 
     def delay(self, method: str, path: str, seconds: float, *, times: int = _WITHOUT_END) -> None:
         """Let matching requests wait this long before they are processed."""
-        self._delays.append((_Rule(re.compile(method), re.compile(path), times), seconds))
+        self._delays.append((_rule(method, path, times), seconds))
 
     @contextmanager
     def hold(self, method: str, path: str, *, times: int = _WITHOUT_END) -> Iterator[Hold]:
         """Hold matching requests, before they are processed, until released or the block ends."""
-        hold = Hold(re.compile(method), re.compile(path), times)
+        hold = Hold(_rule(method, path, times))
         self._holds.append(hold)
         try:
             yield hold
@@ -189,16 +181,19 @@ class Faults:
                 await asyncio.sleep(seconds)
                 break
         for hold in self._holds:
-            if hold.take(method, path):
+            if hold.rule.take(method, path):
                 await hold.wait()
                 break
-        for failure in self._failures:
-            if failure.take(method, path):
-                raise failure.error
+        for rule, error in self._failures:
+            if rule.take(method, path):
+                raise error
 
-    def dropping(self, request: web.BaseRequest) -> _Drop | None:
-        """The drop rule that this request runs into, if any."""
-        return next((rule for rule in self._drops if rule.take(request.method, request.path)), None)
+    def dropping(self, request: web.BaseRequest) -> Literal["before", "after"] | None:
+        """Whether the request's connection is reset, before or after it is processed."""
+        for rule, processed in self._drops:
+            if rule.take(request.method, request.path):
+                return "after" if processed else "before"
+        return None
 
     def pretending(self, request: web.BaseRequest) -> bool:
         """Whether this request is only answered."""
@@ -221,6 +216,10 @@ class Faults:
 
     def _matching(self, path: str) -> list[_OpenWatch]:
         return [watch for watch in self._watches if re.search(path, watch.request.path)]
+
+
+def _rule(method: str, path: str, times: int) -> _Rule:
+    return _Rule(re.compile(method), re.compile(path), times)
 
 
 def reset(request: web.BaseRequest) -> None:

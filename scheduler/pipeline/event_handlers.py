@@ -235,8 +235,8 @@ class EventHandlers:
 
         A pod that waits on permit is forgotten when its rejection ends the attempt.
         """
-        waiting = self._frameworks[was.pod.spec.scheduler_name].waiting.get(was.uid)
-        if waiting is None and self._state.forget(was.uid, own=False):
+        waits = was.uid in self._waits.by_plugins
+        if not waits and self._state.forget(was.uid, own=False):
             self._unconfirmed.settled(was.uid)
 
     def _info(self, pod: Pod | None) -> PodInfo | None:
