@@ -61,7 +61,7 @@ class Memo(Generic[K, V]):
             self._held += size
 
     def discard(self, key: K) -> None:
-        """Forget the least recently used answer."""
+        """Forget the answer to this key; fine if there is none."""
         value = self._values.pop(key, None)
         if value is not None:
             self._held -= ENTRY_BYTES + self._size(key, value)

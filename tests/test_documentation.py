@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
+from pathlib import Path
 
 import click
 import pytest
@@ -11,9 +13,14 @@ import pytest
 from scheduler.cli.main import cli
 from shipping.helm import PROJECT
 from tests.documents import Page, pages
+from tests.references import docstrings, file_references, is_there, missing_members
 
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", (PROJECT / "Makefile").read_text(), re.M))
 PAGES = pages()
+MODULES = sorted((PROJECT / "scheduler").rglob("*.py"))
+PACKAGES = sorted({path.parent for path in MODULES})
+ARCHITECTURE = (PROJECT / "docs" / "architecture.md").read_text()
+LAYERS = "A package imports only from the layers below it"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -46,6 +53,50 @@ def check_command(words: list[str]) -> None:
     known = {name for option in command.params for name in option.opts} | {"--help"}
     given = {word.partition("=")[0] for word in words if word.startswith("-") and len(word) > 1}
     assert given <= known, command.name
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_files_and_names_on_pages_exist(page: Page) -> None:
+    if page.name == "CHANGELOG.md":  # says what was, too
+        return
+    text = page.path.read_text()
+    assert [each for each in file_references(text) if not is_there(each)] == []
+    assert missing_members(text) == []
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_files_and_names_in_docstrings_exist(module: Path) -> None:
+    text = docstrings(module)
+    assert [each for each in file_references(text) if not is_there(each)] == []
+    assert missing_members(text) == []
+
+
+def test_layers_are_drawn_as_they_are_enforced() -> None:
+    contracts = tomllib.loads((PROJECT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    (contract,) = (each for each in contracts["contracts"] if each["name"] == LAYERS)
+    enforced = [set(re.findall(r"\w+", line)) for line in contract["layers"]]
+    drawing = ARCHITECTURE.partition("## Layers")[2].split("```")[1]
+    names = [line[1:].split("  ")[0] for line in drawing.splitlines() if re.match(r" \w", line)]
+    drawn = [{re.sub(r"(\.py|/)$", "", each) for each in line.split(" | ")} for line in names]
+    assert drawn == enforced
+
+
+def test_the_table_of_the_pipeline_has_all_its_files() -> None:
+    folder = PROJECT / "scheduler" / "pipeline"
+    table = ARCHITECTURE.partition("| file of `pipeline/`")[2].partition("\n\n")[0]
+    rows = [line.split("|") for line in table.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([\w.]+)/?`", row[1])}
+    there = {path.name for path in folder.iterdir() if path.name[0] != "_"}
+    assert named == there
+    (batch,) = (row[2] for row in rows if "`batch/`" in row[1])
+    parts = {path.stem for path in (folder / "batch").glob("*.py") if path.stem != "__init__"}
+    assert set(re.findall(r"`(\w+)`", batch)) == parts
+
+
+def test_every_design_page_is_in_the_index() -> None:
+    folder = PROJECT / "docs" / "design"
+    listed = set(re.findall(r"\]\(([\w-]+\.md)\)", (folder / "README.md").read_text()))
+    assert listed == {path.name for path in folder.glob("*.md")} - {"README.md"}
 
 
 def test_pages_are_read_as_written() -> None:

@@ -191,11 +191,19 @@ class ReserveCache:
         return not fitted and self._compare_again(ledger)
 
     def _compare_again(self, ledger: Ledger) -> bool:
+        """Whether the cells of a node changed because its pods now match its newest object.
+
+        A comparison that changes nothing wakes no pods: a gang that does not fit would otherwise
+        wake itself, as its pass assumes and forgets members.
+        """
         if ledger.rejections < self._settings.compare_after or not ledger.needs_comparison:
             return False
         if not self._compare(ledger):
             return False
+        before = self.cells.of_node(ledger.node)
         self._refresh(ledger)
+        if self.cells.of_node(ledger.node) == before:
+            return False
         self._wake(ledger.node)
         return True
 
@@ -282,8 +290,8 @@ class ReserveCache:
             change = ledger.pod_removed(info.uid, tried=assumed)
         if change is not CapacityChange.NONE:
             self._refresh(ledger)
-        compared = node in self._dirty and self._compare_again(ledger)
-        if change is CapacityChange.MORE and not compared and (came or not assumed):
+        woken = node in self._dirty and self._compare_again(ledger)
+        if change is CapacityChange.MORE and not woken and (came or not assumed):
             self._wake(node)
         self._forget_if_empty(ledger)
 

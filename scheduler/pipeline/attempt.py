@@ -90,11 +90,11 @@ class NodeReservation(msgspec.Struct, eq=False):
         return self.status.ok or self.status.code is Code.WAIT
 
     def revert(self) -> None:
-        """Unreserve and forget as if nothing had happened. No event is sent.
+        """Unreserve and forget as if nothing had happened: no waiting pod is moved.
 
         That is right only while no other pod was judged by the state in between.
         """
-        _unreserve(self.attempt, None, silent=True)
+        _unreserve(self.attempt, None, trial=True)
         self.attempt.placement = None
 
 
@@ -103,10 +103,10 @@ def unreserve_and_forget(attempt: Attempt, why: Status) -> None:
     _unreserve(attempt, why)
 
 
-def _unreserve(attempt: Attempt, why: Status | None, *, silent: bool = False) -> bool:
+def _unreserve(attempt: Attempt, why: Status | None, *, trial: bool = False) -> bool:
     if waiting := attempt.framework.waiting.pop(attempt.cycle.pod.uid, None):
         waiting.dismiss()
-    return unreserve(attempt.framework, attempt.cycle, attempt.node, why, silent=silent)
+    return unreserve(attempt.framework, attempt.cycle, attempt.node, why, trial=trial)
 
 
 def unreserve(
@@ -115,15 +115,16 @@ def unreserve(
     node: str,
     why: Status | None = None,
     *,
-    silent: bool = False,
+    trial: bool = False,
 ) -> bool:
     """Run Unreserve, the last plugin first, then forget the pod; whether it was still assumed.
 
-    A pod that the watch has confirmed stays. Plugins find ``why`` in the cycle.
+    A pod that the watch has confirmed stays. Plugins find ``why`` in the cycle. ``trial``: see
+    `ClusterState.forget`.
     """
     cycle.refusal = why
     try:
         framework.run_unreserve(cycle, node)
     except PluginFault as fault:
         log.error("Plugin failed to undo a reservation", exc=fault, pod=cycle.pod.key, node=node)
-    return cycle.state.forget(cycle.pod.uid, silent=silent)
+    return cycle.state.forget(cycle.pod.uid, trial=trial)

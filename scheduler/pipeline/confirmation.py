@@ -7,8 +7,11 @@
                                        └─ not within `confirmSeconds`: read the pod
                                             on a node ─► as if the watch had shown it
                                             no node ───► unreserve and forget, requeue the pod
-                                            gone ──────► unreserve and forget
+                                            gone ──────► as if the watch had shown that: forget
                                             no answer ─► read it again after `confirmSeconds`
+
+Unreserve is not run for a pod that is gone: its binding was answered, and PostBind was its end for
+plugins, as with pods that are deleted later.
 
 So no pod is assumed for longer than that without being read, whatever events a watch loses. Pods
 whose binding has an unknown outcome are read by their own tasks (`Outlet.bind`).
@@ -199,7 +202,7 @@ class BindingConfirmer:
         node = assumed.node_name
         if found is None:
             self._count(assumed, node, "gone")
-            self._unreserve(each, assumed, "the pod is gone")
+            self._state.forget(assumed.uid, own=False)
         elif found.spec.node_name:
             self._count(assumed, node, "bound")
             self._event_handlers.handler("Pod")([Change(assumed.pod, found)])

@@ -233,7 +233,8 @@ class EventHandlers:
     def _forget_deleted(self, was: PodInfo) -> None:
         """A pod of ours was deleted before the watch showed its node: it may be assumed there.
 
-        A pod that waits on permit is forgotten when its rejection ends the attempt.
+        A pod that waits on permit is forgotten when its rejection ends the attempt. The end of an
+        attempt also runs Unreserve, unless its binding was answered: PostBind was the end then.
         """
         waits = was.uid in self._waits.by_plugins
         if not waits and self._state.forget(was.uid, own=False):

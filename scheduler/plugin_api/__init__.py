@@ -83,6 +83,7 @@ from scheduler.plugin_api.registration import RegistrationError, Registrations, 
 from scheduler.plugin_api.scoring import normalize_by_max
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugin_api.waiting import WaitingPod
+from scheduler.queueing.columns import Alike, Indexed, WaitingColumn, alike
 from scheduler.queueing.hints import ANY_KIND, HintRegistration, by_uid, own_change
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.aspects import Aspect
@@ -98,6 +99,7 @@ __all__ = [
     "UNSCHEDULED_POD",
     "Action",
     "AfterFilterPlugin",
+    "Alike",
     "Aspect",
     "BindPlugin",
     "Code",
@@ -114,6 +116,7 @@ __all__ = [
     "Handle",
     "Hint",
     "HintRegistration",
+    "Indexed",
     "Key",
     "LessPlugin",
     "Mask",
@@ -164,9 +167,11 @@ __all__ = [
     "Status",
     "UndoingPlugin",
     "Victims",
+    "WaitingColumn",
     "WaitingPod",
     "WhatIfPlugin",
     "WriteError",
+    "alike",
     "by_uid",
     "error",
     "get_logger",

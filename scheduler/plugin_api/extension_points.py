@@ -449,8 +449,9 @@ class ReservePlugin(Protocol):
         """Undo what this plugin did for the pod at ``reserve`` and after it.
 
         Called in reverse order after any refusal or fault from ``reserve`` to ``bind``, a denied
-        permission and a timeout included. Must tolerate a ``reserve`` that was never called or
-        failed.
+        permission and a timeout included, and when a binding that was answered turns out to have
+        had no effect. Not for a pod that is deleted after its binding was answered. Must tolerate
+        a ``reserve`` that was never called or failed.
         """
         ...
 

@@ -52,7 +52,7 @@ class ReadTurns:
 
     @asynccontextmanager
     async def turn(self, address: str) -> AsyncIterator[None]:
-        """A block that runs once it has a slot; raises TooMany."""
+        """A block that runs once it has a slot; raises HttpTooManyRequests."""
         if not self._present.may_take(address):
             raise HttpTooManyRequests("too many such requests wait already")
         self._present.take(address)

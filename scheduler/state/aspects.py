@@ -1,12 +1,13 @@
-"""What an event changes: the one place that maps events to aspects, and the log of changes.
+"""The aspects that a change touches, and the log of the rows in which it touched them.
 
 A verdict depends on some *aspects* of the cluster: what is requested on a row, its taints, the
 services there are. A holder of verdicts remembers how far it has read the log of each aspect it
 depends on, and has just those rows judged again that were logged since. So an event costs an
 append, however many verdicts are kept, and a verdict that is not read again is never judged again.
 
-The functions below are the invalidation table of the design: from an event to its aspects.
-``shipping/docs/invalidation`` joins them with what plugins say they read.
+The functions below map a change to its aspects, for caches. ``model/events`` maps the same changes
+to the actions of events, for queueing hints: with kube-scheduler's rules, which are coarser in some
+places and finer in others. ``shipping/docs/invalidation`` joins aspects with what plugins read.
 """
 
 from __future__ import annotations

@@ -327,13 +327,11 @@ class ClusterState:
         self._publish(Event(ASSIGNED_POD, Action.ADD, None, bound, own=True, silent=True))
         return bound
 
-    def forget(
-        self, uid: str, *, trial: bool = False, silent: bool = False, own: bool = True
-    ) -> bool:
+    def forget(self, uid: str, *, trial: bool = False, own: bool = True) -> bool:
         """Undo ``assume``; a pod that the watch has confirmed in the meantime stays.
 
-        A ``trial`` was never to be bound, and leaves no trace. ``silent``: no pod was judged by the
-        state in between, so there is none to wake. Not ``own``: the pod was deleted.
+        A ``trial`` was not sent to the API server, and no other pod was judged by the state in
+        between: it leaves no trace, and the queue moves no pods. Not ``own``: the pod was deleted.
         """
         info = self._assumed.get(uid)
         if info is None:
@@ -345,7 +343,7 @@ class ClusterState:
             info,
             own=own,
             trial=trial,
-            silent=silent or trial,
+            silent=trial,
             exclude=uid if own else "",
         )
         self._publish(gone)

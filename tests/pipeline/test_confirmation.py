@@ -199,7 +199,8 @@ class Booking:
         self.undone.append((cycle.get(BOOKED), node))
 
 
-async def test_what_plugins_booked_is_undone() -> None:
+async def booked_scene() -> Scene:
+    """A pod for which a plugin reserved something, and whose binding was answered."""
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -210,13 +211,32 @@ async def test_what_plugins_booked_is_undone() -> None:
             }
         ],
     }
+    Booking.undone.clear()
     scene = Scene(stage=Stage(merge(IN_TREE, {"Booking": Booking}), (config,)))
     scene.stage.see(make_node("n1").cpu("2"), make_pod("p").cpu("2"))
     await scene.stage.run()
+    return scene
+
+
+async def test_what_plugins_booked_is_undone() -> None:
+    scene = await booked_scene()
     scene.server.has(make_pod("p").cpu("2"))
     scene.stage.clock.advance(WITHIN)
     await scene.look()
     assert Booking.undone == [("a licence for p", "n1")]
+
+
+@pytest.mark.parametrize("seen", [True, False], ids=["the watch shows it", "a read shows it"])
+async def test_unreserve_is_not_run_for_a_bound_pod_that_was_deleted(seen: bool) -> None:
+    scene = await booked_scene()
+    if seen:
+        scene.stage.lose(make_pod("p").cpu("2"))
+    else:
+        scene.stage.clock.advance(WITHIN)
+        await scene.look()
+    assert scene.stage.core.state.assumed_count == 0
+    assert len(scene.stage.core.unconfirmed) == 0
+    assert Booking.undone == []
 
 
 class NoWords(RecordingOutlet):
