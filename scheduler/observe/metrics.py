@@ -301,8 +301,8 @@ class Metrics:
         )
         self.queueing_hints_skipped = self._counter(
             "equipoise_queueing_hints_skipped_total",
-            "Waiting pods (equal ones count once) that were woken without a call of a plugin's "
-            "hint, because too many such calls were deferred.",
+            "Pods (equal ones count once) that were woken without a call of the plugin's hint, "
+            "because too many such calls were deferred.",
             ("plugin",),
         )
         self.attempts_spared = self._counter(
