@@ -28,6 +28,7 @@ from scheduler.observe.metrics import Metrics
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.extension_points import (
     ConcernedPlugin,
+    CountingPlugin,
     LateReserve,
     LeaderAwarePlugin,
     Observer,
@@ -45,6 +46,7 @@ from scheduler.plugin_api.handle import Victims
 from scheduler.plugin_api.waiting import WaitingPod
 from scheduler.queueing.hints import ANY_KIND, HintRegistration
 from scheduler.state.columns import Codes, Rows
+from scheduler.state.podindex import PodIndex
 from scheduler.state.scratch import Scratch
 
 
@@ -159,6 +161,11 @@ class Framework:
         self._trimmers = [
             plugin for name in trimming if isinstance(plugin := plugins[name], VictimTrimmer)
         ]
+        self._counting = [
+            (name, plugin)
+            for name in runner.names("preFilter", "filter", "preScore", "score")
+            if isinstance(plugin := plugins[name], CountingPlugin)
+        ]
         self.sort_key = sort_key_of(runner)
         """The key of a queued pod, which sorts the next pod first."""
         self.rank = rank_of(runner)
@@ -238,6 +245,17 @@ class Framework:
         return SUCCESS
 
     # Scheduling cycle
+
+    def count_ahead(self, pod: PodInfo, index: PodIndex) -> None:
+        """Count the pods that an attempt will ask about; the event loop may run meanwhile."""
+        for name, plugin in self._counting:
+            try:
+                counted = list(plugin.counted(pod))
+            except Exception as fault:
+                self.runner.fault(name, "preFilter", fault)
+                continue
+            for sets, living_only in counted:
+                index.count_ahead(*sets, living_only=living_only)
 
     def run_pre_filter(self, cycle: Cycle) -> PreFilterOutcome:
         """The verdict on the pod as a whole, and the only nodes worth looking at."""

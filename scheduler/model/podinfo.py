@@ -51,6 +51,9 @@ class HostPort(msgspec.Struct, frozen=True, gc=False):
 ANY_PORT = HostPort("0.0.0.0", "", 0)
 """Stands for further ports that were not counted: it takes all ports of its node."""
 
+_FEW_PARTS = 128
+"""So many containers, volumes, ports or requests are read at once."""
+
 
 class PodInfo:
     """A pod, its requests, ports and compiled selectors. Never changes; a new version is a new one.
@@ -110,6 +113,24 @@ class PodInfo:
     def derive_held(self) -> None:
         """Derive what counts on a node now, with checkpoints: for large pods, before any change."""
         for name in ("requests", "nonzero", "host_ports", "volumes", "affinity"):
+            getattr(self, name)
+            checkpoint()
+
+    @property
+    def long(self) -> bool:
+        """Whether it takes some milliseconds to derive all that an attempt asks for."""
+        spec = self.pod.spec
+        return len(spec.containers) + len(spec.volumes) > _FEW_PARTS or any(
+            len(each.ports) > _FEW_PARTS or len(each.resources.requests) > _FEW_PARTS
+            for each in spec.containers
+        )
+
+    def derive_asked(self) -> None:
+        """Derive what an attempt asks for, with checkpoints: for long pods, before the attempt."""
+        for name in ("excess", "requests", "fit_requests", "score_requests", "nonzero", "pinning"):
+            getattr(self, name)
+            checkpoint()
+        for name in ("host_ports", "images", "volumes", "node_matcher", "node_preferences"):
             getattr(self, name)
             checkpoint()
 

@@ -16,7 +16,7 @@
 An attempt is synchronous from pop to permit: nothing else changes the state meanwhile, so there are
 no locks and no snapshots. Only what may take long gives the event loop back in between
 (`slices.checkpoint`): a pod group between two members, preemption between nodes, the count of
-volumes before an attempt. Each of them checks its findings again when it continues.
+volumes and pods before an attempt. Each of them checks its findings again when it continues.
 
 Attempts run in slices of a few milliseconds. Only one attempt is under way at any time.
 """
@@ -237,6 +237,11 @@ class Scheduler:
         # Most pods have no volumes, and need not derive that they have none.
         if queued.info.pod.spec.volumes and queued.info.volumes.attachable:
             self.state.attachments.catch_up()
+        if queued.info.long:
+            queued.info.derive_asked()
+        spec = queued.info.pod.spec
+        if (spec.affinity or spec.topology_spread_constraints) and not queued.info.excess:
+            attempt.framework.count_ahead(queued.info, self.state.index)
         if not along and (
             self.skip_pod_schedule(queued) or not self.queue.expects(queued.info.uid)
         ):
@@ -281,6 +286,7 @@ class Scheduler:
                 if self.on_attempt is not None:
                     self.on_attempt(attempt)
             if isinstance(chosen, Diagnosis):
+                checkpoint()  # as between two nodes of a preemption
                 self.handle_scheduling_failure(attempt, chosen)
             else:
                 self._reserve_and_bind(attempt, chosen)

@@ -38,13 +38,13 @@ A plugin may also have pods placed together or not at all (``GroupPlugin`` in ``
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.model.affinity import SpreadConstraint
+from scheduler.model.affinity import PodSet, SpreadConstraint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
@@ -251,6 +251,22 @@ class AfterFilterPlugin(Protocol):
         Verdicts on whole classes are not kept in a profile with such a plugin, unless it has the
         trait ``answers_for_class``.
         """
+        ...
+
+
+class CountedPods(NamedTuple):
+    """A question to the index of pods: how many of which pods are on each row."""
+
+    sets: tuple[PodSet, ...]
+    living_only: bool = False
+
+
+@runtime_checkable
+class CountingPlugin(Protocol):
+    """Tells before an attempt which pods it will count, since a first count may take long."""
+
+    def counted(self, pod: PodInfo) -> Iterable[CountedPods]:
+        """The pods that are counted for a pod."""
         ...
 
 

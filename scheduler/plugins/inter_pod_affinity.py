@@ -21,6 +21,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugin_api import MAX_SCORE, Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle, Slot
+from scheduler.plugin_api.extension_points import CountedPods
 from scheduler.plugins.inter_pod_affinity_hints import AffinityHints
 from scheduler.plugins.names import INTER_POD_AFFINITY
 from scheduler.queueing.hints import HintRegistration
@@ -122,6 +123,14 @@ class InterPodAffinity:
             return None
         return own.preferred, own.anti_preferred, pod.pod.metadata.namespace, others
 
+    def counted(self, pod: PodInfo) -> Iterator[CountedPods]:
+        """The pods of its own terms."""
+        own = pod.affinity
+        if own.required:
+            yield CountedPods(tuple(term.pods for term in own.required))
+        for term in (*own.anti_required, *own.preferred, *own.anti_preferred):
+            yield CountedPods((term.pods,))
+
     # Filter
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
@@ -152,9 +161,10 @@ class InterPodAffinity:
         terms = cycle.pod.affinity
         if self._own_preferences_only and not (terms.preferred or terms.anti_preferred):
             return SKIP
-        sums: _DomainSums = {}
+        worth = _Worth(cycle.state)
         for key, weight, counter in self._contributions(cycle):
-            _add(cycle.state, sums, key, weight, counter)
+            worth.add(key, weight, counter)
+        sums = worth.sums()
         cycle.put(_SUMS, sums)
         return SUCCESS if sums else SKIP
 
@@ -226,18 +236,29 @@ _Domains = dict[str, Mask]
 
 
 def _mark(state: ClusterState, terms: Iterable[tuple[str, _Counter]]) -> _Domains:
-    """The domains of the pods counted, for each key; keys without any such domain are left out."""
+    """The domains of the pods counted, for each key; keys without any such domain are left out.
+
+    Where there are many domains, the rows of all terms are marked first: a term costs a pass over
+    rows, and only a key a look at their domains.
+    """
     domains: _Domains = {}
+    marked_rows: dict[str, Mask] = {}
     labels = state.columns.labels
     for key, counter in terms:
         if key not in labels:
             continue
         column = labels.column(key)
-        marks = domains.setdefault(key, np.zeros(len(column.values), np.bool_))
         if (partition := column.partition) is not None:
+            marks = domains.setdefault(key, np.zeros(len(column.values), np.bool_))
             marks |= counter.sums(partition) > 0
-        else:
-            marks[column.ids[counter.rows]] = True
+            continue
+        rows = marked_rows.setdefault(key, np.zeros(len(column.ids), np.bool_))
+        counter.mark(rows)
+    for key, rows in marked_rows.items():
+        column = labels.column(key)
+        marks = domains.setdefault(key, np.zeros(len(column.values), np.bool_))
+        marks[column.ids[rows]] = True
+    for marks in domains.values():
         marks[0] = False  # the rows without the label
     return {key: marks for key, marks in domains.items() if marks.any()}
 
@@ -272,11 +293,12 @@ def _lonely(cycle: Cycle, rows: Rows) -> Mask:
     lonely: Mask = np.zeros(len(rows), np.bool_)
     sets = tuple(term.pods for term in terms)
     counter = state.index.counter(*sets)
-    domains = _mark(state, ((term.topology_key, counter) for term in terms))
+    keys = dict.fromkeys(term.topology_key for term in terms)
+    domains = _mark(state, ((key, counter) for key in keys))
     first = not domains and state.index.belongs(cycle.pod, sets)
-    for term in terms:
-        ids = state.columns.labels.column(term.topology_key).ids.take(rows)
-        marks = domains.get(term.topology_key)
+    for key in keys:
+        ids = state.columns.labels.column(key).ids.take(rows)
+        marks = domains.get(key)
         if first:
             lonely |= ids == 0
         elif marks is None:
@@ -286,21 +308,46 @@ def _lonely(cycle: Cycle, rows: Rows) -> Mask:
     return lonely
 
 
-def _add(state: ClusterState, sums: _DomainSums, key: str, weight: int, counter: _Counter) -> None:
-    """Add the weight of pods to their domains; rows without the label are in none."""
-    column = state.columns.labels.column(key)
-    if (partition := column.partition) is not None:
+class _Worth:
+    """What each domain is worth, by topology key, while the terms are added up.
+
+    Where there are many domains, the rows are added up first, as in ``_mark``.
+    """
+
+    def __init__(self, state: ClusterState) -> None:
+        self._labels = state.columns.labels
+        self._sums: _DomainSums = {}
+        self._rows: dict[str, tuple[Scores, Mask]] = {}
+        """What each row is worth, and which rows have any pods that count."""
+
+    def add(self, key: str, weight: int, counter: _Counter) -> None:
+        """Add the weight of pods to their domains; rows without the label are in none."""
+        column = self._labels.column(key)
+        if (partition := column.partition) is None:
+            size = len(column.ids)
+            if key not in self._rows:
+                self._rows[key] = np.zeros(size, np.int64), np.zeros(size, np.bool_)
+            worth, there = self._rows[key]
+            counter.add_to(worth, weight)
+            counter.mark(there)
+            return
         numbers = counter.sums(partition)
-        if not numbers[1:].any():
-            return
-    else:
-        where = counter.rows
-        ids = column.ids[where]
-        if not ids.any():
-            return
-        counts = counter.counts if isinstance(counter, TermCounter) else counter.counts[where]
-        numbers = np.zeros(len(column.values), np.int64)
-        np.add.at(numbers, ids, counts)
-    domain_sums = sums.setdefault(key, np.zeros(len(column.values), np.int64))
-    domain_sums += weight * numbers
-    domain_sums[0] = 0
+        if numbers[1:].any():
+            self._add(key, weight * numbers)
+
+    def sums(self) -> _DomainSums:
+        """The sums of all keys by which any pod that counts is in a domain."""
+        while self._rows:
+            key, (worth, there) = self._rows.popitem()
+            column = self._labels.column(key)
+            ids = column.ids[there]
+            if ids.any():
+                numbers: Scores = np.zeros(len(column.values), np.int64)
+                np.add.at(numbers, ids, worth[there])
+                self._add(key, numbers)
+        return self._sums
+
+    def _add(self, key: str, numbers: Scores) -> None:
+        known = self._sums.setdefault(key, np.zeros(len(numbers), np.int64))
+        known += numbers
+        known[0] = 0

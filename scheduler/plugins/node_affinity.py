@@ -16,7 +16,6 @@ from scheduler.model.selectors import (
     NODE_NAME_FIELD,
     NodeMatcher,
     NodeTerm,
-    WeightedTerm,
     compile_node_selector,
     compile_preferences,
 )
@@ -98,15 +97,9 @@ class NodeAffinity:
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The sum of the weights of all preferred terms that the node matches."""
-        total: Scores = np.zeros(len(rows), np.int64)
-        for preference in (*self._preferred, *cycle.pod.node_preferences):
-            total += self._weigh(preference, cycle, rows)
-        return total
-
-    @staticmethod
-    def _weigh(preference: WeightedTerm, cycle: Cycle, rows: Rows) -> Scores:
-        matches = cycle.state.columns.labels.match_term(preference.term, rows)
-        return matches.astype(np.int64) * preference.weight
+        preferences = (*self._preferred, *cycle.pod.node_preferences)
+        terms = ((preference.term, preference.weight) for preference in preferences)
+        return cycle.state.columns.labels.weigh(terms, rows)
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
         """More is better."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -48,8 +49,8 @@ class NodePorts:
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes on which some wanted port is taken."""
         taken = np.zeros(cycle.state.columns.capacity, np.bool_)
-        for port in cycle.pod.host_ports:
-            taken[list(cycle.state.ports.conflicts(port))] = True
+        conflicts = map(cycle.state.ports.conflicts, cycle.pod.host_ports)
+        taken[list(chain.from_iterable(conflicts))] = True
         return cycle.reject(taken[rows], self.TAKEN)
 
     def hints(self) -> Sequence[HintRegistration]:

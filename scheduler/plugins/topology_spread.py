@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 import numpy as np
@@ -22,9 +22,10 @@ from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.tolerations import Cover
 from scheduler.plugin_api import MAX_SCORE, Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle, Slot
+from scheduler.plugin_api.extension_points import CountedPods
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import TOPOLOGY_SPREAD
-from scheduler.plugins.topology_spread_domains import Domains, Ground
+from scheduler.plugins.topology_spread_domains import Domains, Ground, pods_of
 from scheduler.queueing.columns import Indexed, Term, alike, label_tokens, required_tokens
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -105,6 +106,11 @@ class PodTopologySpread:
     def spreads(self, pod: PodInfo) -> tuple[SpreadConstraint, ...]:
         """The constraints that must and that should hold."""
         return self._constraints(pod, hard=True) + self._constraints(pod, hard=False)
+
+    def counted(self, pod: PodInfo) -> Iterator[CountedPods]:
+        """The pods of its constraints."""
+        for constraint in self.spreads(pod):
+            yield CountedPods((pods_of(constraint, pod),), living_only=True)
 
     def _key(self, pod: PodInfo, *, hard: bool) -> Key:
         constraints = self._constraints(pod, hard=hard)

@@ -31,6 +31,11 @@ class Ground:
         return np.flatnonzero(np.bincount(self.counting.parts, minlength=1))
 
 
+def pods_of(constraint: SpreadConstraint, pod: PodInfo) -> PodSet:
+    """The pods that a constraint of a pod is about."""
+    return PodSet(frozenset((pod.pod.metadata.namespace,)), constraint.selector)
+
+
 class Domains:
     """One constraint of one pod: the domains of all rows, and the pods that count in each.
 
@@ -44,8 +49,7 @@ class Domains:
         self._ground = ground
         metadata = pod.pod.metadata
         self._self_match = int(constraint.selector.matches(metadata.labels))
-        pods = PodSet(frozenset((metadata.namespace,)), constraint.selector)
-        self._pods = state.index.counter(pods, living_only=True)
+        self._pods = state.index.counter(pods_of(constraint, pod), living_only=True)
         # To kube-scheduler an empty selector counts no pod that is there already, although it does
         # match the pod itself and those that a trial adds.
         self._uncounted = None if constraint.selector.requirements else self._pods.counts.copy()

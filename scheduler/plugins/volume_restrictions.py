@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -85,8 +86,9 @@ class VolumeRestrictions:
         volumes, exclusive = cycle.state.volumes, cycle.get(_EXCLUSIVE)
         taken = np.full(cycle.state.columns.capacity, any(map(volumes.claimed, exclusive)))
         codes = cycle.reject(taken, self.CLAIM_TAKEN)
-        for disk in cycle.pod.volumes.disks:
-            codes[list(volumes.conflicts(disk))] = cycle.state.statuses.code(self.DISK_TAKEN)
+        conflicts = list(chain.from_iterable(map(volumes.conflicts, cycle.pod.volumes.disks)))
+        if conflicts:
+            codes[conflicts] = cycle.state.statuses.code(self.DISK_TAKEN)
         return codes[rows]
 
     def hints(self) -> Sequence[HintRegistration]:

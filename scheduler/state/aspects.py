@@ -162,14 +162,15 @@ def node_aspects(old: Node, new: Node) -> Iterable[Aspect]:
         yield Aspect.IMAGES
 
 
-_ANY_POD: tuple[Aspect, ...] = (Aspect.REQUESTED, Aspect.PODS)
+OF_ANY_POD: tuple[Aspect, ...] = (Aspect.REQUESTED, Aspect.PODS)
+"""What every pod changes about its row."""
 
 
 def pod_aspects(pod: PodInfo) -> tuple[Aspect, ...]:
     """What a pod changes about its row when it comes (is assumed) or goes."""
     if not pod.host_ports and pod.volumes is NO_VOLUMES:
-        return _ANY_POD
-    aspects = _ANY_POD
+        return OF_ANY_POD
+    aspects = OF_ANY_POD
     if pod.host_ports:
         aspects += (Aspect.PORTS,)
     if pod.volumes.disks:

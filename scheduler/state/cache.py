@@ -45,8 +45,9 @@ from scheduler.model.resources import (
 )
 from scheduler.model.volumes import NO_VOLUMES
 from scheduler.observe.logs import get_logger
-from scheduler.state.aspects import Aspect, ChangeLog, node_aspects, pod_aspects
+from scheduler.state.aspects import OF_ANY_POD, Aspect, ChangeLog, node_aspects, pod_aspects
 from scheduler.state.attachments import Attachments
+from scheduler.state.bundle import PodBundle
 from scheduler.state.columns import NodeColumns, Rows
 from scheduler.state.interning import StatusTable
 from scheduler.state.nominations import Nominations
@@ -414,6 +415,43 @@ class ClusterState:
             self._account(row, info, -1)
         return PodState.ASSUMED if assumed else PodState.ADDED
 
+    def unbook_all(self, bundle: PodBundle) -> None:
+        """Take the pods of a bundle off their node, for ``scratch``."""
+        pods, siblings = self._pods, self._by_node[bundle.node]
+        for uid in bundle.pods:
+            del pods[uid], siblings[uid]
+        if not siblings:
+            del self._by_node[bundle.node]
+        bundle.assumed = {uid: self._assumed.pop(uid) for uid in bundle.pods.keys() & self._assumed}
+        self._account_all(bundle, -1)
+
+    def book_all(self, bundle: PodBundle) -> None:
+        """Put the pods of a bundle on their node again."""
+        self._pods.update(bundle.pods)
+        self._assumed.update(bundle.assumed)
+        if bundle.pods:
+            self._by_node.setdefault(bundle.node, {}).update(bundle.pods)
+        self._account_all(bundle, +1)
+
+    def _account_all(self, bundle: PodBundle, sign: int) -> None:
+        row = self._rows.get(bundle.node)
+        if row is None:
+            return
+        self.changes.touch(row, OF_ANY_POD)
+        for info in bundle.apart.values():
+            self.changes.touch(row, pod_aspects(info))
+            self._account_extras(row, info, sign)
+        columns = self.columns
+        for resource, amount in bundle.requests.items():
+            index = columns.resources.find(resource)
+            if index is not None:
+                columns.requested[index, row] += sign * amount
+        cpu, memory = bundle.nonzero
+        columns.nonzero[0, row] += sign * cpu
+        columns.nonzero[1, row] += sign * memory
+        columns.pod_count[row] += sign * len(bundle.pods)
+        self.index.count_all(row, bundle.groups, bundle.terms, sign)
+
     def _account(self, row: int, info: PodInfo, sign: int) -> None:
         self.changes.touch(row, pod_aspects(info))
         columns = self.columns
@@ -429,6 +467,11 @@ class ClusterState:
         columns.nonzero[1, row] += sign * memory
         columns.pod_count[row] += sign
         (self.index.add if sign > 0 else self.index.remove)(row, info)
+        if info.host_ports or info.volumes is not NO_VOLUMES:
+            self._account_extras(row, info, sign)
+
+    def _account_extras(self, row: int, info: PodInfo, sign: int) -> None:
+        """Account what few pods have: ports and volumes."""
         if info.host_ports:
             (self.ports.add if sign > 0 else self.ports.remove)(row, info.host_ports)
         if info.volumes is not NO_VOLUMES:

@@ -189,7 +189,7 @@ class LabelColumns:
         self, requirements: Iterable[Requirement], rows: NDArray[np.intp]
     ) -> NDArray[np.bool_]:
         """Which rows satisfy all requirements."""
-        result: NDArray[np.bool_] | None = None
+        accepted_by: dict[int, tuple[LabelColumn, NDArray[np.bool_]]] = {}
         for requirement in requirements:
             if requirement.key not in self._holders:
                 if not requirement.accepts(None):
@@ -199,6 +199,13 @@ class LabelColumns:
             accepted = column.accepted(requirement)
             if not accepted.any():  # no node has such a value: no need to look at rows
                 return np.zeros(len(rows), np.bool_)
+            known = accepted_by.get(id(column))
+            if known is None:
+                accepted_by[id(column)] = column, accepted
+            else:
+                np.logical_and(known[1], accepted, out=known[1])
+        result: NDArray[np.bool_] | None = None
+        for column, accepted in accepted_by.values():
             matches = accepted.take(column.ids.take(rows))
             result = matches if result is None else result & matches
         return np.ones(len(rows), np.bool_) if result is None else result
@@ -209,6 +216,31 @@ class LabelColumns:
         for requirement in term.fields:
             result &= self._name_ids().matches(requirement, rows)
         return result
+
+    def weigh(
+        self, terms: Iterable[tuple[NodeTerm, int]], rows: NDArray[np.intp]
+    ) -> NDArray[np.int64]:
+        """The sum of the weights of all terms that each row matches.
+
+        Terms of one requirement are added up by key, over the values, as in ``_match_any``.
+        """
+        total = np.zeros(len(rows), np.int64)
+        by_column: dict[int, tuple[LabelColumn, NDArray[np.int64]]] = {}
+        for term, weight in terms:
+            if not self._possible(term):
+                continue
+            if len(term.labels) + len(term.fields) != 1:
+                total += self.match_term(term, rows).astype(np.int64) * weight
+                continue
+            requirement = (*term.labels, *term.fields)[0]
+            column = self.column(requirement.key) if term.labels else self._name_ids()
+            if id(column) not in by_column:
+                by_column[id(column)] = column, np.zeros(len(column.values), np.int64)
+            worth = by_column[id(column)][1]
+            np.add(worth, weight, out=worth, where=column.accepted(requirement))
+        for column, worth in by_column.values():
+            total += worth.take(column.ids.take(rows))
+        return total
 
     def match(self, matcher: NodeMatcher, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which rows a pod may go to by its nodeSelector and required node affinity."""

@@ -138,7 +138,10 @@ class VolumeUse:
 
     def conflicts(self, disk: DiskUse) -> Iterator[int]:
         """Rows on which the disk is used in a way that excludes this use."""
-        writers, readers = self._disks.get(disk.identity, (Counter(), Counter()))
+        users = self._disks.get(disk.identity)
+        if users is None:
+            return
+        writers, readers = users
         yield from writers
         if not disk.read_only:
             yield from readers

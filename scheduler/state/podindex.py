@@ -29,8 +29,9 @@ from scheduler.model.affinity import NO_TERMS, AffinityTerm, PodSet
 from scheduler.model.packed import PackedLabels, digest, encode_labels
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Selector
+from scheduler.slices import checkpoint
 from scheduler.state.aspects import Aspect, ChangeLog
-from scheduler.state.columns import Rows
+from scheduler.state.columns import Mask, Rows
 from scheduler.state.partition import Counts, KeptSums, Partition
 
 _KEPT_COUNTERS = 1024
@@ -45,6 +46,8 @@ _LONG_LABELS = 256
 """Labels that take more bytes than that are known by their digest."""
 _KEPT_SUMS = 2
 _FIRST_PLACES = 4
+_FEW_ROWS = 16
+"""So many rows are counted faster one by one."""
 _FEW_PARTS = 1024
 """Sums over more parts than that take too much memory to be kept for every counter."""
 
@@ -67,7 +70,7 @@ class LabelGroup:
         """How many there are on each row."""
 
 
-def _key_of(pod: PodInfo) -> GroupKey:
+def group_key(pod: PodInfo) -> GroupKey:
     """The group of a pod. O(labels)."""
     metadata, labels = pod.pod.metadata, pod.pod.metadata.labels
     if type(labels) is not dict and isinstance(labels, PackedLabels):  # of an ABC: slow
@@ -82,7 +85,7 @@ def _key_of(pod: PodInfo) -> GroupKey:
 class PodCounter:
     """How many pods that belong to all of some sets are on each row."""
 
-    __slots__ = ("_sums", "counts", "living_only", "sets", "sets_bytes", "total")
+    __slots__ = ("_sums", "counts", "living_only", "sets", "sets_bytes", "total", "uncounted")
 
     def __init__(self, sets: tuple[PodSet, ...], living_only: bool, capacity: int) -> None:
         self.sets = sets
@@ -91,6 +94,8 @@ class PodCounter:
         """Leaves out pods that are being deleted."""
         self.counts: Counts = np.zeros(capacity, np.int64)
         self.total = 0
+        self.uncounted: dict[GroupKey, None] = {}
+        """The groups that are not counted yet, while it is made."""
         self._sums = KeptSums()
 
     @property
@@ -102,6 +107,27 @@ class PodCounter:
     def rows(self) -> Rows:
         """The rows that have any such pod."""
         return np.flatnonzero(self.counts != 0)  # asking bytes is several times as fast
+
+    def mark(self, rows: Mask) -> None:
+        """Mark the rows that have any such pod."""
+        rows |= self.counts != 0
+
+    def add_to(self, numbers: Counts, weight: int) -> None:
+        """Add the weight of each such pod to the number of its row."""
+        numbers += weight * self.counts
+
+    def add_group(self, group: LabelGroup) -> None:
+        """Count all pods of a group, before any sums are asked for."""
+        number = len(group.rows)
+        if number < _FEW_ROWS:
+            for row, pods in group.rows.items():
+                self.counts[row] += pods
+                self.total += pods
+            return
+        rows = np.fromiter(group.rows.keys(), np.intp, number)
+        pods_there = np.fromiter(group.rows.values(), np.int64, number)
+        self.counts[rows] += pods_there
+        self.total += int(pods_there.sum())
 
     def add(self, row: int, number: int) -> None:
         """Count pods that came to a row (or went, with a negative number)."""
@@ -148,6 +174,14 @@ class TermCounter:
     def counts(self) -> Counts:
         """How many each of these rows has."""
         return self._counts[: len(self._places)]
+
+    def mark(self, rows: Mask) -> None:
+        """Mark the rows that have any such pod."""
+        rows[self.rows] = True
+
+    def add_to(self, numbers: Counts, weight: int) -> None:
+        """Add the weight of each such pod to the number of its row."""
+        numbers[self.rows] += weight * self.counts
 
     def add(self, row: int, number: int) -> None:
         """Count pods that came to a row (or went, with a negative number)."""
@@ -346,6 +380,9 @@ class PodIndex:
         self._terms_by_label: _ByLabel[TermCounter] = _ByLabel()
         self._terms_about: Memo[GroupKey, tuple[TermCounter, ...]]
         self._terms_about = Memo(_MEMO_BYTES, _answer_bytes)
+        self._emptied: dict[GroupKey, LabelGroup] = {}
+        self._unstated: dict[tuple[str, AffinityTerm], TermCounter] = {}
+        """Groups and terms without pods on trial, most of which will have them again."""
 
     def usage(self) -> dict[str, Usage]:
         """How much is kept, by what it is."""
@@ -367,17 +404,25 @@ class PodIndex:
         counter = self._counters.pop(key, None)
         if counter is None:
             counter = self._new_counter(sets, living_only)
-        self._counters[key] = counter  # last in the dict: most recently used
-        while len(self._counters) > 1 and (
-            len(self._counters) > _KEPT_COUNTERS or self._counter_bytes > _COUNTER_BYTES
-        ):
-            self._drop(next(iter(self._counters)))
-            self._counter_evictions += 1
+        self._keep(key, counter)
+        while counter.uncounted:
+            self._count_next_group(counter)
         return counter
+
+    def count_ahead(self, *sets: PodSet, living_only: bool = False) -> None:
+        """Make a counter before it is asked for, and let the event loop run in between."""
+        key = (sets, living_only)
+        if key in self._counters:
+            return
+        counter = self._new_counter(sets, living_only)
+        self._keep(key, counter)
+        while counter.uncounted:
+            self._count_next_group(counter)
+            checkpoint()
 
     def terms_about(self, pod: PodInfo) -> tuple[TermCounter, ...]:
         """Affinity terms of pods on nodes that select this pod."""
-        key = _key_of(pod)
+        key = group_key(pod)
         known = self._terms_about.get(key)
         if known is None:
             metadata = pod.pod.metadata
@@ -408,6 +453,31 @@ class PodIndex:
         """A pod left a row."""
         self._count(row, pod, -1)
 
+    def count_all(
+        self,
+        row: int,
+        groups: Mapping[GroupKey, tuple[PodInfo, int]],
+        terms: Mapping[tuple[str, AffinityTerm], int],
+        sign: int,
+    ) -> None:
+        """Pods came to a row or left it together: so many of each group, so many of each term."""
+        for key, (pod, number) in groups.items():
+            for counter in self._count_group(key, pod, row, sign * number):
+                counter.add(row, sign * number)
+        for (role, term), number in terms.items():
+            self._count_term(role, term, row, sign * number)
+
+    def end_trial(self) -> None:
+        """A trial is over: forget the groups and terms that have no pods now."""
+        while self._emptied:
+            _, group = self._emptied.popitem()
+            if not group.rows:
+                self._forget_group(group)
+        while self._unstated:
+            _, counter = self._unstated.popitem()
+            if not counter.total:
+                self._forget_term(counter)
+
     def regroup(self, row: int, old: PodInfo, new: PodInfo) -> bool:
         """A pod on a row has other labels, or is being deleted; returns if any counter changed.
 
@@ -416,8 +486,8 @@ class PodIndex:
         one, other = old.pod.metadata.labels, new.pod.metadata.labels
         if (one is other or one == other) and old.pod.deleting == new.pod.deleting:
             return False
-        lost = set(self._count_group(old, row, -1))
-        won = set(self._count_group(new, row, +1))
+        lost = set(self._count_group(group_key(old), old, row, -1))
+        won = set(self._count_group(group_key(new), new, row, +1))
         for counter in lost - won:
             counter.add(row, -1)
         for counter in won - lost:
@@ -441,16 +511,18 @@ class PodIndex:
         self._terms_about.clear()
 
     def _count(self, row: int, pod: PodInfo, number: int) -> None:
-        for counter in self._count_group(pod, row, number):
+        for counter in self._count_group(group_key(pod), pod, row, number):
             counter.add(row, number)
         terms = pod.affinity
         for role in ROLES if terms is not NO_TERMS else ():
             for term in getattr(terms, role):
                 self._count_term(role, term, row, number)
 
-    def _count_group(self, pod: PodInfo, row: int, number: int) -> tuple[PodCounter, ...]:
-        """Count a pod of a group on a row; returns the counters that count such pods."""
-        key, metadata = _key_of(pod), pod.pod.metadata
+    def _count_group(
+        self, key: GroupKey, pod: PodInfo, row: int, number: int
+    ) -> tuple[PodCounter, ...]:
+        """Count pods of a group on a row; returns the counters that count such pods."""
+        metadata = pod.pod.metadata
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = LabelGroup(key, metadata.labels)
@@ -464,7 +536,10 @@ class PodIndex:
             del rows[row]
         counters = self._matching(group)
         if not rows:
-            self._forget_group(group)
+            if self._changes.on_trial:
+                self._emptied[key] = group
+            else:
+                self._forget_group(group)
         return counters
 
     def _forget_group(self, group: LabelGroup) -> None:
@@ -480,9 +555,15 @@ class PodIndex:
             self._terms_changed()
         counter.add(row, number)
         if not counter.total:
-            del self._terms[role, term]
-            self._terms_by_label.remove(term.pods.selector, counter)
-            self._terms_changed()
+            if self._changes.on_trial:
+                self._unstated[role, term] = counter
+            else:
+                self._forget_term(counter)
+
+    def _forget_term(self, counter: TermCounter) -> None:
+        del self._terms[counter.role, counter.term]
+        self._terms_by_label.remove(counter.term.pods.selector, counter)
+        self._terms_changed()
 
     def _terms_changed(self) -> None:
         self._terms_about.clear()
@@ -491,15 +572,29 @@ class PodIndex:
     # Counters
 
     def _new_counter(self, sets: tuple[PodSet, ...], living_only: bool) -> PodCounter:
+        """A counter of all groups that come from now on; those there are have to be counted."""
         counter = PodCounter(sets, living_only, self._capacity)
-        for group in self._groups_for(sets[0].selector):
-            if self._counts(counter, group):
-                for row, number in group.rows.items():
-                    counter.add(row, number)
+        counter.uncounted = {group.key: None for group in self._groups_for(sets[0].selector)}
         self._counters_by_label.add(sets[0].selector, counter)
         self._counter_bytes += counter.nbytes
         self._counters_of.clear()
         return counter
+
+    def _keep(self, key: tuple[tuple[PodSet, ...], bool], counter: PodCounter) -> None:
+        self._counters[key] = counter  # last in the dict: most recently used
+        while len(self._counters) > 1 and (
+            len(self._counters) > _KEPT_COUNTERS or self._counter_bytes > _COUNTER_BYTES
+        ):
+            self._drop(next(iter(self._counters)))
+            self._counter_evictions += 1
+
+    def _count_next_group(self, counter: PodCounter) -> None:
+        """Count one of the groups that were there before a counter; it follows them from now on."""
+        key, _ = counter.uncounted.popitem()
+        group = self._groups.get(key)
+        if group is not None and self._counts(counter, group):
+            counter.add_group(group)
+            self._counters_of.discard(key)
 
     def _groups_for(self, selector: Selector) -> Iterable[LabelGroup]:
         """All groups on rows that a selector might match."""
@@ -518,7 +613,11 @@ class PodIndex:
         known = self._counters_of.get(group.key)
         if known is None:
             candidates = self._counters_by_label.candidates(group.labels)
-            known = tuple(counter for counter in candidates if self._counts(counter, group))
+            known = tuple(
+                counter
+                for counter in candidates
+                if group.key not in counter.uncounted and self._counts(counter, group)
+            )
             self._counters_of.put(group.key, known)
         return known
 

@@ -1,4 +1,7 @@
-"""The dry run, in step or one node at a time, finds the victims that a plain reading finds."""
+"""The dry run, in step or one node at a time, finds the victims that a plain reading finds.
+
+However few turns it takes between two runs of the event loop.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler import slices
+from scheduler.plugins.preemption import trial
 from tests.builders import PodBuilder, make_pod
 from tests.pipeline.evicting import Arena, make_box
 
@@ -141,10 +145,13 @@ async def outcome(case: Case) -> tuple[str, list[str]]:
     return node, sorted(arena.outlet.evicted)
 
 
-@given(cases(), st.sampled_from((0.0, 1e9)))
-def test_the_least_harm_is_found(case: Case, slice_seconds: float) -> None:
+@given(cases(), st.sampled_from((0.0, 1e9)), st.sampled_from((1, 2, trial.MOST_TURNS)))
+def test_the_least_harm_is_found(case: Case, slice_seconds: float, turns: int) -> None:
     found = {node: victims_on(case, node) for node in case.nodes}
-    with mock.patch.object(slices, "SLICE_SECONDS", slice_seconds):
+    with (
+        mock.patch.object(slices, "SLICE_SECONDS", slice_seconds),
+        mock.patch.multiple(trial, TURNS_IN_STEP=turns, MOST_TURNS=turns),
+    ):
         node, evicted = asyncio.run(outcome(case))
     if any(fits(case, name, pods) for name, pods in case.nodes.items()):
         assert (node, evicted) == ("", [])

@@ -14,6 +14,7 @@ from scheduler.model.objects import Namespace, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Requirement, Selector, equals
 from scheduler.state import podindex
+from scheduler.state.bundle import PodBundle
 from scheduler.state.cache import ClusterState
 from scheduler.state.podindex import ROLES
 from scheduler.state.scratch import scratch
@@ -95,6 +96,36 @@ class PodIndexLaw(RuleBasedStateMachine):
                 if info is not None:
                     changes.remove(info)
             changes.add(pod.info(), pod.info().node_name)
+
+    @rule(name=names, back=st.integers(0, 5), again=st.booleans())
+    def imagine_that_all_left(self, name: str, back: int, again: bool) -> None:
+        """Pods that leave together count no more, and one of them may return."""
+        pods = self.state.pods_on(name)
+        bundle = PodBundle(name, pods)
+        real = self.pods
+        if not pods:
+            return
+        for _ in range(1 + again):
+            with scratch(self.state) as changes:
+                changes.remove_all(bundle)
+                one = next((pod for pod in pods if pod.uid == f"uid-p{back}"), None)
+                if one is not None:
+                    changes.restore(one)
+                self.pods = {uid: pod for uid, pod in real.items() if uid not in bundle.pods}
+                self.counters_are_right()
+                if one is not None:
+                    changes.remove(one)
+            self.pods = real
+            assert {pod.uid for pod in self.state.pods_on(name)} == {pod.uid for pod in pods}
+            self.counters_are_right()
+
+    def counters_are_right(self) -> None:
+        for chosen in SETS:
+            self.counters_count([chosen], living=False)
+        for node in NODES[:4]:
+            row = self.state.row(node)
+            there = sum(pod.node_name == node for pod in self.pods.values())
+            assert row is None or self.state.columns.pod_count[row] == there
 
     @rule(name=st.sampled_from(HOMES), env=st.sampled_from(("prod", "test", "")))
     def set_namespace(self, name: str, env: str) -> None:

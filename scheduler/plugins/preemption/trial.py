@@ -4,13 +4,14 @@ All of them are removed. If the pod fits then, they are restored one after the o
 priority first, and those that leave no room for it are the victims. Where filters read only the
 requests of a row, sums are computed and the state is not changed. Otherwise the state itself is
 changed, which no other task may see: so after some turns it is restored, the event loop runs, and
-the pods that were out are removed again.
+the pods that were out are removed again, together (``state/bundle``).
 """
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,13 +23,18 @@ from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import Candidate, importance
 from scheduler.slices import checkpoint
+from scheduler.state.bundle import PodBundle
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows
 from scheduler.state.interning import StatusTable
-from scheduler.state.scratch import as_if_requested
+from scheduler.state.scratch import as_if_rows_requested
 
 TURNS_IN_STEP = 16
 """How many pods of a node are restored between two runs of the event loop."""
+MOST_TURNS = 64
+"""How many at most. The more bookings it takes to remove what is out, the more turns are taken for
+it, so that all steps together cost as much as the turns do."""
+BOOKINGS_PER_TURN = 8
 NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 
 
@@ -61,12 +67,13 @@ class _Changes(Protocol):
 
 
 class _Sums:
-    """The requests of rows without some pods."""
+    """The requests of some rows without some pods."""
 
-    def __init__(self, state: ClusterState) -> None:
+    def __init__(self, state: ClusterState, rows: Sequence[int]) -> None:
         self._state = state
-        self.requested = state.columns.requested.copy()
-        self.pod_count = state.columns.pod_count.copy()
+        self._columns = {row: column for column, row in enumerate(rows)}
+        self._requested = state.columns.requested[:, rows]
+        self._pod_count = state.columns.pod_count[rows]
 
     def remove(self, pod: PodInfo) -> None:
         self._count(pod, -1)
@@ -74,21 +81,31 @@ class _Sums:
     def restore(self, pod: PodInfo) -> None:
         self._count(pod, 1)
 
+    def shown(self, rows: Rows) -> AbstractContextManager[None]:
+        """Have the state show these sums."""
+        columns = [self._columns[row] for row in rows.tolist()]
+        requested, pod_count = self._requested[:, columns], self._pod_count[columns]
+        return as_if_rows_requested(self._state, rows, requested, pod_count)
+
     def _count(self, pod: PodInfo, sign: int) -> None:
         row, find = self._state.row(pod.node_name), self._state.columns.resources.find
         if row is None:
             return
-        self.pod_count[row] += sign
+        column = self._columns[row]
+        self._pod_count[column] += sign
         for resource, amount in pod.requests.items():
             index = find(resource)
             if index is not None:
-                self.requested[index, row] += sign * amount
+                self._requested[index, column] += sign * amount
 
 
 class _Site:
     """A node in a trial."""
 
-    __slots__ = ("changed", "code", "lost", "lower", "node", "order", "protected", "row", "victims")
+    __slots__ = (
+        *("_bundle", "changed", "code", "lost", "lower", "node", "order", "protected"),
+        *("row", "victims"),
+    )
 
     def __init__(self, cycle: Cycle, row: int) -> None:
         self.row = row
@@ -106,11 +123,18 @@ class _Site:
         """Whether the state has changed since the trial began."""
         self.lost = False
         """Whether pods or the node are gone, so that there is no outcome."""
+        self._bundle: PodBundle | None = None
 
     def out(self, turn: int) -> Iterator[PodInfo]:
         """The pods that are removed before a turn."""
         yield from self.victims.values()
         yield from self.order[turn:]
+
+    def bundle(self, turn: int) -> PodBundle:
+        """The same pods, to be removed together; changes of the state keep it true."""
+        if self._bundle is None:
+            self._bundle = PodBundle(self.node, self.out(turn))
+        return self._bundle
 
     def refresh(self, cycle: Cycle) -> None:
         """Look the pods up again; the site is lost if one is gone."""
@@ -121,8 +145,10 @@ class _Site:
         if state.row(self.node) != self.row or len(there) < len(pods):
             self.lost = True
             return
-        self.order = there
-        self.victims = {turn: there[turn] for turn in self.victims}
+        if not all(map(operator.is_, there, self.order)):
+            self.order = there
+            self.victims = {turn: there[turn] for turn in self.victims}
+            self._bundle = None
 
     def outcome(self, statuses: StatusTable) -> Outcome:
         return Outcome(self._result(statuses), 1 + len(self.lower))
@@ -169,19 +195,38 @@ class Trial:
         while any(turn < len(site.order) for site in self._open()):
             if turn and not self._go_on():
                 break
-            with self._changes() as changes:
-                for site in self._open():
-                    for pod in site.out(turn):
-                        changes.remove(pod)
-                if not turn:
-                    self._begin()
-                turn = self._reprieve(changes, turn)
+            turn = self._in_sums(turn) if self._by_sums else self._booked(turn)
         statuses = self._cycle.state.statuses
         return [None if site.lost else site.outcome(statuses) for site in self._sites]
 
     def _open(self) -> list[_Site]:
         """The nodes where evictions may still help."""
         return [s for s in self._sites if s.lower and not s.code and not s.lost]
+
+    def _in_sums(self, turn: int) -> int:
+        """Take some turns with sums; returns the next turn."""
+        if self._sums is None:
+            sites = self._open()
+            self._sums = _Sums(self._cycle.state, [site.row for site in sites])
+            for site in sites:
+                for pod in site.out(turn):
+                    self._sums.remove(pod)
+        return self._take_turns(self._sums, turn, MOST_TURNS)
+
+    def _booked(self, turn: int) -> int:
+        """Take some turns with the state itself; returns the next turn."""
+        with self._handle.run.trial(self._cycle) as changes:
+            bundles = [site.bundle(turn) for site in self._open()]
+            for bundle in bundles:
+                changes.remove_all(bundle)
+            turns = sum(bundle.bookings for bundle in bundles) // BOOKINGS_PER_TURN
+            turns = min(max(turns, TURNS_IN_STEP), MOST_TURNS)
+            return self._take_turns(changes, turn, turns)
+
+    def _take_turns(self, changes: _Changes, turn: int, turns: int) -> int:
+        if not turn:
+            self._begin()
+        return self._reprieve(changes, turn, turns)
 
     def _begin(self) -> None:
         """Filter the nodes without all lower pods, and find the order of restoring these."""
@@ -192,11 +237,11 @@ class Trial:
             site.order = [*protected, *others]
             site.protected = len(protected)
 
-    def _reprieve(self, changes: _Changes, turn: int) -> int:
+    def _reprieve(self, changes: _Changes, turn: int, turns: int) -> int:
         """Restore pods that leave enough room, for some turns; returns the next turn."""
         sites = self._open()
         most = max((len(site.order) for site in sites), default=0)
-        end = min(turn + TURNS_IN_STEP, most)
+        end = min(turn + turns, most)
         for this in range(turn, end):
             due = [site for site in sites if this < len(site.order)]
             for site in due:
@@ -219,6 +264,7 @@ class Trial:
         sites = self._open()
         if self._cycle.state.changes.version != self._version:
             self._version = self._cycle.state.changes.version
+            self._sums = None
             for site in sites:
                 site.refresh(self._cycle)
         if by_sums(self._handle, self._cycle, [site.row for site in sites]) != self._by_sums:
@@ -230,15 +276,6 @@ class Trial:
         for site in sites:
             site.lost = True
 
-    @contextmanager
-    def _changes(self) -> Iterator[_Changes]:
-        if not self._by_sums:
-            with self._handle.run.trial(self._cycle) as changes:
-                yield changes
-            return
-        self._sums = _Sums(self._cycle.state)
-        yield self._sums
-
     def _judge(self, sites: Sequence[_Site]) -> Iterator[tuple[_Site, int]]:
         if not sites:
             return iter(())
@@ -248,7 +285,7 @@ class Trial:
     def _codes(self, rows: Rows) -> Codes:
         if self._sums is None:
             return self._handle.run.filter(self._cycle, rows)
-        with as_if_requested(self._cycle.state, self._sums.requested, self._sums.pod_count):
+        with self._sums.shown(rows):
             return self._handle.run.filter(self._cycle, rows)
 
 
