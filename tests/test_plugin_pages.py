@@ -186,7 +186,7 @@ class Texts(ast.NodeVisitor):
             self.generic_visit(node)
 
     def visit_Call(self, node: ast.Call) -> None:
-        if isinstance(node.func, ast.Name) and hasattr(volume_words, node.func.id):
+        if isinstance(node.func, ast.Name) and _words_reason(node.func.id):
             self.found.add(self.text(node))
         elif not re.match(r"Slot|log\.", ast.unparse(node.func)):
             self.generic_visit(node)
@@ -215,12 +215,17 @@ class Texts(ast.NodeVisitor):
                 return known if isinstance(known, str) else ANYTHING
             case ast.FormattedValue(value=value):
                 return self.text(value)
-            case ast.Call(func=ast.Name(id=name)) if hasattr(volume_words, name):
+            case ast.Call(func=ast.Name(id=name)) if _words_reason(name):
                 (function,) = ast.parse(inspect.getsource(getattr(volume_words, name))).body
                 (returned,) = (each for each in ast.walk(function) if isinstance(each, ast.Return))
                 assert returned.value is not None
                 return self.text(returned.value)
         return ANYTHING
+
+
+def _words_reason(name: str) -> bool:
+    """Whether a function of the volume plugins words a reason."""
+    return inspect.isfunction(getattr(volume_words, name, None))
 
 
 @cache
