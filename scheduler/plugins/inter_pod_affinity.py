@@ -28,6 +28,7 @@ from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows, Scores
+from scheduler.state.labels import LabelColumn
 from scheduler.state.podindex import PodCounter, TermCounter
 
 _Counter = PodCounter | TermCounter
@@ -161,10 +162,7 @@ class InterPodAffinity:
         terms = cycle.pod.affinity
         if self._own_preferences_only and not (terms.preferred or terms.anti_preferred):
             return SKIP
-        worth = _Worth(cycle.state)
-        for key, weight, counter in self._contributions(cycle):
-            worth.add(key, weight, counter)
-        sums = worth.sums()
+        sums = _domain_sums(cycle.state, self._contributions(cycle))
         cycle.put(_SUMS, sums)
         return SUCCESS if sums else SKIP
 
@@ -231,6 +229,9 @@ class InterPodAffinity:
         return weights.get(role, 0)
 
 
+_FEW_TERMS = 4
+"""Up to so many terms of one topology key are read one by one: cheaper than a pass over rows."""
+
 _Domains = dict[str, Mask]
 """By topology key, which of its domains are marked."""
 
@@ -238,29 +239,33 @@ _Domains = dict[str, Mask]
 def _mark(state: ClusterState, terms: Iterable[tuple[str, _Counter]]) -> _Domains:
     """The domains of the pods counted, for each key; keys without any such domain are left out.
 
-    Where there are many domains, the rows of all terms are marked first: a term costs a pass over
-    rows, and only a key a look at their domains.
+    Where there are many domains and many terms, the rows of all terms are marked first: a term then
+    costs a pass over rows, and only the key a look at their domains.
     """
-    domains: _Domains = {}
-    marked_rows: dict[str, Mask] = {}
     labels = state.columns.labels
+    counters: dict[str, list[_Counter]] = {}
     for key, counter in terms:
-        if key not in labels:
-            continue
+        if key in labels:
+            counters.setdefault(key, []).append(counter)
+    domains: _Domains = {}
+    for key, counted in counters.items():
         column = labels.column(key)
+        marks = np.zeros(len(column.values), np.bool_)
         if (partition := column.partition) is not None:
-            marks = domains.setdefault(key, np.zeros(len(column.values), np.bool_))
-            marks |= counter.sums(partition) > 0
-            continue
-        rows = marked_rows.setdefault(key, np.zeros(len(column.ids), np.bool_))
-        counter.mark(rows)
-    for key, rows in marked_rows.items():
-        column = labels.column(key)
-        marks = domains.setdefault(key, np.zeros(len(column.values), np.bool_))
-        marks[column.ids[rows]] = True
-    for marks in domains.values():
+            for counter in counted:
+                marks |= counter.sums(partition) > 0
+        elif len(counted) <= _FEW_TERMS:
+            for counter in counted:
+                marks[column.ids[counter.rows]] = True
+        else:
+            rows = np.zeros(len(column.ids), np.bool_)
+            for counter in counted:
+                counter.mark(rows)
+            marks[column.ids[rows]] = True
         marks[0] = False  # the rows without the label
-    return {key: marks for key, marks in domains.items() if marks.any()}
+        if marks.any():
+            domains[key] = marks
+    return domains
 
 
 def _within(state: ClusterState, domains: _Domains, rows: Rows) -> Mask:
@@ -308,46 +313,48 @@ def _lonely(cycle: Cycle, rows: Rows) -> Mask:
     return lonely
 
 
-class _Worth:
-    """What each domain is worth, by topology key, while the terms are added up.
+def _domain_sums(
+    state: ClusterState, contributions: Iterable[tuple[str, int, _Counter]]
+) -> _DomainSums:
+    """What each domain is worth, by topology key; rows without the label are in none."""
+    weighed: dict[str, list[tuple[int, _Counter]]] = {}
+    for key, weight, counter in contributions:
+        weighed.setdefault(key, []).append((weight, counter))
+    found = {}
+    for key, counted in weighed.items():
+        numbers = _worth(state.columns.labels.column(key), counted)
+        if numbers is not None:
+            numbers[0] = 0
+            found[key] = numbers
+    return found
 
-    Where there are many domains, the rows are added up first, as in ``_mark``.
+
+def _worth(column: LabelColumn, counted: Sequence[tuple[int, _Counter]]) -> Scores | None:
+    """What each domain of one key is worth; None if no pod that counts is in any domain.
+
+    Where there are many domains and many terms, the rows are added up first, as in `_mark`.
     """
-
-    def __init__(self, state: ClusterState) -> None:
-        self._labels = state.columns.labels
-        self._sums: _DomainSums = {}
-        self._rows: dict[str, tuple[Scores, Mask]] = {}
-        """What each row is worth, and which rows have any pods that count."""
-
-    def add(self, key: str, weight: int, counter: _Counter) -> None:
-        """Add the weight of pods to their domains; rows without the label are in none."""
-        column = self._labels.column(key)
-        if (partition := column.partition) is None:
-            size = len(column.ids)
-            if key not in self._rows:
-                self._rows[key] = np.zeros(size, np.int64), np.zeros(size, np.bool_)
-            worth, there = self._rows[key]
+    total: Scores = np.zeros(len(column.values), np.int64)
+    if (partition := column.partition) is not None:
+        sums = [(weight, counter.sums(partition)) for weight, counter in counted]
+        sums = [(weight, numbers) for weight, numbers in sums if numbers[1:].any()]
+        for weight, numbers in sums:
+            total += weight * numbers
+        return total if sums else None
+    if len(counted) > _FEW_TERMS:
+        worth: Scores = np.zeros(len(column.ids), np.int64)
+        rows = np.zeros(len(column.ids), np.bool_)
+        for weight, counter in counted:
             counter.add_to(worth, weight)
-            counter.mark(there)
-            return
-        numbers = counter.sums(partition)
-        if numbers[1:].any():
-            self._add(key, weight * numbers)
-
-    def sums(self) -> _DomainSums:
-        """The sums of all keys by which any pod that counts is in a domain."""
-        while self._rows:
-            key, (worth, there) = self._rows.popitem()
-            column = self._labels.column(key)
-            ids = column.ids[there]
-            if ids.any():
-                numbers: Scores = np.zeros(len(column.values), np.int64)
-                np.add.at(numbers, ids, worth[there])
-                self._add(key, numbers)
-        return self._sums
-
-    def _add(self, key: str, numbers: Scores) -> None:
-        known = self._sums.setdefault(key, np.zeros(len(numbers), np.int64))
-        known += numbers
-        known[0] = 0
+            counter.mark(rows)
+        ids = column.ids[rows]
+        np.add.at(total, ids, worth[rows])
+        return total if ids.any() else None
+    found = False
+    for weight, counter in counted:
+        where = counter.rows
+        ids = column.ids[where]
+        found = found or bool(ids.any())
+        counts = counter.counts if isinstance(counter, TermCounter) else counter.counts[where]
+        np.add.at(total, ids, weight * counts)
+    return total if found else None
