@@ -90,7 +90,7 @@ async def test_commands_find_the_leader_and_tell_a_standby_from_it(
 
     # A replica that has just started has not read the lease yet.
     while not (asked := await decisions(second)).returncode:
-        assert "nobody leads yet" in asked.stderr
+        assert "there is no leader yet" in asked.stderr
     assert (asked.returncode, asked.stdout) == (1, "")
     assert f"is a standby: the leader is {identity}" in asked.stderr
 

@@ -54,9 +54,9 @@ from scheduler.observe.runtime import (
 from scheduler.observe.watchdog import Watchdog
 from scheduler.operators.podgroups import PodGroupOperator, write_status
 from scheduler.pipeline.confirmation import OVERDUE, BindingConfirmer
-from scheduler.pipeline.permits import NotWaiting, PermitDecision, Undecidable, Verb
+from scheduler.pipeline.permits import NotWaiting, PermitDecision, Undecidable
 from scheduler.reporting import ClusterOutlet
-from scheduler.serve.endpoints import Replica, Sources, Verdict
+from scheduler.serve.endpoints import Replica, Sources
 from scheduler.serve.guards import HttpConflict, HttpNotFound, Unavailable
 from scheduler.serve.health import PING, Check
 from scheduler.serve.server import Server, open_server
@@ -411,16 +411,14 @@ class Daemon:
 
     # In the scheduling thread
 
-    async def _decide(self, verdict: Verdict) -> Any:
+    async def _decide(self, decision: PermitDecision) -> Any:
         """Only the leader holds pods."""
         replica = self._replica()
         if not replica.leading or self._lost.is_set():
-            leader = f"the leader is {replica.leader}" if replica.leader else "nobody leads yet"
+            leader = (
+                f"the leader is {replica.leader}" if replica.leader else "there is no leader yet"
+            )
             raise Unavailable(f"{self._identity} is a standby: {leader}")
-        verb: Verb = "approve" if verdict.verb == "approve" else "reject"
-        decision = PermitDecision(
-            verb, verdict.pod, verdict.user, verdict.plugin, verdict.reason, verdict.uid
-        )
         try:
             return {**self.core.permits.decide(decision), "replica": replica}
         except NotWaiting as unknown:

@@ -304,7 +304,7 @@ def _enabled(
     remotes: RemotePlugins,
     registry: Registry,
 ) -> dict[str, list[Enabled]]:
-    """Who runs at each extension point of a profile, in order."""
+    """The plugins at each extension point of a profile, in order."""
     exist = with_webhooks(available(registry), config.equipoise.webhooks) or {}
     own = config.equipoise.own_points(profile.scheduler_name)
     return remotes.joined(resolve_plugins(profile, exist, own))
@@ -348,7 +348,7 @@ def _framework(
     except ValueError as fault:
         raise ConfigError([ConfigProblem("plugins", str(fault))]) from fault
     unknown = [
-        ConfigProblem("plugins", f"plugin {name!r} looks for {kind!r}, of which nothing is known")
+        ConfigProblem("plugins", f"plugin {name!r} observes {kind!r}, which is no known kind")
         for name, kinds in observed.items()
         for kind in sorted(kinds - KINDS.keys())
     ]

@@ -146,7 +146,7 @@ class CacheCheck:
         if pod.spec.node_name or pod.finished or pod.deleting:
             return False
         uid = pod.metadata.uid
-        known = self._core.queue.knows(pod.metadata.key, uid) or self._core.state.pod(uid)
+        known = self._core.queue.contains(pod.metadata.key, uid) or self._core.state.pod(uid)
         return not known and self._core.event_handlers.responsible(pod)
 
     def _find_superfluous(

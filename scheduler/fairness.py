@@ -2,8 +2,9 @@
 
 The rule is that of shared buffers in network switches (dynamic thresholds): an owner may hold up to
 three times what is left over. Alone it gets `each`; with others the limit falls by itself, so that
-the share of one whose requests hang is bounded by what others request. As long as fewer owners than
-a third of `each` hold on to what they have, a new owner is served at once.
+the share of one whose requests hang is bounded by what others request. For example,
+with `each` = 12 there are 16: one owner alone stops at 12, since 4 are left; two stop at 7 each,
+three at 5, and something is left for the next owner. That holds for up to `each` / 3 owners.
 """
 
 import asyncio

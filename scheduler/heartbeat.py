@@ -10,7 +10,7 @@
       └─ /api/v1, /debug: asked with a time-out ◄─ HTTP: /livez, /readyz, /metrics answered here
 
 Slow work thereby costs neither the lease nor a probe. Work that does not give the scheduling loop
-back for `watchdog.stallSeconds` costs the process: a replica that leads and does not schedule is
+back for `watchdog.stallSeconds` ends the process: a replica that leads and does not schedule is
 worse than none.
 
 The two threads share one interpreter, which changes threads every 5 ms between two steps of Python

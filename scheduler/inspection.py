@@ -137,7 +137,7 @@ def _progress(core: Core, pod: Pod, info: PodInfo, leading: bool) -> PodProgress
         return _holding(core, info.uid, placed.node_name)
     if core.suspension.awaits(info.uid):
         return PodProgress("in-flight", "an answer from outside is awaited")
-    if core.queue.expects(info.uid):
+    if core.queue.is_in_flight(info.uid):
         return PodProgress("in-flight")
     group = framework.groups.group_of(info) if framework.groups is not None else None
     entry = core.queue.view.entry(info.key, info.uid)

@@ -25,7 +25,7 @@ from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.repeats import SharedFaults
-from scheduler.plugin_api.outlet import Stale, WriteError, holds
+from scheduler.plugin_api.outlet import StaleReason, WriteError, never_stale
 
 log = get_logger(__name__)
 
@@ -73,7 +73,7 @@ class ClusterOutlet:
         """Give events that are still queued a chance to be sent."""
         await asyncio.gather(*(recorder.flush(timeout) for recorder in self._recorders.values()))
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         """Bind, and return only when the outcome is certain."""
         self._reports.pop(pod.uid, None)
         metadata = pod.pod.metadata
@@ -220,7 +220,7 @@ class ClusterOutlet:
                 waiting_at=metadata.resource_version,
             )
         except NotFound:
-            log.debug("Pod is gone, nobody can read its status", pod=report.pod.key)
+            log.debug("Pod is gone, its status is not written", pod=report.pod.key)
         except WritesStopped:
             raise
         except KubeError as fault:
@@ -228,7 +228,7 @@ class ClusterOutlet:
             tell = log.debug if others is None else log.warning
             tell("Status could not be written", pod=report.pod.key, error=str(fault), others=others)
         except Exception as fault:
-            # A word to a pod's owner is never worth the process.
+            # A status that cannot be written must not end the process.
             log.error("Status could not be written", exc=fault, pod=report.pod.key)
 
 

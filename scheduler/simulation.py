@@ -58,7 +58,7 @@ from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.batch.problem import BatchProblem
 from scheduler.pipeline.explanation import PodProgress
 from scheduler.plugin_api.groups import IN_PASS
-from scheduler.plugin_api.outlet import Stale, holds
+from scheduler.plugin_api.outlet import StaleReason, never_stale
 from scheduler.queueing.queued_pod import Tier
 from scheduler.state.scratch import scratch
 from scheduler.webhooks.answers import RemoteAnswers
@@ -122,7 +122,7 @@ class _Recorder:
         self.messages: dict[str, str] = {}
         self.tried: dict[str, None] = {}
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         self.bound[pod.key] = node
         self.unseen.append((pod.pod, node))
         self.tried[pod.key] = None

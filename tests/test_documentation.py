@@ -18,7 +18,12 @@ from tests.references import docstrings, file_references, is_there, missing_memb
 TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):", (PROJECT / "Makefile").read_text(), re.M))
 PAGES = pages()
 MODULES = sorted((PROJECT / "scheduler").rglob("*.py"))
-PACKAGES = sorted({path.parent for path in MODULES})
+PACKAGES = sorted(
+    path.parent
+    for folder in ("scheduler", "sandbox")
+    for path in (PROJECT / folder).rglob("__init__.py")
+    if path.parent.name != "scheduler"  # docs/architecture.md is its map
+)
 ARCHITECTURE = (PROJECT / "docs" / "architecture.md").read_text()
 LAYERS = "A package imports only from the layers below it"
 
@@ -69,6 +74,14 @@ def test_files_and_names_in_docstrings_exist(module: Path) -> None:
     text = docstrings(module)
     assert [each for each in file_references(text) if not is_there(each)] == []
     assert missing_members(text) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: str(path.relative_to(PROJECT)))
+def test_each_package_has_a_map_of_its_modules(package: Path) -> None:
+    listed = re.findall(r"^- `(\w+)`: ", docstrings(package / "__init__.py"), re.M)
+    modules = {path.stem for path in package.glob("*.py") if not path.stem.startswith("__")}
+    folders = {path.parent.name for path in package.glob("*/__init__.py")}
+    assert sorted(listed) == sorted(modules | folders)
 
 
 def test_layers_are_drawn_as_they_are_enforced() -> None:

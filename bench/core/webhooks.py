@@ -22,7 +22,7 @@ from bench.core.micro import calibrate
 from bench.core.worlds import CountingOutlet, World, a_node, a_pod
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
-from scheduler.plugin_api.outlet import Stale, holds
+from scheduler.plugin_api.outlet import StaleReason, never_stale
 from tests.builders import Json
 
 DELAY_SECONDS = 0.05
@@ -43,7 +43,7 @@ class TimingOutlet(CountingOutlet):
         super().__init__()
         self.times: dict[str, Bound] = {}
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         self.times[pod.pod.metadata.name] = Bound(time.perf_counter(), time.thread_time())
         return SUCCESS
 

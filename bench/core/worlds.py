@@ -15,7 +15,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import freeze_after_sync
-from scheduler.plugin_api.outlet import Stale, holds
+from scheduler.plugin_api.outlet import StaleReason, never_stale
 from scheduler.plugins.table import IN_TREE
 from tests.builders import Json, NodeBuilder, PodBuilder, make_pod, make_worker, pod_term
 
@@ -33,7 +33,7 @@ class CountingOutlet:
         self.conditions = 0
         self.evicted = 0
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         self.bound += 1
         return SUCCESS
 

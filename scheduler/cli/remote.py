@@ -57,7 +57,7 @@ class AnsweringReplica:
 
     def standby(self) -> str:
         """In words, for a replica that does not lead."""
-        known = f"the leader is {self.leader}" if self.leader else "nobody leads yet"
+        known = f"the leader is {self.leader}" if self.leader else "there is no leader yet"
         return f"{self.identity} is a standby: {known}"
 
 

@@ -79,8 +79,8 @@ KNOWN_PLUGINS: Mapping[str, frozenset[str]] = {
 """Every plugin of kube-scheduler and the points it has there, whether Equipoise has it or not."""
 
 _ONLY_BY_NAME = frozenset({("queueSort", "Coscheduling")})
-"""Points that `multiPoint` does not mean. Who writes for scheduler-plugins names it there, and
-disables the default; others keep their order, and profiles without gangs theirs."""
+"""Points that `multiPoint` does not enable. Manifests for scheduler-plugins list Coscheduling under
+`queueSort` and disable the default there; under `multiPoint` alone, PrioritySort stays."""
 
 Available = Mapping[str, Collection[str]]
 """The plugins that exist: name to the extension points it implements, as documents spell them."""

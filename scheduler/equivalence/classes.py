@@ -119,7 +119,7 @@ class _EqualPods:
         self.mixed = False
         """Whether a pod of that revision was different."""
         self.kin: bytes | None = None
-        """Its key, if it represents pods that differ in the names of their claims."""
+        """The key by which pods that differ in the names of their claims find this template."""
         self.keys: list[Key] = []
         self.positions: tuple[int, ...] = ()
         self.pod_class: PodClass | None = None

@@ -1,7 +1,7 @@
 """Answers of one plugin for one key, kept per row: a column.
 
-The design's three-level map from node and predicate and class to a verdict becomes one array for
-each (plugin, key), shared by all classes that have that key.
+There is one array for each (plugin, key), shared by all classes that have that key: a map from
+node, plugin and class to a verdict would hold the same answer many times.
 
 A kept answer holds until something changes that it depends on, or until the codes of verdicts are
 given out anew. `ChangeReader` reports both to everything that caches answers per row.

@@ -21,7 +21,7 @@ from scheduler.framework.filters import FilterRunner
 from scheduler.framework.plugin_runner import PluginEntry, PluginRunner
 from scheduler.framework.scores import ScoredRows, ScoreRunner
 from scheduler.framework.sorting import rank_of, sort_key_of
-from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD
+from scheduler.model.events import ASSIGNED_POD, UNSCHEDULABLE_POD
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from scheduler.observe.metrics import Metrics
@@ -64,7 +64,7 @@ class PreFilterOutcome(msgspec.Struct, frozen=True):
 
 
 _NOTHING_KNOWN = PreFilterOutcome()
-_ALWAYS_WATCHED = {"Pod", ASSIGNED_POD, UNSCHEDULED_POD, "Node", ANY_KIND}
+_ALWAYS_WATCHED = {"Pod", ASSIGNED_POD, UNSCHEDULABLE_POD, "Node", ANY_KIND}
 
 
 class RemotePoints:

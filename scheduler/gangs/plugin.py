@@ -15,7 +15,7 @@ import numpy as np
 from scheduler.config.plugin_args import CoschedulingArgs
 from scheduler.gangs.gang import MAX_MEMBERS, Gang
 from scheduler.gangs.registry import PERMIT_PLUGIN, registry_of
-from scheduler.model.events import UNSCHEDULED_POD, Action
+from scheduler.model.events import UNSCHEDULABLE_POD, Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import PODS, Amounts
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
@@ -71,7 +71,7 @@ class Coscheduling:
 
     def hints(self) -> Sequence[HintRegistration]:
         """Only a changed label of the pod: the registry activates members of changed groups."""
-        return (HintRegistration(UNSCHEDULED_POD, Action.POD_LABEL, own_change, by_uid),)
+        return (HintRegistration(UNSCHEDULABLE_POD, Action.POD_LABEL, own_change, by_uid),)
 
     # The group (see ``GroupPlugin``)
 

@@ -15,7 +15,8 @@
 Replicas do not compare wall clocks. A foreign lease expires when it has not changed, as seen from
 here, for its duration on our monotonic clock, which counts the time of suspension. We stop leading
 `renew_deadline` after the start of the last successful renewal, before another replica can see it
-as expired (`lease_duration`). The `fence` says so to those who write, also while this code waits.
+as expired (`lease_duration`). `Fence.check` enforces that for every write,
+also while this code waits.
 """
 
 import asyncio

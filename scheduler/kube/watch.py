@@ -57,8 +57,8 @@ log = get_logger(__name__)
 WATCH_SECONDS = 300
 # Servers send a bookmark about once a minute, so two missed ones mean a dead connection.
 IDLE_SECONDS = 130.0
-# A line that has begun ends within this: an object of 1.5 MB comes at 50 kB a second. Bytes that
-# drip are no sign of life.
+# A line that has begun ends within this: an object of 1.5 MB comes at 50 kB a second. A
+# connection with fewer bytes counts as dead.
 LINE_SECONDS = 30.0
 # A healthy watch is never older: silence ends after `IDLE_SECONDS`, and the list that follows takes
 # a moment. Beyond, this replica decides by what is long past, and is not ready.
@@ -331,7 +331,8 @@ class Reflector(Generic[T]):
 def _doubts_position(error: Exception) -> bool:
     """Whether only a list can help: the server refuses our position, or has nothing to say to it.
 
-    A server whose etcd was restored from a backup stays silent on positions of its lost future.
+    After etcd was restored from a backup, the server sends nothing for positions that it has not
+    reached again.
     """
     if isinstance(error, ApiError):
         overloaded = isinstance(error, TooManyRequests) or error.status == 503

@@ -92,7 +92,7 @@ POD = "Pod"
 hints it stands for the two kinds below, which kube-scheduler's metrics distinguish."""
 ASSIGNED_POD = "AssignedPod"
 """A pod that holds room on a node (`PodInfo`): bound, or assumed there (``own``)."""
-UNSCHEDULED_POD = "UnschedulablePod"
+UNSCHEDULABLE_POD = "UnschedulablePod"
 """A pod of ours without a node (`PodInfo`)."""
 
 

@@ -13,10 +13,10 @@ MAX_FAULTS = 1024
 
 
 class Repeats:
-    """The last words on each subject, for a minute.
+    """The last message about each subject, remembered for a minute.
 
-    O(1), and bounded: beyond ``capacity`` subjects a minute the first are forgotten, and may then
-    be told the same again.
+    O(1), and bounded: beyond ``capacity`` subjects a minute the first are forgotten, and their
+    messages may then be repeated.
     """
 
     def __init__(
@@ -26,7 +26,7 @@ class Repeats:
         self._seconds = seconds
         self._capacity = capacity
         self._said: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        """When something was said last, and the hash of the words, which may be long."""
+        """When a subject had its last message, and the hash of that, which may be long."""
 
     def __len__(self) -> int:
         return len(self._said)
@@ -36,7 +36,7 @@ class Repeats:
         return Usage(len(self._said), 2 * ENTRY_BYTES * len(self._said))
 
     def news(self, subject: str, *words: str) -> bool:
-        """Whether this is worth saying: the last words were others, or are a minute old."""
+        """Whether to report this: the last message was another one, or is a minute old."""
         now = self._clock()
         self._forget(now)
         last, said = self._said.get(subject), hash(words)

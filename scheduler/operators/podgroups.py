@@ -155,7 +155,7 @@ class PodGroupOperator:
         try:
             await self._write(key, status)
         except NotFound:
-            log.debug("Pod group is gone, nobody can read its status", group=key)
+            log.debug("Pod group is gone, its status is not written", group=key)
         return True
 
     # Watching

@@ -46,7 +46,9 @@ class Attempt(msgspec.Struct):
 
     @property
     def cohort(self) -> bytes | None:
-        """What pods share that are rejected alike, now and later; None if that is not known.
+        """The key under which equal pods wait in one cohort; None if the pod waits by itself.
+
+        Pods of a cohort are rejected alike, now and later.
 
         The class does not suffice: two pods of one class may part when the cluster changes, for
         example when a pod arrives that keeps away from the labels of one of them.

@@ -34,7 +34,7 @@ from scheduler.pipeline.evaluation import CycleError, evaluate
 from scheduler.pipeline.failure import FailureHandler
 from scheduler.pipeline.open_bindings import OpenBindings
 from scheduler.plugin_api.cycle import STALE, Cycle
-from scheduler.plugin_api.outlet import Outlet, Stale
+from scheduler.plugin_api.outlet import Outlet, StaleReason
 from scheduler.plugin_api.waiting import MAX_WAIT, WaitingPod, Waits
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -255,7 +255,7 @@ class Bindings:
             return status
         if reason := check.check():
             return error(reason)
-        stale: Stale = check
+        stale: StaleReason = check
         attempt.cycle.put(STALE, stale)
         try:
             return await attempt.framework.run_bind(attempt.cycle, attempt.node)
@@ -381,7 +381,7 @@ class FreshnessCheck:
         attempt, uid = self._attempt, self._uid
         # An assumed pod is where it was assumed to be.
         holds = attempt.cycle.state.undisturbed(uid, self._node, attempt.node_version)
-        return "" if holds and self._queue.wants(uid) else self._explain()
+        return "" if holds and self._queue.is_in_flight_and_live(uid) else self._explain()
 
     def _explain(self) -> str:
         pod, node = self._attempt.cycle.pod, self._node
@@ -393,7 +393,7 @@ class FreshnessCheck:
             return self._refuse(POD_GONE, f"the pod is on node {booked.node_name}")
         if not state.assumed(pod.uid):
             return ""  # bound already: the watch has confirmed it
-        if not self._queue.wants(pod.uid):
+        if not self._queue.is_in_flight_and_live(pod.uid):
             return self._refuse(POD_GONE, "the pod is being deleted")
         return self._look_again(state.node_version(node))
 

@@ -27,7 +27,7 @@ from scheduler.gangs.registry import GangRegistry
 from scheduler.model.events import (
     ASSIGNED_POD,
     POD,
-    UNSCHEDULED_POD,
+    UNSCHEDULABLE_POD,
     Action,
     Event,
     node_update,
@@ -107,7 +107,7 @@ class EventHandlers:
         state.connect(self.publish)
 
     def _listeners(self) -> tuple[EventListener, ...]:
-        """Who hears of which events after the state, in this order. A listener is one line."""
+        """The listeners of events after the state, in this order; one line each."""
         gangs = self._state.shared.all(GangRegistry)
         numa = (POD, ASSIGNED_POD, NODE_TOPOLOGY)
         return (
@@ -214,10 +214,10 @@ class EventHandlers:
             self.delete_pod_from_cache(was)
             return None
         if now is not None and self._ours(now):
-            return Event(UNSCHEDULED_POD, Action.ADD if was is None else Action.UPDATE, was, now)
+            return Event(UNSCHEDULABLE_POD, Action.ADD if was is None else Action.UPDATE, was, now)
         if was is not None and self._ours(was):
             self._forget_deleted(was)
-            return Event(UNSCHEDULED_POD, Action.DELETE, was)
+            return Event(UNSCHEDULABLE_POD, Action.DELETE, was)
         return None
 
     def add_pod_to_cache(self, was: PodInfo | None, now: PodInfo) -> None:
@@ -297,7 +297,7 @@ class EventHandlers:
 
     def _to_queue(self, event: Event) -> None:
         old, new = event.old, event.new
-        if event.kind != UNSCHEDULED_POD:
+        if event.kind != UNSCHEDULABLE_POD:
             self._event_to_queue(event)
         elif isinstance(new, PodInfo):
             self._pod_to_queue(old if isinstance(old, PodInfo) else None, new)

@@ -43,8 +43,8 @@ State = Literal[
 ]
 """How far a pod is: the places of the queue, and what comes before and after."""
 
-_GROUPS_EVICT_NOBODY = RoomPreview(
-    "preemption: members of a pod group evict nobody before enough of them hold nodes"
+_NO_PREEMPTION_IN_GROUPS = RoomPreview(
+    "preemption: members of a pod group evict no pods before enough of them hold nodes"
 )
 _HELD: Collection[State] = ("gated", "group", "terminating", "ended", "other-scheduler")
 
@@ -154,7 +154,7 @@ def concluded(
         "countsItself": own["plugin"] if own and own["plugin"] in bookkeepers else None,
     }
     if progress.state == "group":
-        said["preemption"] = _preview(_GROUPS_EVICT_NOBODY)
+        said["preemption"] = _preview(_NO_PREEMPTION_IN_GROUPS)
     return {**said, "group": group} if group else said
 
 

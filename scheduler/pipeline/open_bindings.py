@@ -38,7 +38,7 @@ class OpenBindings:
         self.binding = 0
         """Those that wait neither for permission nor for volumes."""
         self._excused = 0
-        """Those of them in slow namespaces."""
+        """How many of `binding` are in slow namespaces."""
         self._by_namespace: dict[str, _NamespaceBindings] = {}
         self._sent: dict[str, tuple[float, str]] = {}
         """Since when a request is under way, and the namespace: by uid, the oldest first."""
@@ -46,7 +46,7 @@ class OpenBindings:
         """The same of those that are late."""
 
     def begin(self, namespace: str) -> None:
-        """One more."""
+        """A pod of a namespace has a node reserved, and its binding begins."""
         bindings = self._by_namespace.get(namespace)
         if bindings is None:
             bindings = self._by_namespace[namespace] = _NamespaceBindings()
@@ -114,7 +114,7 @@ class OpenBindings:
         return 0.0 if first is None else self._clock() - first[0]
 
     def _find_late(self) -> None:
-        """Each request is moved once."""
+        """Move requests that have become late; each is moved once."""
         before = self._clock() - SLOW_SECONDS
         while self._sent:
             uid = next(iter(self._sent))

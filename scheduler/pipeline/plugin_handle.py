@@ -42,7 +42,7 @@ class HandleQueue:
 
     def expects(self, uid: str) -> bool:
         """Whether the pod that is being scheduled still exists and has no node."""
-        return self._connected.expects(uid)
+        return self._connected.is_in_flight(uid)
 
     @property
     def _connected(self) -> SchedulingQueue:

@@ -172,7 +172,7 @@ class PodGroupPass:
 
     def _schedule_alone(self, queued: QueuedPod, proposals: Proposals) -> None:
         """Schedule a member like any other pod: enough others hold nodes."""
-        if self._queue.expects(queued.info.uid):
+        if self._queue.is_in_flight(queued.info.uid):
             self._scheduler.schedule_pod(self._scheduler.new_attempt(queued), proposals)
         else:
             self._queue.done(queued.info.uid)
@@ -206,7 +206,7 @@ class PodGroupPass:
             rejectors = frozenset({standing.refusal.plugin, ROOM})
             self._requeue(current, standing.refusal.message, rejectors)
             return "refused"
-        # Without members that do not exist: those that hold nodes may wait for them.
+        # Members that do not exist yet are not required now: placed ones wait for them at Permit.
         needed = min(standing.minimum, standing.existing) - standing.placed
         asking = self._reserve_all(current, needed)
         if asking is not None and asking.question is not None:
@@ -219,7 +219,8 @@ class PodGroupPass:
         if current.interrupted:
             now = plugin.standing(group)
             complete = now.placed >= now.minimum
-            # Members may wait for others only if none of them was released when fewer were needed.
+            # If too few hold nodes, all of those must still wait at Permit: when the group needed
+            # fewer, some may have been released.
             enough = (
                 now.refusal.ok
                 and now.placed >= min(now.minimum, now.existing)
@@ -302,7 +303,7 @@ class PodGroupPass:
     def _wants_node(self, current: _Pass, attempt: Attempt) -> bool:
         """Whether a pod is still a member of the group, and has no node."""
         uid = attempt.queued.info.uid
-        if not self._queue.expects(uid) or self._state.pod(uid) is not None:
+        if not self._queue.is_in_flight(uid) or self._state.pod(uid) is not None:
             return False
         return current.plugin.includes(current.group, uid)
 
@@ -325,7 +326,7 @@ class PodGroupPass:
             return False
         waiting = attempt.framework.waiting.get(uid)
         rejected = waiting is not None and waiting.rejected
-        if rejected or not self._queue.expects(uid):
+        if rejected or not self._queue.is_in_flight(uid):
             return False
         return current.plugin.includes(current.group, uid)
 
@@ -340,7 +341,7 @@ class PodGroupPass:
                 continue
             if self._wants_node(current, attempt):
                 current.surplus.append(attempt)
-            elif self._queue.expects(queued.info.uid):
+            elif self._queue.is_in_flight(queued.info.uid):
                 message = "it changed while its pod group was being placed"
                 self._queue.requeue_rejected(queued, (current.plugin.name,), (), message)
             else:

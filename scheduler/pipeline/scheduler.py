@@ -243,7 +243,7 @@ class Scheduler:
         if (spec.affinity or spec.topology_spread_constraints) and not queued.info.excess:
             attempt.framework.count_ahead(queued.info, self.state.index)
         if not along and (
-            self.skip_pod_schedule(queued) or not self.queue.expects(queued.info.uid)
+            self.skip_pod_schedule(queued) or not self.queue.is_in_flight(queued.info.uid)
         ):
             self._skip(attempt)
             return
@@ -260,7 +260,7 @@ class Scheduler:
             self._schedule(self.new_attempt(each), (), proposals)
 
     def _skip(self, attempt: Attempt) -> None:
-        """End an attempt at a pod that needs none; pods that wait for its answers are tried."""
+        """End an attempt at a pod that needs none, and activate pods that wait for its answers."""
         uid = attempt.queued.info.uid
         self.suspension.settled(uid)
         self.queue.done(uid)

@@ -4,6 +4,19 @@ The modules of this package hold the contract; each extension point is explained
 ``extension_points``. The names below are gathered from there and from the layers underneath::
 
     from scheduler.plugin_api import SUCCESS, Cycle, Handle, NodeView, Status, unresolvable
+
+- `extension_points`: the contract between the scheduler and its plugins: one protocol per extension
+  point.
+- `traits`: what a plugin promises about its answers, besides the methods that it has.
+- `cycle`: what lives as long as one attempt to place one pod.
+- `handle`: what a plugin gets to work with: a handle of a few facets, given to its constructor.
+- `node_view`: one node as plugins that answer for one node at a time see it.
+- `registration`: plugins made of functions: ``register("pre-filter", function)``.
+- `memory`: what plugins remember of pods and nodes beyond one cycle.
+- `outlet`: what a scheduler writes.
+- `groups`: the contract with the plugin that knows pod groups: pods placed together or not at all.
+- `waiting`: pods that wait on permit, between reservation and binding.
+- `scoring`: normalisation that several score plugins share.
 """
 
 from __future__ import annotations
@@ -11,7 +24,7 @@ from __future__ import annotations
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.model.events import (
     ASSIGNED_POD,
-    UNSCHEDULED_POD,
+    UNSCHEDULABLE_POD,
     Action,
     Event,
     Hint,
@@ -98,7 +111,7 @@ __all__ = [
     "SKIP",
     "STALE",
     "SUCCESS",
-    "UNSCHEDULED_POD",
+    "UNSCHEDULABLE_POD",
     "Action",
     "AfterFilterPlugin",
     "Alike",

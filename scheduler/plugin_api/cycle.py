@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
-from scheduler.plugin_api.outlet import Stale
+from scheduler.plugin_api.outlet import StaleReason
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows
 
@@ -34,7 +34,7 @@ SlotKey = Slot[Any] | str
 """A slot, or a name, for plugins that do not import each other."""
 Bookings = Mapping[SlotKey, Any]
 
-STALE: Slot[Stale] = Slot("whether the decision still holds", lasting=True)
+STALE: Slot[StaleReason] = Slot("whether the decision still holds", lasting=True)
 """For bind plugins: the last argument of `Outlet.bind`."""
 
 

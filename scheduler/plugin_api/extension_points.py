@@ -175,7 +175,7 @@ class NodeFilterPlugin(Protocol):
 
 @runtime_checkable
 class OneRowFilter(Protocol):
-    """A filter with a shorter way for a single row: arrays of length one cost more than they hold.
+    """A filter with a shorter way for a single row, for which arrays cost more than the answer.
 
     Kept verdicts are renewed by it when one node changes.
     """

@@ -17,11 +17,11 @@ class WriteError(Exception):
         self.conflict = conflict
 
 
-Stale = Callable[[], str]
+StaleReason = Callable[[], str]
 """Why a decision no longer holds; empty if it does. Never raises, takes no time."""
 
 
-def holds() -> str:
+def never_stale() -> str:
     """A decision that always holds."""
     return ""
 
@@ -33,7 +33,7 @@ class Outlet(Protocol):
     they write in the background, and the newest write to a pod wins.
     """
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         """Bind the pod, unless ``stale`` says otherwise just before the request."""
         ...
 

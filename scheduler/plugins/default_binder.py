@@ -7,7 +7,7 @@ from typing import Any
 from scheduler.model.status import Status
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import STALE, Cycle
-from scheduler.plugin_api.outlet import holds
+from scheduler.plugin_api.outlet import never_stale
 from scheduler.plugins.names import DEFAULT_BINDER
 
 
@@ -21,4 +21,4 @@ class DefaultBinder:
 
     async def bind(self, cycle: Cycle, node: str) -> Status:
         """Success once the API server has the pod on the node."""
-        return await self._outlet.bind(cycle.pod, node, cycle.find(STALE) or holds)
+        return await self._outlet.bind(cycle.pod, node, cycle.find(STALE) or never_stale)

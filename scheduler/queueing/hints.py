@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Event, Hint
+from scheduler.model.events import ASSIGNED_POD, UNSCHEDULABLE_POD, Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
@@ -24,7 +24,7 @@ PluginOfProfile = tuple[str, str]
 
 _EXTENSION_POINT = "QueueingHint"
 _RESULT_LABELS = {Hint.QUEUE: "Queue", Hint.SKIP: "QueueSkip"}
-_POD_KINDS = ("Pod", ASSIGNED_POD, UNSCHEDULED_POD)
+_POD_KINDS = ("Pod", ASSIGNED_POD, UNSCHEDULABLE_POD)
 _UPDATES = ~(Action.ADD | Action.DELETE)
 
 

@@ -73,7 +73,8 @@ class QueuedPod:
     gating_plugin: str = ""
     backoff_until: float = 0.0
     borrowed_until: float = 0.0
-    """The end of a back-off that was cut short; the next back-off begins only then."""
+    """When the last back-off would have ended, if the pod was tried before that: the next back-off
+    is counted from then, so that an early attempt gains no time in the long run."""
     by_filters: bool = False
     """Whether filters rejected every node in the last attempt; else a chosen node was refused."""
     was_flushed: bool = False

@@ -20,7 +20,7 @@ BACKOFF stands for two tiers: pods whose attempt failed by an error have one of 
 never popped early. A pod that was added and not deleted is in exactly one tier or in flight, until
 `done`. The parts:
 
-- `WaitingPods`: the tiers. The active queue is ordered by the QueueSort plugin.
+- `QueueTiers`: the tiers. The active queue is ordered by the QueueSort plugin.
 - `UnschedulablePods`: cohorts of equal pods; one of them, the scout, is tried before the others.
 - `InFlightPods`: the pods in flight, with the events that happened since each was popped.
 - `HintTable` and `Waiters`: an event concerns only pods whose rejecting plugins registered for it,
@@ -48,7 +48,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from scheduler.model.events import UNSCHEDULED_POD, Action, Event, pod_update
+from scheduler.model.events import UNSCHEDULABLE_POD, Action, Event, pod_update
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import PodStatus
 from scheduler.model.status import Status
@@ -56,11 +56,11 @@ from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.queueing.hints import Hints, HintTable, Requeue
 from scheduler.queueing.in_flight import InFlightPods
+from scheduler.queueing.queue_tiers import QueueTiers
 from scheduler.queueing.queued_pod import Backoff, QueuedPod, Tier
 from scheduler.queueing.unschedulable_pods import Cohort
 from scheduler.queueing.view import QueueView
 from scheduler.queueing.waiters import Waiters, Woken
-from scheduler.queueing.waiting_pods import WaitingPods
 from scheduler.slices import checkpoint
 
 log = get_logger(__name__)
@@ -78,8 +78,8 @@ OUTDATED_WITHOUT_BACKOFF = 3
 """How often a pod is tried again at once because a decision on it no longer held."""
 
 # Why a pod moved, besides events: labels of ``scheduler_queue_incoming_pods_total``.
-_POD_ADD = Event(UNSCHEDULED_POD, Action.ADD).label
-_POD_UPDATE = Event(UNSCHEDULED_POD, Action.UPDATE).label
+_POD_ADD = Event(UNSCHEDULABLE_POD, Action.ADD).label
+_POD_UPDATE = Event(UNSCHEDULABLE_POD, Action.UPDATE).label
 _SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 _BACKOFF_COMPLETE = "BackoffComplete"
 _POP_FROM_BACKOFF = "PopFromBackoffQ"
@@ -133,7 +133,7 @@ class SchedulingQueue:
         self._clock = clock
         self._hints = HintTable(hints, metrics, clock)
         self._waiters = Waiters(self._hints, metrics)
-        self._pods = WaitingPods(plugins.sort_key, metrics, self._waiters)
+        self._pods = QueueTiers(plugins.sort_key, metrics, self._waiters)
         self._in_flight = InFlightPods(metrics)
         self._backoff = Backoff(initial_backoff, max_backoff)
         self._max_unschedulable = max_unschedulable
@@ -164,17 +164,17 @@ class SchedulingQueue:
         """The first active pod, without popping it."""
         return self._pods.head(Tier.ACTIVE)
 
-    def expects(self, uid: str) -> bool:
+    def is_in_flight(self, uid: str) -> bool:
         """Whether a pod is in flight and not deleted."""
         flight = self._in_flight.get(uid)
         return flight is not None and not flight.deleted
 
-    def wants(self, uid: str) -> bool:
+    def is_in_flight_and_live(self, uid: str) -> bool:
         """Whether a pod is in flight and neither deleted nor being deleted."""
         flight = self._in_flight.get(uid)
         return flight is not None and not flight.deleted and not flight.newest.pod.deleting
 
-    def knows(self, key: str, uid: str) -> bool:
+    def contains(self, key: str, uid: str) -> bool:
         """Whether a pod waits or is in flight."""
         queued = self._pods.get(key)
         return uid in self._in_flight or (queued is not None and queued.info.uid == uid)
@@ -716,7 +716,7 @@ def _own_update(old: PodInfo, new: PodInfo) -> Event | None:
         and _with_own_fields(was.status, now.status) == now.status
         and was.spec == now.spec
     )
-    return None if same else Event(UNSCHEDULED_POD, pod_update(old, new), old, new)
+    return None if same else Event(UNSCHEDULABLE_POD, pod_update(old, new), old, new)
 
 
 def _with_own_fields(was: PodStatus, now: PodStatus) -> PodStatus:

@@ -9,9 +9,9 @@ import msgspec
 from scheduler.bounded import Usage
 from scheduler.model.workloads import pod_group_of
 from scheduler.queueing.in_flight import InFlightPods
+from scheduler.queueing.queue_tiers import QueueTiers
 from scheduler.queueing.queued_pod import QueuedPod, Tier
 from scheduler.queueing.unschedulable_pods import Cohort
-from scheduler.queueing.waiting_pods import WaitingPods
 from scheduler.slices import checkpoint
 
 
@@ -45,7 +45,7 @@ class QueueView:
 
     def __init__(
         self,
-        pods: WaitingPods,
+        pods: QueueTiers,
         in_flight: InFlightPods,
         clock: Callable[[], float],
         max_unschedulable: float,

@@ -21,6 +21,7 @@ from prometheus_client.exposition import choose_encoder
 from scheduler.fairness import Shares
 from scheduler.kube.reviews import Right
 from scheduler.kube.slots import Slots
+from scheduler.pipeline.permits import PermitDecision, Verb
 from scheduler.serve.access import DECISIONS, AccessControl
 from scheduler.serve.connections import send
 from scheduler.serve.guards import (
@@ -106,19 +107,6 @@ class Replica(msgspec.Struct, frozen=True):
     """The identity of the leader as last seen from here; empty if there is none."""
 
 
-class Verdict(msgspec.Struct, frozen=True):
-    """What a caller decides about a waiting pod."""
-
-    verb: str
-    """``approve`` or ``reject``."""
-    pod: str
-    """``namespace/name``."""
-    user: str
-    plugin: str = ""
-    reason: str = ""
-    uid: str = ""
-
-
 @dataclass(frozen=True)
 class Sources:
     """Where the endpoints get what they show; an endpoint without a source does not exist.
@@ -150,7 +138,7 @@ class Sources:
     """/api/v1/decisions?limit=: at most so many decisions, newest first."""
     waiting: Callable[[int], Awaitable[Any]] | None = None
     """/api/v1/waiting?limit=: at most so many pods that wait for permission."""
-    decide: Callable[[Verdict], Awaitable[Any]] | None = None
+    decide: Callable[[PermitDecision], Awaitable[Any]] | None = None
     """POST /api/v1/waiting/NAMESPACE/NAME/approve or /reject, ?plugin=&reason=&uid=."""
     explain: Callable[[str], Awaitable[Any]] | None = None
     """/api/v1/explain?pod=namespace/name: the verdict of every node; may wait for webhooks."""
@@ -287,23 +275,24 @@ async def _explain(
 
 
 async def _decide(
-    source: Callable[[Verdict], Awaitable[Any]], access: AccessControl | None, request: web.Request
+    source: Callable[[PermitDecision], Awaitable[Any]],
+    access: AccessControl | None,
+    request: web.Request,
 ) -> web.Response:
     """Decide about a pod, if RBAC in the pod's namespace allows it."""
     if access is None:
-        raise HttpForbidden(
-            "nobody is known here who could decide: set server.protection to always"
-        )
+        raise HttpForbidden("callers are not authenticated: set server.protection to always")
     if "Origin" in request.headers:
-        raise HttpForbidden("web pages do not decide")
+        raise HttpForbidden("requests with an Origin header (web pages) may not decide")
     namespace, name, verb = (request.match_info[part] for part in ("namespace", "name", "verb"))
     user = await access.authorize(request, Right(verb, GROUP, RESOURCE, namespace, name))
     reason = " ".join(request.query.get("reason", "").split())
     if len(reason) > MAX_REASON_LENGTH:
         raise BadRequest(f"reason must not be longer than {MAX_REASON_LENGTH} characters")
     plugin, uid = request.query.get("plugin", ""), request.query.get("uid", "")
-    verdict = Verdict(verb, f"{namespace}/{name}", user.name, plugin, reason, uid)
-    return await _json(await source(verdict))
+    decided: Verb = "approve" if verb == "approve" else "reject"
+    decision = PermitDecision(decided, f"{namespace}/{name}", user.name, plugin, reason, uid)
+    return await _json(await source(decision))
 
 
 async def _json(value: Any) -> web.Response:

@@ -26,10 +26,11 @@ from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows
 
 MAX_ROUNDS = 4
-"""How many times an attempt asks one plugin at one point; nodes that are new then are left out.
+"""How many times an attempt asks one plugin at one point.
 
-Before the last time it drops what is kept for its class, and asks about all rows without answer;
-from then on stale answers are used.
+Rounds 1 to 3 ask about the rows whose answers are missing or stale. Round 4 drops what is kept for
+the class and asks about all rows without an answer. After that, stale answers are used, and nodes
+that are new are left out.
 """
 
 EXPLAINING: ContextVar[bool] = ContextVar("explaining", default=False)
@@ -65,8 +66,8 @@ class RowAnswers:
             "", None, _NOTHING, self._readers[0], capacity, dtype, uncounted
         )
         self._fresh = self._answered
-        """As ``_answered``, without the rows that have changed since in what the answer reads;
-        there only rows that hold another node now are dropped.
+        """As ``_answered``, without the rows that have changed since in what the answer reads.
+        ``_answered`` drops only rows that hold another node now.
 
         One array for both, if the answer depends on nothing else: waiting pods have many.
         """

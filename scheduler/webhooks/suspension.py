@@ -4,13 +4,13 @@
 
     attempt ─► AnswerNeeded ─► suspend ─► the question, asked in a task (equal ones are joined)
        ▲                                     │
-       └── resume_suspended ◄── ready ◄──────┘ told
+       └── resume_suspended ◄── ready ◄──────┘ answered
 
 A suspended pod is in flight, like one that is being bound: events since its pop are replayed if it
 is rejected in the end. The number of suspended pods is bounded, and so are the bytes of their
 answers; when a bound is reached, a further pod is requeued and tried again when another is done. A
 suspended pod keeps its place, and all answers about it and its gang, until its attempt ends or it
-is gone: however many ask, those that have begun get through.
+is gone. So attempts that have begun end, however many others need answers.
 """
 
 from __future__ import annotations

@@ -138,7 +138,10 @@ class Transport:
             if encoding.lower() != "identity":
                 # A small body could become any size.
                 response.close()
-                raise CallFailed("invalid", f"its answer is compressed ({encoding}): nobody asked")
+                raise CallFailed(
+                    "invalid",
+                    f"its answer is compressed ({encoding}), the request asked for identity",
+                )
             most = ANSWER_BYTES + ANSWER_TIMES * len(body)
             return await _read(response, min(most, self._endpoint.max_response_bytes))
 

@@ -12,14 +12,14 @@ from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import Stale, holds
+from scheduler.plugin_api.outlet import StaleReason, never_stale
 from scheduler.plugins.table import IN_TREE
 
 
 class _NoCluster:
     """An outlet that leads nowhere: generators build plugins and place no pods."""
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         return SUCCESS
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None: ...

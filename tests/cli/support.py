@@ -21,7 +21,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import Stale, holds
+from scheduler.plugin_api.outlet import StaleReason, never_stale
 from scheduler.serve.endpoints import Replica, Sources, build_app
 from scheduler.serve.guards import HttpNotFound
 from scheduler.serve.server import Server
@@ -39,7 +39,7 @@ class _Added(NamedTuple):
 class ObligingOutlet:
     """Binds every pod at once and writes nothing."""
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         return SUCCESS
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:

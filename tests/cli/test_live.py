@@ -184,7 +184,7 @@ def test_as_long_as_nobody_leads_anybody_is_asked(served: Served, command: str) 
     standby(served, leader="")
     result = run(command, served)
     assert "default/huge" in result.stdout
-    assert result.stderr == "note: here is a standby: nobody leads yet\n"
+    assert result.stderr == "note: here is a standby: there is no leader yet\n"
 
 
 @pytest.mark.parametrize("command", ["queue", "nodes", "decisions"])

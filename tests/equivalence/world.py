@@ -18,7 +18,7 @@ from scheduler.model.objects import from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import Stale, WriteError, holds
+from scheduler.plugin_api.outlet import StaleReason, WriteError, never_stale
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.cache import PodState
@@ -109,7 +109,7 @@ class Hands:
         self.messages: dict[str, str] = {}
         self.refuses_patches = False
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         answer: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
         self.binding[pod.key] = answer
         status = await answer

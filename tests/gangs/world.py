@@ -10,7 +10,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error, unschedulable
 from scheduler.model.workloads import POD_GROUP_LABEL, pod_group_of
 from scheduler.plugin_api.cycle import Cycle
-from scheduler.plugin_api.outlet import Stale, holds
+from scheduler.plugin_api.outlet import StaleReason, never_stale
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.hints import HintRegistration
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod
@@ -29,7 +29,7 @@ class SlowOutlet(RecordingOutlet):
         self.open: dict[str, asyncio.Future[Status]] = {}
         self._asked = asked
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         self._asked(pod)
         future: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
         self.open[pod.key] = future

@@ -12,7 +12,7 @@ from scheduler.framework.registry import Registry
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import Stale, holds
+from scheduler.plugin_api.outlet import StaleReason, never_stale
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.checker import differences
@@ -48,7 +48,7 @@ class RecordingOutlet:
         self.nominations: list[tuple[str, str]] = []
         self.answer: Callable[[PodInfo, str], Awaitable[Status]] | None = None
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         status = SUCCESS if self.answer is None else await self.answer(pod, node)
         if status.ok and (reason := stale()):
             status = error(reason)

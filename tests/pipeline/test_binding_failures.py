@@ -13,7 +13,7 @@ from scheduler.model.status import SUCCESS, Status, error
 from scheduler.pipeline.open_bindings import SLOW_LIMIT, SLOW_SECONDS
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle
-from scheduler.plugin_api.outlet import Stale, holds
+from scheduler.plugin_api.outlet import StaleReason, never_stale
 from scheduler.plugins.table import IN_TREE
 from tests.builders import make_node, make_pod, make_worker
 from tests.patience import PATIENCE
@@ -253,7 +253,7 @@ class HangingOutlet(RecordingOutlet):
         super().__init__()
         self.answers = asyncio.Event()
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         if pod.pod.metadata.namespace == "bad" and not stale():
             await self.answers.wait()
         return await super().bind(pod, node, stale)

@@ -204,7 +204,7 @@ async def test_a_gang_is_activated_when_state_and_queue_know_its_last_member(
     activate = stage.core.queue.activate
 
     def activating(keys: Collection[str]) -> int:
-        known.append(stage.core.queue.knows("default/b", "uid-b"))
+        known.append(stage.core.queue.contains("default/b", "uid-b"))
         return activate(keys)
 
     monkeypatch.setattr(stage.core.queue, "activate", activating)

@@ -224,7 +224,7 @@ async def test_a_member_of_a_group_that_does_not_fit_has_the_verdict_of_the_grou
         assert answer["standing"]["message"].startswith(
             "pod group default/g: 1 of 2 members can be placed"
         )
-        assert "evict nobody" in answer["preemption"]["message"]
+        assert "evict no pods" in answer["preemption"]["message"]
 
 
 async def test_a_group_that_was_not_tried_yet_gets_no_node() -> None:

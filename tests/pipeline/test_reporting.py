@@ -13,7 +13,7 @@ import pytest
 from scheduler.kube.errors import KubeError, NotFound
 from scheduler.kube.writes import ApiWriter, Binding, BindOutcome
 from scheduler.model.status import SUCCESS, error
-from scheduler.plugin_api.outlet import Stale, WriteError, holds
+from scheduler.plugin_api.outlet import StaleReason, WriteError, never_stale
 from scheduler.reporting import MAX_REPORTS, ClusterOutlet
 from tests.builders import Json, make_pod
 from tests.pipeline.support import turns
@@ -31,7 +31,7 @@ class RememberingWriter:
         self.hold.set()
 
     async def bind(
-        self, namespace: str, name: str, uid: str, node: str, stale: Stale = holds
+        self, namespace: str, name: str, uid: str, node: str, stale: StaleReason = never_stale
     ) -> BindOutcome:
         return next(self.outcomes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.model.events import UNSCHEDULED_POD, Action, Event
+from scheduler.model.events import UNSCHEDULABLE_POD, Action, Event
 from scheduler.model.status import SUCCESS
 from scheduler.pipeline.evaluation import evaluate
 from scheduler.plugin_api.cycle import Cycle
@@ -56,5 +56,5 @@ def test_nothing_in_the_cluster_cures_it() -> None:
     bench = Bench(DynamicResources, [])
     assert not bench.wakes(claiming(), Event("Node", Action.ADD, None, make_node("n").struct()))
     for other, wakes in ((make_pod("q"), False), (make_pod("p"), True)):
-        event = Event(UNSCHEDULED_POD, Action.UPDATE, claiming().info(), other.info())
+        event = Event(UNSCHEDULABLE_POD, Action.UPDATE, claiming().info(), other.info())
         assert bench.wakes(claiming(), event) is wakes

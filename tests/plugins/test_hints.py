@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Event
+from scheduler.model.events import ASSIGNED_POD, UNSCHEDULABLE_POD, Action, Event
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.enqueueing import SchedulingGates
 from scheduler.plugins.node_affinity import NodeAffinity
@@ -29,7 +29,7 @@ def pod_gone(pod: PodBuilder) -> Event:
 
 
 def own_change(action: Action, new: PodBuilder) -> Event:
-    return Event(UNSCHEDULED_POD, action, make_pod("p").info(), new.info())
+    return Event(UNSCHEDULABLE_POD, action, make_pod("p").info(), new.info())
 
 
 def shrunk(node: str) -> Event:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Event
+from scheduler.model.events import ASSIGNED_POD, UNSCHEDULABLE_POD, Action, Event
 from scheduler.model.objects import Namespace, from_dict
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
@@ -84,7 +84,7 @@ CASES: list[tuple[PodBuilder, Event, bool, str]] = [
     (PLAIN, went(other().apart(pod_term("zone", X))), False, "a pod that keeps others away leaves"),
     (
         PLAIN,
-        Event(UNSCHEDULED_POD, Action.POD_LABEL, PLAIN.info(), make_pod("p").info()),
+        Event(UNSCHEDULABLE_POD, Action.POD_LABEL, PLAIN.info(), make_pod("p").info()),
         True,
         "its own labels change",
     ),

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.model.events import UNSCHEDULED_POD, Action, Event
+from scheduler.model.events import UNSCHEDULABLE_POD, Action, Event
 from scheduler.model.status import SUCCESS, unresolvable
 from scheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from tests.builders import Json, NodeBuilder, PodBuilder, make_node, make_pod
@@ -86,15 +86,15 @@ EVENTS = {
         False,
     ),
     "the pod needs it no more": (
-        Event(UNSCHEDULED_POD, Action.UPDATE, WANTS.info(), make_pod("p").info()),
+        Event(UNSCHEDULABLE_POD, Action.UPDATE, WANTS.info(), make_pod("p").info()),
         True,
     ),
     "the pod still needs it": (
-        Event(UNSCHEDULED_POD, Action.UPDATE, WANTS.info(), WANTS.info()),
+        Event(UNSCHEDULABLE_POD, Action.UPDATE, WANTS.info(), WANTS.info()),
         False,
     ),
     "another pod changes": (
-        Event(UNSCHEDULED_POD, Action.UPDATE, WANTS.info(), make_pod("q").info()),
+        Event(UNSCHEDULABLE_POD, Action.UPDATE, WANTS.info(), make_pod("q").info()),
         False,
     ),
 }

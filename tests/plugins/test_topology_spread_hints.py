@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Event
+from scheduler.model.events import ASSIGNED_POD, UNSCHEDULABLE_POD, Action, Event
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.topology_spread import PodTopologySpread
 from tests.builders import NodeBuilder, PodBuilder, constraint, make_node, make_pod
@@ -37,7 +37,7 @@ def of_nodes(action: Action, old: NodeBuilder | None, new: NodeBuilder | None) -
 
 
 def of_itself(action: Action, old: PodBuilder, new: PodBuilder) -> Event:
-    return Event(UNSCHEDULED_POD, action, old.info(), new.info())
+    return Event(UNSCHEDULABLE_POD, action, old.info(), new.info())
 
 
 CASES: dict[str, tuple[Event, bool]] = {

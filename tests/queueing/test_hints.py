@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from scheduler.model.events import ASSIGNED_POD, UNSCHEDULED_POD, Action, Event
+from scheduler.model.events import ASSIGNED_POD, UNSCHEDULABLE_POD, Action, Event
 from scheduler.observe.metrics import Metrics
 from scheduler.queueing.hints import ANY_KIND, HintRegistration, HintTable, Requeue
 from scheduler.queueing.queued_pod import QueuedPod
@@ -64,7 +64,7 @@ def table(*registrations: HintRegistration, metrics: Metrics | None = None) -> H
         ),
         pytest.param(
             HintRegistration("Pod", Action.POD_LABEL),
-            Event(UNSCHEDULED_POD, Action.POD_LABEL),
+            Event(UNSCHEDULABLE_POD, Action.POD_LABEL),
             True,
             id="Pod includes waiting pods",
         ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scheduler.model.events import UNSCHEDULED_POD
+from scheduler.model.events import UNSCHEDULABLE_POD
 
 from .support import GATES, NODE_ADD, PROFILE, Bench, make_pod
 
@@ -47,12 +47,12 @@ def test_arrivals_are_counted_by_tier_and_cause() -> None:
     bench.queue.requeue_error(bench.pop(), "boom")
     bench.queue.activate(["default/b"])
     assert incoming(bench) == {
-        ("unschedulable", f"{UNSCHEDULED_POD}Add"): 1,
-        ("active", f"{UNSCHEDULED_POD}Add"): 1,
+        ("unschedulable", f"{UNSCHEDULABLE_POD}Add"): 1,
+        ("active", f"{UNSCHEDULABLE_POD}Add"): 1,
         ("unschedulable", "ScheduleAttemptFailure"): 1,
         ("backoff", "NodeAdd"): 1,
         ("active", "PopFromBackoffQ"): 1,
-        ("active", f"{UNSCHEDULED_POD}Update"): 1,
+        ("active", f"{UNSCHEDULABLE_POD}Update"): 1,
         ("backoff", "ScheduleAttemptFailure"): 1,
         ("active", "ForceActivate"): 1,
     }
@@ -103,7 +103,7 @@ def test_a_gate_is_counted_once_however_often_it_says_no() -> None:
     bench.queue.add(gated)
     bench.queue.activate([gated.key])
     assert rejections(bench, GATES) == 1
-    assert incoming(bench) == {("unschedulable", f"{UNSCHEDULED_POD}Add"): 1}
+    assert incoming(bench) == {("unschedulable", f"{UNSCHEDULABLE_POD}Add"): 1}
     bench.queue.update(gated, A)
     bench.pop()
     assert rejections(bench, GATES) == 0

@@ -405,7 +405,9 @@ class Batches:
     ) -> None:
         self._leave(band, member)
         queued = member.queued
-        if self._scheduler.skip_pod_schedule(queued) or not self._queue.expects(queued.info.uid):
+        if self._scheduler.skip_pod_schedule(queued) or not self._queue.is_in_flight(
+            queued.info.uid
+        ):
             self._queue.done(queued.info.uid)
             return
         attempt = Attempt(queued, member.framework, member.cycle, now, member.pod_class)

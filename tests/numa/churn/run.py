@@ -14,7 +14,7 @@ from scheduler.config.loading import from_dicts
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import Stale, holds
+from scheduler.plugin_api.outlet import StaleReason, never_stale
 from tests.numa.churn.scenario import OURS, Scenario
 from tests.numa.churn.world import World
 
@@ -83,7 +83,7 @@ class _Outlet:
     def __init__(self, world: World) -> None:
         self._world = world
 
-    async def bind(self, pod: PodInfo, node: str, stale: Stale = holds) -> Status:
+    async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         return SUCCESS if self._world.bind(pod.key, node) else error("the pod is gone")
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:

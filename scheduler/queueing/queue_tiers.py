@@ -11,7 +11,7 @@ from scheduler.queueing.unschedulable_pods import Cohort, UnschedulablePods
 from scheduler.queueing.waiters import Waiter, Waiters
 
 
-class WaitingPods:
+class QueueTiers:
     """Each waiting pod in exactly one tier. Moves are O(log n).
 
     Sets ``scheduler_pending_pods``, and ``scheduler_unschedulable_pods`` by `count_rejections`.
