@@ -249,8 +249,7 @@ class PodGroupPass:
                 if len(current.reserved) + len(pending) - position < needed:
                     break
                 checkpoint()
-                if attempt.queued.info.volumes.attachable:
-                    self._state.attachments.catch_up()
+                self._scheduler.prepare(attempt)
                 if current.interrupted and not self._wants_node(current, attempt):
                     continue
                 found = self._reserve(attempt, current.proposals)

@@ -234,14 +234,7 @@ class Scheduler:
     ) -> None:
         """Attempt a pod alone, or its whole pod group."""
         queued = attempt.queued
-        # Most pods have no volumes, and need not derive that they have none.
-        if queued.info.pod.spec.volumes and queued.info.volumes.attachable:
-            self.state.attachments.catch_up()
-        if queued.info.long:
-            queued.info.derive_asked()
-        spec = queued.info.pod.spec
-        if (spec.affinity or spec.topology_spread_constraints) and not queued.info.excess:
-            attempt.framework.count_ahead(queued.info, self.state.index)
+        self.prepare(attempt)
         if not along and (
             self.skip_pod_schedule(queued) or not self.queue.is_in_flight(queued.info.uid)
         ):
@@ -258,6 +251,29 @@ class Scheduler:
         for each in (queued, *along):  # members that their group no longer needs
             checkpoint()
             self._schedule(self.new_attempt(each), (), proposals)
+
+    def prepare(self, attempt: Attempt) -> None:
+        """Do what may take several slices before an attempt, so that the attempt itself is short.
+
+        Pods that a pod's affinity and spread constraints select are counted for the first pod of a
+        class only: the counters serve the others.
+        """
+        info = attempt.queued.info
+        spec = info.pod.spec
+        # Most pods have no volumes, and need not derive that they have none.
+        if spec.volumes and info.volumes.attachable:
+            self.state.attachments.catch_up()
+        if info.long:
+            info.derive_asked()
+        if not (spec.affinity or spec.topology_spread_constraints) or info.excess:
+            return
+        try:
+            pod_class = self.class_of(attempt)
+        except Exception:  # the attempt fails likewise, and reports it
+            return
+        if pod_class is None or pod_class.results is None:
+            attempt.framework.count_ahead(info, self.state.index)
+            attempt.pod_class = None  # the cluster may have changed meanwhile
 
     def _skip(self, attempt: Attempt) -> None:
         """End an attempt at a pod that needs none, and activate pods that wait for its answers."""
