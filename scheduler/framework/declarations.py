@@ -33,7 +33,7 @@ from scheduler.queueing.hints import ANY_KIND, HintRegistration
 
 _EVERYTHING = (HintRegistration(ANY_KIND, ~Action(0)),)
 _TRAITS = tuple(field.name for field in fields(PluginTraits))
-_CLOSE = 0.8
+_CLOSE = 0.89
 """How much a method's name must resemble a known one to be taken for it, of 1."""
 
 
@@ -77,8 +77,9 @@ def _problems(members: dict[str, object]) -> Iterator[str]:
                 yield f"traits is {type(value).__name__}, not PluginTraits"
         elif isinstance(value, PluginTraits):
             yield f"{name} holds the plugin's traits; call it traits"
-        elif name in _TRAITS and isinstance(value, bool):
-            yield f"{name} is a trait: write traits = PluginTraits({name}={value})"
+        elif name in _TRAITS and isinstance(value, bool | property):
+            given = value if isinstance(value, bool) else True
+            yield f"{name} is a trait: write traits = PluginTraits({name}={given})"
         elif name not in _known_names() and _may_be_declared(value):
             snake = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
             if meant := suggestion(snake, _known_names(), _CLOSE):

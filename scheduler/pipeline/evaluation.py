@@ -181,11 +181,11 @@ class Evaluation:
                 self.parts, self._totals = scored.plugins, scored.totals
             else:
                 with self.framework.runner.timed("score"):
-                    totals, live = self._results.totals_of(rows, self), self._live_totals(rows)
+                    totals, live = self._results.totals_of(rows, self), self.live_totals(rows)
                     self._totals = totals if live is None else totals + live
         return self._totals
 
-    def _live_totals(self, rows: Rows) -> Scores | None:
+    def live_totals(self, rows: Rows) -> Scores | None:
         """The sum of the scores that are not kept for the class; None if all are kept."""
         pod_class = self._pod_class
         assert pod_class is not None, "without a class all scores are live"

@@ -269,11 +269,11 @@ class Scheduler:
             return
         try:
             pod_class = self.class_of(attempt)
-        except Exception:  # the attempt fails likewise, and reports it
-            return
-        if pod_class is None or pod_class.results is None:
-            attempt.framework.count_ahead(info, self.state.index)
-            attempt.pod_class = None  # the cluster may have changed meanwhile
+            if pod_class is None or pod_class.results is None:
+                attempt.framework.count_ahead(info, self.state.index)
+                attempt.pod_class = None  # the cluster may have changed meanwhile
+        except Exception as fault:  # the attempt itself reports what it cannot do without
+            log.error("Pods could not be counted before an attempt", exc=fault, pod=info.key)
 
     def _skip(self, attempt: Attempt) -> None:
         """End an attempt at a pod that needs none, and activate pods that wait for its answers."""

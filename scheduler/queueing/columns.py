@@ -31,13 +31,13 @@ Numbers = Collection[int] | int
 """Numbers of waiters; where there may be thousands, as the bits of one integer."""
 
 
-def bits_of(numbers: Numbers) -> int:
-    """Numbers as bits, without negative ones."""
+def bits_of(numbers: Numbers, limit: int) -> int:
+    """Numbers below a limit as bits; whatever else a plugin may return is left out."""
     if isinstance(numbers, int):
         return max(numbers, 0)
-    bits = bytearray(max(numbers, default=-1) + 1)
+    bits = bytearray(limit)
     for number in numbers:
-        if number >= 0:
+        if isinstance(number, int) and 0 <= number < limit:
             bits[number] = 1
     return int(bits[::-1].translate(_DIGITS) or b"0", 2)
 

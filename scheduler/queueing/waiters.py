@@ -133,14 +133,14 @@ class Marks:
 
     def put_all(self, numbers: Numbers, label: str) -> None:
         """Set the marks of many, to be tried after their back-off; ignores numbers of no waiter."""
-        chosen = bits_of(numbers) & self._waits
+        chosen = bits_of(numbers, self._waits.bit_length()) & self._waits
         self._wipe(chosen)
         self._alike[label] = self._alike.get(label, 0) | chosen
         self._count += chosen.bit_count()
 
     def drop(self, numbers: Numbers) -> None:
         """Remove the marks of many."""
-        self._wipe(bits_of(numbers))
+        self._wipe(bits_of(numbers, self._waits.bit_length()))
 
     def first(self, most: int) -> list[int]:
         """The numbers of the first marked waiters, in the order of the queue."""
@@ -328,12 +328,10 @@ class Waiters:
         for group in self._groups.values():
             for column in group.columns.values() if group.waiters else ():
                 try:
-                    hopeless = column.hopeless()
+                    if hopeless := column.hopeless():
+                        self._marks.drop(hopeless)
                 except Exception as fault:
                     self._hints.report(group.plugin, "", fault)
-                    continue
-                if hopeless:
-                    self._marks.drop(hopeless)
 
     def _group(self, plugin: PluginOfProfile) -> _PluginWaiters:
         group = self._groups.get(plugin)

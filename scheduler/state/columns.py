@@ -35,11 +35,14 @@ _MANY = 256
 
 
 def where(rows: Rows) -> Where:
-    """Many rows that follow each other as a slice: columns then give a view and copy nothing."""
+    """Many rows that follow each other as a slice: columns then give a view and copy nothing.
+
+    Rows in another order stay as they are, whatever the first and the last of them are.
+    """
     number = len(rows)
     if number >= _MANY:
         first, last = rows.item(0), rows.item(-1)
-        if last - first + 1 == number:
+        if last - first + 1 == number and bool((rows[1:] > rows[:-1]).all()):
             return slice(first, last + 1)
     return rows
 

@@ -410,13 +410,16 @@ class PodIndex:
         return counter
 
     def count_ahead(self, *sets: PodSet, living_only: bool = False) -> None:
-        """Make a counter before it is asked for, and let the event loop run in between."""
+        """Make a counter before it is asked for, and let the event loop run in between.
+
+        Counting ends when the counter is dropped meanwhile: nothing keeps it true any more.
+        """
         key = (sets, living_only)
         if key in self._counters:
             return
         counter = self._new_counter(sets, living_only)
         self._keep(key, counter)
-        while counter.uncounted:
+        while counter.uncounted and self._counters.get(key) is counter:
             self._count_next_group(counter)
             checkpoint()
 

@@ -172,4 +172,5 @@ def _drop(member: Member, rows: Rows, totals: Scores) -> Scores:
 
 def _live_totals(member: Member, rows: Rows) -> Scores:
     cycle = Cycle(member.cycle.pod, member.cycle.state)
-    return evaluate(member.framework, cycle, member.pod_class).live_totals(rows)
+    live = evaluate(member.framework, cycle, member.pod_class).live_totals(rows)
+    return np.zeros(len(rows), np.int64) if live is None else live

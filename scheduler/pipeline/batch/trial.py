@@ -222,11 +222,12 @@ def _add(total: dict[str, int], amounts: Amounts) -> None:
 
 def _free(state: ClusterState) -> dict[str, int]:
     """What is free of each resource, in all nodes together; without those of which nothing is."""
-    columns, rows = state.columns, state.rows()
+    columns = state.columns
     found = {}
-    for index, name in enumerate(columns.resources.values):
-        checkpoint()
-        if name != PODS:
+    for name in list(columns.resources.values):
+        checkpoint()  # after which rows and columns may be others
+        index, rows = columns.resources.find(name), state.rows()
+        if name != PODS and index is not None:
             there = columns.allocatable[index, rows] - columns.requested[index, rows]
             found[name] = int(np.maximum(there, 0).sum())
     return {name: amount for name, amount in found.items() if amount > 0}

@@ -84,6 +84,8 @@ class Search:
         self._unseen = _Nodes(rows[order], hashes[order])
         self._promising = _Nodes(rows[:0], hashes[:0])
         self._screened_next = NODES_SCREENED
+        self._rejected = False
+        """Whether PreFilter rejects the pod after a change, so that filters are not prepared."""
         self._lost_before: set[int] = set()
         """Rows that changed once during their trial."""
 
@@ -134,12 +136,17 @@ class Search:
     def _look_again(self) -> bool:
         """Drop deleted nodes; False if the pod needs no node any more."""
         state = self._cycle.state
+        if self._rejected:
+            return False
         if state.changes.version == self._version:
             return not self.interrupted or self._wanted()
         self._version = state.changes.version
         self._unseen.drop_gone(state.columns)
         self._promising.drop_gone(state.columns)
-        return self._wanted() and self._handle.run.prepare(self._cycle)
+        if not self._wanted():
+            return False
+        self._rejected = not self._handle.run.prepare(self._cycle)
+        return not self._rejected
 
     def _next(self, known: Mapping[int, Outcome]) -> list[int]:
         """The next rows: those with known outcomes, or those that are tried together."""
