@@ -375,6 +375,8 @@ class NodesBeingBound:
         self._state = handle.state
         self._tell = handle.queue.tell
         self._pods: dict[str, set[str]] = {}
+        self._unannounced: set[str] = set()
+        """Nodes that a pod has left in earnest while others were still being bound there."""
 
     def reserved(self, rows: Rows) -> Mask:
         """The rows to which a pod is being bound."""
@@ -400,11 +402,14 @@ class NodesBeingBound:
         """
         pods = self._pods[node]
         pods.discard(uid)
+        if not tried:
+            self._unannounced.add(node)
         if not pods:
             del self._pods[node]
             _invalidate(self._state, node)
-            if tried:
+            if node not in self._unannounced:
                 return
+            self._unannounced.discard(node)
             newest = self._state.objects.get(NodeResourceTopology, node)
             self._tell(Event(KIND, Action.UPDATE, None, newest, node=node))
 

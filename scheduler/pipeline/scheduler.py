@@ -263,17 +263,19 @@ class Scheduler:
         # Most pods have no volumes, and need not derive that they have none.
         if spec.volumes and info.volumes.attachable:
             self.state.attachments.catch_up()
-        if info.long:
-            info.derive_asked()
-        if not (spec.affinity or spec.topology_spread_constraints) or info.excess:
-            return
         try:
-            pod_class = self.class_of(attempt)
-            if pod_class is None or pod_class.results is None:
-                attempt.framework.count_ahead(info, self.state.index)
-                attempt.pod_class = None  # the cluster may have changed meanwhile
+            if info.long:
+                info.derive_asked()
+            if (spec.affinity or spec.topology_spread_constraints) and not info.excess:
+                self._count_ahead(attempt)
         except Exception as fault:  # the attempt itself reports what it cannot do without
-            log.error("Pods could not be counted before an attempt", exc=fault, pod=info.key)
+            log.error("An attempt could not be prepared", exc=fault, pod=info.key)
+
+    def _count_ahead(self, attempt: Attempt) -> None:
+        pod_class = self.class_of(attempt)
+        if pod_class is None or pod_class.results is None:
+            attempt.framework.count_ahead(attempt.queued.info, self.state.index)
+            attempt.pod_class = None  # the cluster may have changed meanwhile
 
     def _skip(self, attempt: Attempt) -> None:
         """End an attempt at a pod that needs none, and activate pods that wait for its answers."""
@@ -302,7 +304,6 @@ class Scheduler:
                 if self.on_attempt is not None:
                     self.on_attempt(attempt)
             if isinstance(chosen, Diagnosis):
-                checkpoint()  # as between two nodes of a preemption
                 self.handle_scheduling_failure(attempt, chosen)
             else:
                 self._reserve_and_bind(attempt, chosen)
@@ -427,10 +428,10 @@ class Scheduler:
         """
         attempt.placement = placement
         state, pod, node = self.state, attempt.cycle.pod, placement.node
-        attempt.node_version = state.node_version(node)
-        state.assume(pod, node)
-        state.nominations.remove(pod.uid)
         try:
+            attempt.node_version = state.node_version(node)
+            state.assume(pod, node)
+            state.nominations.remove(pod.uid)
             status = attempt.framework.run_reserve(attempt.cycle, node)
         except Exception as fault:
             status = _fault_status(attempt, fault)

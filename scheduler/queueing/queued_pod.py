@@ -57,7 +57,7 @@ class QueuedPod:
     timestamp: float
     """When the pod was added or its last attempt failed; breaks ties of priority."""
     number: int = 0
-    """Counts pods as they are added to the queue; breaks ties of the QueueSort plugin."""
+    """Counts pods as they are added and as they fail; breaks ties of the QueueSort plugin."""
     rank: Any = None
     """Its place in its cohort, set when it joins."""
     initial_attempt: float | None = None

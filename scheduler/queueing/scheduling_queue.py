@@ -567,6 +567,7 @@ class SchedulingQueue:
             return
         queued.info = flight.newest
         queued.timestamp = self._clock()
+        queued.number = next(self._numbers)  # behind its equals
         since = max(queued.timestamp, queued.borrowed_until)
         queued.backoff_until = self._backoff.until(since, queued.failures)
         queued.was_flushed = False

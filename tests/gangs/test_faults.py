@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from scheduler.gangs.plugin import Coscheduling
+from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unschedulable
 from scheduler.plugin_api import PluginFactory
@@ -202,3 +203,27 @@ async def test_negative_arguments_are_refused_by_name() -> None:
         gang_stage(podGroupBackoffSeconds=-1)
     with pytest.raises(Exception, match="permitWaitingTimeSeconds: must not be negative, not -2"):
         gang_stage(permitWaitingTimeSeconds=-2)
+
+
+async def test_a_listener_that_fails_on_an_assumed_member_leaves_nothing_behind() -> None:
+    stage = gang_stage()
+    state, failing = stage.core.state, True
+    publish = stage.core.event_handlers.publish
+
+    def fail_once(event: Event) -> None:
+        nonlocal failing
+        new = event.new
+        if failing and event.own and isinstance(new, PodInfo) and new.key == "default/b":
+            failing = False
+            raise RuntimeError("boom")
+        publish(event)
+
+    state.connect(fail_once)
+    stage.see(make_node("n").cpu(8).memory("64Gi").pods(20), make_group("g", 2))
+    stage.see(member("a"), member("b"))
+    await stage.run()
+    assert not failing
+    assert state.assumed_pods() == []
+    for _ in range(4):
+        await stage.later(10.0)
+    assert bound(stage) == ["a", "b"]

@@ -171,3 +171,26 @@ async def test_nobody_is_left_waiting_for_permission_whose_booking_broke() -> No
     await stage.run()
     assert stage.tiers() == {"a": "error-backoff"}
     assert not stage.core.frameworks["equipoise"].waiting
+
+
+class Miscounting(External):
+    """Has a method of the counting plugins that returns something else."""
+
+    def filter_node(self, cycle: Cycle, node: NodeView) -> Status:
+        return SUCCESS
+
+    def counted(self, pod: PodInfo) -> Any:
+        return [1]
+
+
+async def test_what_cannot_be_counted_ahead_does_not_keep_a_pod_from_its_attempt() -> None:
+    stage = staged(Miscounting)
+    constraint = {
+        "maxSkew": 1,
+        "topologyKey": "kubernetes.io/hostname",
+        "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": {"matchLabels": {"app": "x"}},
+    }
+    stage.see(make_pod("a").label(app="x").spec(topologySpreadConstraints=[constraint]))
+    await stage.run()
+    assert [pod for pod, _ in stage.outlet.bound] == ["default/a"]

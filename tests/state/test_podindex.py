@@ -71,3 +71,19 @@ def test_sums_over_domains_are_kept_true(changes: list[tuple[int, int]]) -> None
     assert moved is not None
     assert moved is not zones
     assert term.sums(moved).tolist() == moved.sums_of(term.rows, term.counts).tolist()
+
+
+def test_counting_ahead_ends_when_the_counter_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = PodIndex({}, capacity=4, changes=ChangeLog())
+    for number in range(4):
+        index.add(number, make_pod(f"p{number}").label(app="x", number=str(number)).info())
+    anywhere = PodSet(frozenset(("default",)), Selector(), Selector())
+
+    def drop_and_grow() -> None:
+        index.namespace_changed()
+        index.grow(8)
+        index.add(7, make_pod("q").label(app="x", number="3").info())
+
+    monkeypatch.setattr(podindex, "checkpoint", drop_and_grow)
+    index.count_ahead(anywhere)
+    assert index.counter(anywhere).total >= 4
