@@ -66,6 +66,10 @@ class Waiter:
         return bool(self.gate or self.pending)
 
 
+_MANY_KINDS = 64
+"""Beyond so many kinds of marks, further ones exclude no pod: that pod may be tried in vain."""
+
+
 class Mark(NamedTuple):
     """The effect of an event on a waiter."""
 
@@ -87,8 +91,9 @@ class Marks:
         self._ranks: dict[int, Any] = {}
         self._waits = 0
         self._singles: dict[int, Mark] = {}
-        self._alike: dict[str, int] = {}
-        """Waiters to try after their back-off, as bits by the event's label; disjoint."""
+        self._alike: dict[tuple[str, str], int] = {}
+        """Waiters to try after their back-off, as bits by the event's label and the uid that it
+        excludes; disjoint, and none is empty."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -113,16 +118,16 @@ class Marks:
 
     def get(self, number: int) -> Mark | None:
         """The mark of a waiter."""
-        for label, bits in self._alike.items():
+        for (label, exclude), bits in self._alike.items():
             if bits >> number & 1:
-                return Mark(Requeue.AFTER_BACKOFF, label)
+                return Mark(Requeue.AFTER_BACKOFF, label, exclude)
         return self._singles.get(number)
 
     def pop(self, number: int) -> Mark | None:
         """Remove and return the mark of a waiter."""
         mark = self.get(number)
         if self._singles.pop(number, None) is None and mark is not None:
-            self._alike[mark.label] &= ~(1 << number)
+            self._set((mark.label, mark.exclude), ~(1 << number), 0)
             self._count -= 1
         return mark
 
@@ -131,12 +136,38 @@ class Marks:
         self.pop(number)
         self._singles[number] = mark
 
-    def put_all(self, numbers: Numbers, label: str) -> None:
-        """Set the marks of many, to be tried after their back-off; ignores numbers of no waiter."""
+    def put_all(self, numbers: Numbers, label: str, exclude: str = "") -> None:
+        """Set the marks of many, to be tried after their back-off; ignores numbers of no waiter.
+
+        A waiter that is marked by an event which excludes another pod, or none, excludes none.
+        """
         chosen = bits_of(numbers, self._waits.bit_length()) & self._waits
+        if exclude and len(self._alike) >= _MANY_KINDS and (label, exclude) not in self._alike:
+            exclude = ""
+        other = chosen & self._marked_otherwise(exclude) if exclude else 0
         self._wipe(chosen)
-        self._alike[label] = self._alike.get(label, 0) | chosen
+        self._set((label, ""), ~0, other)
+        self._set((label, exclude), ~0, chosen & ~other)
         self._count += chosen.bit_count()
+
+    def _marked_otherwise(self, exclude: str) -> int:
+        """The waiters with a mark that does not exclude this pod."""
+        bits = 0
+        for (_, excluded), alike in self._alike.items():
+            if excluded != exclude:
+                bits |= alike
+        for number, mark in self._singles.items():
+            if mark.exclude != exclude:
+                bits |= 1 << number
+        return bits
+
+    def _set(self, key: tuple[str, str], kept: int, added: int) -> None:
+        """Keep some bits of the waiters that are marked alike, and add others."""
+        bits = self._alike.get(key, 0) & kept | added
+        if bits:
+            self._alike[key] = bits
+        else:
+            self._alike.pop(key, None)
 
     def drop(self, numbers: Numbers) -> None:
         """Remove the marks of many."""
@@ -157,9 +188,9 @@ class Marks:
         return list(islice(marked, most))
 
     def _wipe(self, chosen: int) -> None:
-        for label, bits in self._alike.items():
-            self._alike[label] = bits & ~chosen
+        for key, bits in list(self._alike.items()):
             self._count -= (bits & chosen).bit_count()
+            self._set(key, ~chosen, 0)
         for number in [each for each in self._singles if chosen >> each & 1]:
             del self._singles[number]
 
@@ -291,11 +322,11 @@ class Waiters:
             group = self._groups.get(plugin)
             if group is None or not group.waiters:
                 continue
-            unconditional = not (group.special or event.exclude or event.max_priority is not None)
+            unconditional = not (group.special or event.max_priority is not None)
             for registration in registrations:
                 cured, unsure = self._answer(group, registration, event)
                 if unconditional:
-                    self._mark_all(cured, event.label)
+                    self._mark_all(cured, event)
                 else:
                     for waiter in group.chosen(cured, plugin[0], plugins, event.max_priority):
                         self._mark(waiter, group.plugin, event)
@@ -419,9 +450,9 @@ class Waiters:
         self._marks.put(waiter.number, Mark(verdict, event.label, exclude))
         self.fresh = True
 
-    def _mark_all(self, numbers: Numbers, label: str) -> None:
+    def _mark_all(self, numbers: Numbers, event: Event) -> None:
         """The same for many waiters, none of which is pending or gated."""
         if numbers:
             before = len(self._marks)
-            self._marks.put_all(numbers, label)
+            self._marks.put_all(numbers, event.label, event.exclude)
             self.fresh = self.fresh or len(self._marks) > before

@@ -18,7 +18,12 @@ STEPS = st.one_of(
     st.tuples(st.just("join"), NUMBERS, st.integers(0, 5)),
     st.tuples(st.just("leave"), NUMBERS),
     st.tuples(st.just("put"), NUMBERS, st.sampled_from(["", "uid"])),
-    st.tuples(st.just("put_all"), SETS, st.sampled_from(["NodeAdd", "PodDelete"])),
+    st.tuples(
+        st.just("put_all"),
+        SETS,
+        st.sampled_from(["NodeAdd", "PodDelete"]),
+        st.sampled_from(["", "uid", "other"]),
+    ),
     st.tuples(st.just("drop"), SETS),
     st.tuples(st.just("take"), st.integers(0, 5)),
 )
@@ -48,10 +53,12 @@ def play(marks: Marks, model: Model, step: tuple[Any, ...]) -> None:
             mark = Mark(Requeue.AT_ONCE, "Scale", exclude)
             marks.put(number, mark)
             model.marks[number] = mark
-        case "put_all", numbers, label:
-            marks.put_all(numbers, label)
-            known = numbers & model.ranks.keys()
-            model.marks.update(dict.fromkeys(known, Mark(Requeue.AFTER_BACKOFF, label)))
+        case "put_all", numbers, label, exclude:
+            marks.put_all(numbers, label, exclude)
+            for number in numbers & model.ranks.keys():
+                before = model.marks.get(number)
+                excluded = exclude if before is None or before.exclude == exclude else ""
+                model.marks[number] = Mark(Requeue.AFTER_BACKOFF, label, excluded)
         case "drop", numbers:
             marks.drop(sum(1 << number for number in numbers))
             for number in numbers:
@@ -92,19 +99,22 @@ def lines(work: Any) -> int:
     return count
 
 
+@pytest.mark.parametrize("exclude", ["", "uid"])
 @pytest.mark.parametrize("waiting", [100, 10_000])
-def test_to_mark_and_to_wipe_all_costs_the_same_however_many_wait(waiting: int) -> None:
+def test_to_mark_and_to_wipe_all_costs_the_same_however_many_wait(
+    waiting: int, exclude: str
+) -> None:
     marks, everybody = Marks(), (1 << waiting) - 1
     for number in range(waiting):
         marks.join(number, number)
     marks.put(3, Mark(Requeue.AT_ONCE, "Scale"))
 
     def events() -> None:
-        marks.put_all(everybody, "PodDelete")
+        marks.put_all(everybody, "PodDelete", exclude)
         assert marks.first(1) == [0]
         marks.drop(everybody - 1)
 
-    assert lines(events) < 60
+    assert lines(events) < 80
     assert len(marks) == 1
 
 
@@ -115,3 +125,12 @@ def test_somebody_leaves_though_keys_have_no_order() -> None:
     for number in range(5):
         marks.leave(number)
     assert marks.first(5) == []
+
+
+def test_many_events_that_exclude_different_pods_take_little_memory() -> None:
+    marks = Marks()
+    for number in range(1000):
+        marks.join(number, number)
+        marks.put_all({number}, "PodDelete", f"uid-{number}")
+    assert len(marks._alike) <= 66
+    assert len(marks) == 1000
