@@ -322,14 +322,13 @@ class Waiters:
             group = self._groups.get(plugin)
             if group is None or not group.waiters:
                 continue
-            unconditional = not (group.special or event.max_priority is not None)
             for registration in registrations:
                 cured, unsure = self._answer(group, registration, event)
-                if unconditional:
+                if event.max_priority is None and not group.special:
                     self._mark_all(cured, event)
                 else:
-                    for waiter in group.chosen(cured, plugin[0], plugins, event.max_priority):
-                        self._mark(waiter, group.plugin, event)
+                    chosen = group.chosen(cured, plugin[0], plugins, event.max_priority)
+                    self._mark_chosen(group, chosen, event)
                 if registration.hint is not None and unsure:
                     asked = group.chosen(unsure, plugin[0], plugins, event.max_priority)
                     self._call_hints(group.plugin, registration.hint, event, asked)
@@ -449,6 +448,15 @@ class Waiters:
             exclude = exclude if exclude == mark.exclude else ""
         self._marks.put(waiter.number, Mark(verdict, event.label, exclude))
         self.fresh = True
+
+    def _mark_chosen(
+        self, group: _PluginWaiters, waiters: Collection[Waiter], event: Event
+    ) -> None:
+        if not group.special:
+            self._mark_all([waiter.number for waiter in waiters], event)
+            return
+        for waiter in waiters:
+            self._mark(waiter, group.plugin, event)
 
     def _mark_all(self, numbers: Numbers, event: Event) -> None:
         """The same for many waiters, none of which is pending or gated."""
