@@ -33,7 +33,7 @@ from scheduler.queueing.hints import ANY_KIND, HintRegistration
 
 _EVERYTHING = (HintRegistration(ANY_KIND, ~Action(0)),)
 _TRAITS = tuple(field.name for field in fields(PluginTraits))
-_CLOSE = 0.89
+_CLOSE = 0.88
 """How much a method's name must resemble a known one to be taken for it, of 1."""
 
 
