@@ -1,0 +1,265 @@
+/**
+ * A table of which only the rows that are seen are drawn: ten thousand rows cost as much as thirty.
+ * Arrow keys, Page Up and Down, Home and End move; Enter opens a row.
+ */
+
+import type { ComponentChildren } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+
+import { Icon } from "./icon";
+
+export interface Column<Row> {
+  name: string;
+  title: ComponentChildren;
+  /** As in `grid-template-columns`. */
+  width: string;
+  cell: (row: Row) => ComponentChildren;
+  /** What to sort by; without it the column does not sort. */
+  by?: (row: Row) => number | string;
+  /** Numbers stand at the end. */
+  end?: boolean;
+  /** Left out where the table is narrower than so many pixels. */
+  from?: number;
+}
+
+export interface Sorting {
+  column: string;
+  down: boolean;
+}
+
+interface TableProps<Row> {
+  label: string;
+  columns: Column<Row>[];
+  rows: readonly Row[];
+  id: (row: Row) => string;
+  /** The height of every row, in pixels. */
+  rowHeight?: number;
+  /** The height of the whole, in pixels; a shorter table takes less. */
+  height?: number;
+  sorting?: Sorting;
+  /** Takes over the sorting: the rows then come sorted. */
+  onSort?: (sorting: Sorting) => void;
+  /** The height of the head, in pixels. */
+  headHeight?: number;
+  /** Where the table is narrower than so many pixels it scrolls, and the first column stays. */
+  minWidth?: number;
+  onOpen?: (row: Row) => void;
+  /** Where a row leads; it is then a link. */
+  href?: (row: Row) => string;
+  selected?: string;
+  empty?: ComponentChildren;
+}
+
+const OVERSCAN = 6;
+
+export function sorted<Row>(
+  rows: readonly Row[],
+  columns: Column<Row>[],
+  sorting: Sorting | null,
+): readonly Row[] {
+  const by = columns.find((column) => column.name === sorting?.column)?.by;
+  if (!by || !sorting) return rows;
+  const sign = sorting.down ? -1 : 1;
+  return rows
+    .map((row, at) => ({ row, at, key: by(row) }))
+    .sort((a, b) => (a.key < b.key ? -sign : a.key > b.key ? sign : a.at - b.at))
+    .map((each) => each.row);
+}
+
+export function Table<Row>(props: TableProps<Row>) {
+  const {
+    columns,
+    rowHeight = 40,
+    height = 640,
+    headHeight = 36,
+    minWidth = 0,
+    onOpen,
+    href,
+  } = props;
+  const frame = useRef<HTMLDivElement>(null);
+  const [top, setTop] = useState(0);
+  const [width, setWidth] = useState(1000);
+  const [active, setActive] = useState(-1);
+  const [own, setOwn] = useState<Sorting | null>(props.sorting ?? null);
+  const sorting = props.onSort ? (props.sorting ?? null) : own;
+
+  useLayoutEffect(() => {
+    const element = frame.current;
+    if (!element) return;
+    const watch = new ResizeObserver(() => setWidth(element.clientWidth));
+    watch.observe(element);
+    setWidth(element.clientWidth);
+    return () => watch.disconnect();
+  }, [props.rows.length === 0]);
+
+  const shown = columns.filter((column) => !column.from || width >= column.from);
+  const rows = props.onSort ? props.rows : sorted(props.rows, columns, sorting);
+  const template = {
+    gridTemplateColumns: shown.map((column) => column.width).join(" "),
+    minWidth: `${minWidth}px`,
+  };
+  const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
+  const last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
+
+  useEffect(() => {
+    if (active >= rows.length) setActive(rows.length - 1);
+  }, [rows.length, active]);
+
+  const move = (to: number): void => {
+    const next = Math.max(0, Math.min(rows.length - 1, to));
+    setActive(next);
+    const element = frame.current;
+    if (!element) return;
+    const visible = element.clientHeight - headHeight;
+    if (next * rowHeight < element.scrollTop) element.scrollTop = next * rowHeight;
+    else if ((next + 1) * rowHeight > element.scrollTop + visible)
+      element.scrollTop = (next + 1) * rowHeight - visible;
+  };
+
+  const onKey = (event: KeyboardEvent): void => {
+    const page = Math.max(
+      1,
+      Math.floor(((frame.current?.clientHeight ?? height) - headHeight) / rowHeight),
+    );
+    const steps: Record<string, number> = {
+      ArrowDown: active + 1,
+      ArrowUp: active - 1,
+      PageDown: active + page,
+      PageUp: active - page,
+      Home: 0,
+      End: rows.length - 1,
+    };
+    const to = steps[event.key];
+    const row = rows[active];
+    if (to !== undefined) {
+      event.preventDefault();
+      move(to);
+    } else if (event.key === "Enter" && row && event.target === frame.current) {
+      if (href) location.hash = href(row);
+      else onOpen?.(row);
+    }
+  };
+
+  const sortBy = (column: Column<Row>): void => {
+    const same = sorting?.column === column.name;
+    const next = { column: column.name, down: same ? !sorting.down : !!column.end };
+    if (props.onSort) props.onSort(next);
+    else setOwn(next);
+    if (frame.current) frame.current.scrollTop = 0;
+  };
+
+  /** A click beside the link in the first cell leads there as well; links do that by themselves. */
+  const open = (event: Event, row: Row): void => {
+    if (event.target instanceof Element && event.target.closest("a, button")) return;
+    if (href) location.hash = href(row);
+    else onOpen?.(row);
+  };
+
+  const cells = (row: Row) =>
+    shown.map((column) => (
+      <div role="cell" key={column.name} class={column.end ? "end cut" : "cut"}>
+        {href && column === shown[0] ? (
+          <a href={href(row)} tabIndex={-1}>
+            {column.cell(row)}
+          </a>
+        ) : (
+          column.cell(row)
+        )}
+      </div>
+    ));
+
+  const drawn = rows.slice(first, last).map((row, offset) => {
+    const at = first + offset;
+    const leads = href || onOpen;
+    return (
+      <div
+        key={props.id(row)}
+        role="row"
+        aria-rowindex={at + 2}
+        class={leads ? "table-row leads" : "table-row"}
+        aria-selected={at === active || props.selected === props.id(row)}
+        style={{ ...template, top: `${at * rowHeight}px`, height: `${rowHeight}px` }}
+        onClick={leads && ((event) => open(event, row))}
+      >
+        {cells(row)}
+      </div>
+    );
+  });
+
+  if (!rows.length && props.empty) return <>{props.empty}</>;
+  return (
+    <div
+      ref={frame}
+      class={minWidth > width ? "table wide" : "table"}
+      role="table"
+      aria-label={props.label}
+      aria-rowcount={rows.length + 1}
+      tabIndex={0}
+      style={{ maxHeight: `${height}px` }}
+      onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+      onKeyDown={onKey}
+    >
+      <div
+        class="table-head"
+        role="row"
+        aria-rowindex={1}
+        style={{ ...template, height: `${headHeight}px` }}
+      >
+        {shown.map((column) => {
+          const mine = sorting?.column === column.name ? sorting : null;
+          const order = mine ? (mine.down ? "descending" : "ascending") : "none";
+          return (
+            <div
+              role="columnheader"
+              key={column.name}
+              class={column.end ? "end" : ""}
+              aria-sort={column.by ? order : undefined}
+            >
+              {column.by ? (
+                <button type="button" onClick={() => sortBy(column)}>
+                  {column.title}
+                  <span aria-hidden="true">{mine ? (mine.down ? "↓" : "↑") : ""}</span>
+                </button>
+              ) : (
+                column.title
+              )}
+            </div>
+          );
+        })}
+      </div>
+      <div
+        role="rowgroup"
+        class="table-body"
+        style={{ height: `${rows.length * rowHeight}px`, minWidth: `${minWidth}px` }}
+      >
+        {drawn}
+      </div>
+    </div>
+  );
+}
+
+/** A field that filters what is below it. */
+export function Search({
+  value,
+  onInput,
+  label,
+}: {
+  value: string;
+  onInput: (text: string) => void;
+  label: string;
+}) {
+  return (
+    <label class="search">
+      <span class="hidden-label">{label}</span>
+      <Icon name="search" small />
+      <input
+        type="search"
+        class="field"
+        placeholder={label}
+        value={value}
+        data-search
+        onInput={(event) => onInput(event.currentTarget.value)}
+      />
+    </label>
+  );
+}

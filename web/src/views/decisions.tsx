@@ -1,0 +1,248 @@
+/** Decisions as they are made. */
+
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+
+import { useResource } from "../api/resource";
+import { streaming, useStream } from "../api/stream";
+import type { Decision } from "../api/types";
+import type { DecisionsAnswer } from "../api/view_types";
+import { headline } from "../reasons";
+import { link, place, podLink, setQuery } from "../router";
+import { count, millis, moment } from "../ui/format";
+import { Icon } from "../ui/icon";
+import { Failed, Loading, State } from "../ui/states";
+import { type Column, Search, Table } from "../ui/table";
+import "../styles/decisions.css";
+
+const MOST = 2000;
+const FIRST = 1000;
+/** How often new decisions are shown at most: whoever reads cannot follow more. */
+const SHOW_MS = 300;
+
+const RESULTS = {
+  scheduled: { word: "Scheduled", tone: "good" },
+  unschedulable: { word: "Unschedulable", tone: "bad" },
+  error: { word: "Error", tone: "warn" },
+  refused: { word: "Refused", tone: "bad" },
+} as const;
+
+type Result = keyof typeof RESULTS;
+
+/** The decisions of the last while, newest first, and how many were not told. */
+function useDecisions(paused: boolean) {
+  const known = useResource<DecisionsAnswer>(`/api/v1/decisions?limit=${FIRST}`);
+  const kept = useRef<Decision[]>([]);
+  const skipped = useRef(0);
+  const timer = useRef(0);
+  const [shown, setShown] = useState<Decision[]>([]);
+
+  const show = (): void => {
+    timer.current = 0;
+    setShown(kept.current);
+  };
+  const soon = (): void => {
+    if (!paused) timer.current ||= window.setTimeout(show, SHOW_MS);
+  };
+  const add = (fresh: Decision[]): void => {
+    const last = kept.current[0]?.seq ?? 0;
+    const newer = fresh.filter((each) => each.seq > last).reverse();
+    if (newer.length) kept.current = [...newer, ...kept.current].slice(0, MOST);
+  };
+
+  useStream({
+    decisions: (fresh, left) => {
+      skipped.current += left;
+      add(fresh);
+      soon();
+    },
+  });
+  useEffect(() => {
+    if (!known.data) return;
+    // The stream may have told some of them already.
+    const older = known.data.decisions;
+    const oldest = kept.current[kept.current.length - 1]?.seq ?? Number.POSITIVE_INFINITY;
+    kept.current = [...kept.current, ...older.filter((each) => each.seq < oldest)].slice(0, MOST);
+    show();
+  }, [known.data]);
+  useEffect(() => {
+    if (!paused) show();
+    return () => {
+      clearTimeout(timer.current);
+      timer.current = 0;
+    };
+  }, [paused]);
+  return { shown, skipped: skipped.current, known };
+}
+
+export function Decisions() {
+  const { query } = place.value;
+  const filter = query.get("filter") ?? "";
+  const result = query.get("result") ?? "";
+  const [paused, setPaused] = useState(false);
+  const { shown, skipped, known } = useDecisions(paused);
+  const counts = useMemo(() => {
+    const found: Record<string, number> = {};
+    for (const each of shown) found[each.result] = (found[each.result] ?? 0) + 1;
+    return found;
+  }, [shown]);
+  const rows = useMemo(() => {
+    const wanted = filter.toLowerCase();
+    return shown.filter(
+      (each) =>
+        (!result || each.result === result) &&
+        (!wanted || `${each.pod} ${each.node} ${each.message}`.toLowerCase().includes(wanted)),
+    );
+  }, [shown, filter, result]);
+
+  return (
+    <div class="view">
+      <header class="view-head">
+        <div>
+          <h1>Decisions</h1>
+          <p>
+            Every attempt to place a pod, as it is made.
+            {skipped > 0 && ` ${count(skipped)} more were made too fast to be told.`}
+          </p>
+        </div>
+        <Search
+          value={filter}
+          label="Filter decisions"
+          onInput={(text) => setQuery({ filter: text || null })}
+        />
+      </header>
+      <div class="toolbar">
+        <div class="segments" role="group" aria-label="Result">
+          <button type="button" aria-pressed={!result} onClick={() => setQuery({ result: null })}>
+            All <span class="number">{count(shown.length)}</span>
+          </button>
+          {(Object.keys(RESULTS) as Result[]).map((each) => (
+            <button
+              key={each}
+              type="button"
+              aria-pressed={result === each}
+              onClick={() => setQuery({ result: each })}
+            >
+              {RESULTS[each].word} <span class="number">{count(counts[each] ?? 0)}</span>
+            </button>
+          ))}
+        </div>
+        <span class="grow" />
+        <Live paused={paused} />
+        <button
+          type="button"
+          class="button small"
+          aria-pressed={paused}
+          onClick={() => setPaused(!paused)}
+        >
+          {paused ? "Go on" : "Pause"}
+        </button>
+      </div>
+      <section class="card">
+        {known.loading && !shown.length ? (
+          <Loading lines={8} />
+        ) : known.error && !shown.length ? (
+          <Failed error={known.error} again={known.reload} />
+        ) : (
+          <Table
+            label="Decisions, newest first"
+            columns={COLUMNS}
+            rows={rows}
+            id={(row) => String(row.seq)}
+            href={(row) => podLink(row.pod)}
+            height={720}
+            empty={
+              <State
+                icon="decisions"
+                title={shown.length ? "No decision is so" : "Nothing was decided yet"}
+              >
+                <p>
+                  {shown.length
+                    ? "Another filter shows others."
+                    : "Decisions appear here as they are made."}
+                </p>
+              </State>
+            }
+          />
+        )}
+      </section>
+    </div>
+  );
+}
+
+function Live({ paused }: { paused: boolean }) {
+  const open = streaming.value === "open";
+  const word = paused ? "Paused" : open ? "Live" : "Connecting";
+  return (
+    <span class="live" role="status">
+      <i class={`dot ${paused ? "" : open ? "good pulse" : "warn"}`} /> {word}
+    </span>
+  );
+}
+
+const COLUMNS: Column<Decision>[] = [
+  {
+    name: "pod",
+    title: "Pod",
+    width: "minmax(0, 1.6fr)",
+    by: (row) => row.pod,
+    cell: (row) => <span title={row.pod}>{row.pod}</span>,
+  },
+  {
+    name: "result",
+    title: "Result",
+    width: "8.5rem",
+    by: (row) => row.result,
+    cell: (row) => {
+      const { word, tone } = RESULTS[row.result];
+      return <span class={`badge ${tone}`}>{word}</span>;
+    },
+  },
+  {
+    name: "outcome",
+    title: "Node, or why not",
+    width: "minmax(0, 2.4fr)",
+    from: 560,
+    by: (row) => row.node || row.message,
+    cell: (row) =>
+      row.node ? (
+        <a href={link("nodes", row.node)} tabIndex={-1} class="outcome">
+          <Icon name="arrow" small /> {row.node}
+        </a>
+      ) : (
+        <span class="quiet" title={row.message}>
+          {headline(row.message)}
+        </span>
+      ),
+  },
+  {
+    name: "feasible",
+    title: "Nodes that fit",
+    width: "7.5rem",
+    end: true,
+    from: 980,
+    by: (row) => row.feasible,
+    cell: (row) => (
+      <span class="number">
+        {count(row.feasible)} <span class="quieter">of {count(row.evaluated)}</span>
+      </span>
+    ),
+  },
+  {
+    name: "duration",
+    title: "Took",
+    width: "5.5rem",
+    end: true,
+    from: 760,
+    by: (row) => row.duration,
+    cell: (row) => <span class="number">{millis(1000 * row.duration)}</span>,
+  },
+  {
+    name: "time",
+    title: "When",
+    width: "5.5rem",
+    end: true,
+    from: 420,
+    by: (row) => row.seq,
+    cell: (row) => <span class="number">{moment(row.time)}</span>,
+  },
+];

@@ -1,0 +1,232 @@
+/** The nodes as squares on a canvas that scrolls; the pointer and the keyboard name one of them. */
+
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+
+import type { NodeColumns } from "../api/view_types";
+import {
+  arrange,
+  chosen,
+  type GroupBy,
+  nodeAt,
+  shareOf,
+  type SortBy,
+  spotOf,
+  stepFrom,
+} from "../nodes/layout";
+import { paint } from "../nodes/painting";
+import { go, link } from "../router";
+import { dark } from "../theme";
+import { amount, percent } from "../ui/amounts";
+import { plural } from "../ui/format";
+import { State } from "../ui/states";
+
+const STEPS = [
+  "ArrowRight",
+  "ArrowLeft",
+  "ArrowDown",
+  "ArrowUp",
+  "PageDown",
+  "PageUp",
+  "Home",
+  "End",
+];
+const MARGIN = 4;
+
+interface NodeMapProps {
+  nodes: NodeColumns;
+  resource: string;
+  filter: string;
+  sort: SortBy;
+  group: GroupBy;
+  size: number;
+  cells: boolean;
+  /** Larger (1) or smaller (-1). */
+  onZoom: (steps: number) => void;
+}
+
+export function NodeMap(props: NodeMapProps) {
+  const { nodes, resource, filter, sort, group, size, cells } = props;
+  const frame = useRef<HTMLDivElement>(null);
+  const canvas = useRef<HTMLCanvasElement>(null);
+  const [width, setWidth] = useState(0);
+  const [top, setTop] = useState(0);
+  const [active, setActive] = useState(-1);
+  const [told, setTold] = useState("");
+
+  const indexes = useMemo(() => chosen(nodes, filter), [nodes, filter]);
+  useLayoutEffect(() => {
+    const element = frame.current;
+    if (!element) return;
+    const measure = (): void => setWidth(element.clientWidth - 2 * MARGIN);
+    const observer = new ResizeObserver(measure);
+    observer.observe(element);
+    measure();
+    return () => observer.disconnect();
+  }, [indexes.length === 0]);
+
+  const layout = useMemo(
+    () => arrange(nodes, indexes, resource, sort, group, size, Math.max(width, size)),
+    [nodes, indexes, resource, sort, group, size, width],
+  );
+
+  useEffect(() => {
+    const element = canvas.current;
+    if (!element || !width) return;
+    const drawing = requestAnimationFrame(() => {
+      const height = Math.min(frame.current?.clientHeight ?? 0, layout.height + 2 * MARGIN);
+      const picture = { nodes, resource, layout, size, dark: dark.value, cells, active };
+      paint(element, picture, Math.max(0, top - MARGIN), height);
+    });
+    return () => cancelAnimationFrame(drawing);
+  }, [nodes, resource, layout, size, cells, active, top, width, dark.value]);
+
+  const under = (event: MouseEvent): number => {
+    const box = canvas.current?.getBoundingClientRect();
+    if (!box) return -1;
+    return nodeAt(
+      layout,
+      event.clientX - box.left,
+      event.clientY - box.top + Math.max(0, top - MARGIN),
+    );
+  };
+
+  const open = (node: number): void => {
+    const name = nodes.name[node];
+    if (name) go(link("nodes", name));
+  };
+
+  const onKey = (event: KeyboardEvent): void => {
+    if (event.key === "Enter") open(active);
+    else if (event.key === "+" || event.key === "=") props.onZoom(1);
+    else if (event.key === "-") props.onZoom(-1);
+    else if (STEPS.includes(event.key)) {
+      event.preventDefault();
+      const next = stepFrom(layout, active, event.key);
+      setActive(next);
+      setTold(next < 0 ? "" : sentence(nodes, resource, next));
+      const spot = spotOf(layout, next);
+      const element = frame.current;
+      if (!spot || !element) return;
+      if (spot.y < element.scrollTop) element.scrollTop = spot.y;
+      else if (spot.y + layout.step > element.scrollTop + element.clientHeight)
+        element.scrollTop = spot.y + layout.step - element.clientHeight + 2 * MARGIN;
+    }
+  };
+
+  const spot = active >= 0 ? spotOf(layout, active) : null;
+  const label =
+    `Map of ${plural(indexes.length, "node")} by the share of ${resource} that is requested. ` +
+    "Arrow keys name a node, Enter opens it.";
+  if (!indexes.length) {
+    return (
+      <State icon="search" title="No node is named so">
+        <p>The filter knows names, zones, “cordoned” and “tainted”.</p>
+      </State>
+    );
+  }
+  return (
+    <div class="map">
+      <div
+        ref={frame}
+        class="map-frame"
+        role="application"
+        aria-label={label}
+        tabIndex={0}
+        onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+        onKeyDown={onKey}
+        onPointerMove={(event) => setActive(under(event))}
+        onPointerLeave={() => setActive(-1)}
+        onClick={(event) => open(under(event))}
+      >
+        <div class="map-body" style={{ height: `${layout.height + 2 * MARGIN}px` }}>
+          <canvas
+            ref={canvas}
+            class="map-canvas"
+            aria-hidden="true"
+            style={{ width: `${layout.width}px` }}
+          />
+          {spot && (
+            <Tip
+              nodes={nodes}
+              resource={resource}
+              node={active}
+              x={spot.x}
+              y={spot.y}
+              of={layout.width}
+              size={size}
+            />
+          )}
+        </div>
+      </div>
+      <p class="hidden-label" aria-live="polite">
+        {told}
+      </p>
+    </div>
+  );
+}
+
+function sentence(nodes: NodeColumns, resource: string, node: number): string {
+  const zone = nodes.zone[node] ? `, zone ${nodes.zone[node]}` : "";
+  const marks = [nodes.unschedulable[node] && "cordoned", nodes.taints[node] && "tainted"].filter(
+    Boolean,
+  );
+  const share = shareOf(nodes, resource, node);
+  const used = Number.isNaN(share)
+    ? `has no ${resource}`
+    : `${percent(share)} of ${resource} requested`;
+  return `${nodes.name[node]}${zone}: ${used}, ${plural(nodes.pods[node] ?? 0, "pod")}${marks
+    .map((mark) => `, ${mark}`)
+    .join("")}`;
+}
+
+interface TipProps {
+  nodes: NodeColumns;
+  resource: string;
+  node: number;
+  x: number;
+  y: number;
+  of: number;
+  size: number;
+}
+
+function Tip({ nodes, resource, node, x, y, of, size }: TipProps) {
+  const capacity = nodes.capacity[resource]?.[node] ?? 0;
+  const requested = nodes.requested[resource]?.[node] ?? 0;
+  const cells = nodes.cells?.[node];
+  const right = x > of / 2;
+  const taints = nodes.taints[node] ?? 0;
+  return (
+    <div
+      class={right ? "map-tip right" : "map-tip"}
+      aria-hidden="true"
+      style={{
+        top: `${y + size + 8}px`,
+        ...(right ? { right: `${Math.max(0, of - x - size)}px` } : { left: `${x}px` }),
+      }}
+    >
+      <strong>{nodes.name[node]}</strong>
+      <span class="quieter">{nodes.zone[node] || "no zone"}</span>
+      <span>
+        {capacity ? (
+          <>
+            <b>{percent(requested / capacity)}</b> of {resource}: {amount(resource, requested)} of{" "}
+            {amount(resource, capacity)}
+          </>
+        ) : (
+          <>has no {resource}</>
+        )}
+      </span>
+      <span>
+        {nodes.pods[node]} of {plural(nodes.podLimit[node] ?? 0, "pod")}
+      </span>
+      {cells?.map(([allocatable, reported, reserved], number) => (
+        <span key={number} class="small">
+          cell {number}: {amount(resource, reserved)} reserved, {amount(resource, reported)}{" "}
+          reported of {amount(resource, allocatable)}
+        </span>
+      ))}
+      {nodes.unschedulable[node] && <span>Cordoned: no pods may come</span>}
+      {taints > 0 && <span>{plural(taints, "taint")}</span>}
+    </div>
+  );
+}

@@ -1,0 +1,7 @@
+/** What can be tested without a browser; `python -m shipping.page --test` runs it. */
+
+import "./kubectl";
+import "./layout";
+import "./manifest";
+import "./matrix";
+import "./reasons";
