@@ -6,6 +6,8 @@ Bodies here are fresh from the request and still private, so they are completed 
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from sandbox import workload_defaults
+from sandbox.devices import rules as device_rules
 from sandbox.errors import forbidden
 from sandbox.resources import Resource
 from sandbox.store import Body
@@ -22,6 +24,18 @@ _GATED = {
 }
 _DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
+_WORKLOADS = frozenset(
+    {
+        "cronjobs.batch",
+        "daemonsets.apps",
+        "deployments.apps",
+        "jobs.batch",
+        "replicasets.apps",
+        "replicationcontrollers",
+        "statefulsets.apps",
+    }
+)
+
 List = Callable[[str], Iterable[Body]]
 """Reads the current bodies of a table by name."""
 
@@ -30,7 +44,7 @@ def complete_new(resource: Resource, body: Body, now: str, objects: List) -> Non
     """Fill in a body about to be created: kind defaults, admission defaults, the first status."""
     if resource.has_status and not resource.keeps_status_on_create:
         body.pop("status", None)
-    complete(resource, body)
+    complete(resource, body, now)
     match resource.table:
         case "pods":
             _admit_pod(body, now, objects)
@@ -44,13 +58,17 @@ def complete_new(resource: Resource, body: Body, now: str, objects: List) -> Non
         case "persistentvolumeclaims":
             body["status"] = {"phase": "Pending"}
             _default_storage_class(body.setdefault("spec", {}), objects)
+        case "jobs.batch":
+            workload_defaults.select_own_pods(body)
+        case "services":
+            workload_defaults.allocate_address(body["spec"], objects("services"))
         case "nodes":
             status = body.setdefault("status", {})
             if "allocatable" not in status and "capacity" in status:
                 status["allocatable"] = dict(status["capacity"])
 
 
-def complete(resource: Resource, body: Body) -> None:
+def complete(resource: Resource, body: Body, now: str) -> None:
     """Fill in the defaults of a kind that hold on every write."""
     spec = body.get("spec")
     match resource.table:
@@ -67,15 +85,18 @@ def complete(resource: Resource, body: Body) -> None:
             body["spec"] = {"volumeMode": "Filesystem", **(spec or {})}
         case "services":
             body["spec"] = {"type": "ClusterIP", "sessionAffinity": "None", **(spec or {})}
+            workload_defaults.complete_ports(body["spec"])
+        case "secrets":
+            body.setdefault("type", "Opaque")
         case "storageclasses.storage.k8s.io":
             body.setdefault("reclaimPolicy", "Delete")
             body.setdefault("volumeBindingMode", "Immediate")
         case "priorityclasses.scheduling.k8s.io":
             body.setdefault("preemptionPolicy", "PreemptLowerPriority")
-        case (
-            "deployments.apps" | "replicasets.apps" | "statefulsets.apps" | "replicationcontrollers"
-        ):
-            body["spec"] = {"replicas": 1, **(spec or {})}
+        case table if table in device_rules.KINDS:
+            device_rules.complete(resource, body, now)
+        case table if table in _WORKLOADS:
+            body["spec"] = workload_defaults.complete(table, spec or {}, _complete_pod_spec)
 
 
 def qos_class(spec: Body) -> str:
@@ -111,33 +132,50 @@ def _containers(spec: Body) -> list[Body]:
     return [container for container in listed if isinstance(container, dict)]
 
 
-def _complete_pod(spec: Body) -> None:
+def _complete_pod_spec(spec: Body) -> None:
     for name, value in (
         ("restartPolicy", "Always"),
         ("terminationGracePeriodSeconds", 30),
         ("dnsPolicy", "ClusterFirst"),
         ("securityContext", {}),
         ("schedulerName", "default-scheduler"),
-        ("enableServiceLinks", True),
     ):
         if spec.get(name) in (None, ""):
             spec[name] = value
     for container in _containers(spec):
         _complete_container(container, bool(spec.get("hostNetwork")))
+
+
+def _complete_pod(spec: Body) -> None:
+    _complete_pod_spec(spec)
+    spec.setdefault("enableServiceLinks", True)
+    for container in _containers(spec):
+        _request_limits(container.get("resources") or {})
     spec["tolerations"] = _with_default_tolerations(spec.get("tolerations") or [])
 
 
 def _complete_container(container: Body, host_network: bool) -> None:
     container.setdefault("terminationMessagePath", "/dev/termination-log")
     container.setdefault("terminationMessagePolicy", "File")
-    container.setdefault("imagePullPolicy", "IfNotPresent")
-    resources = container.setdefault("resources", {})
-    if limits := resources.get("limits"):
-        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+    container.setdefault("imagePullPolicy", _pull_policy(str(container.get("image") or "")))
+    if container.get("resources") is None:
+        container["resources"] = {}
     for port in container.get("ports") or ():
         port.setdefault("protocol", "TCP")
         if host_network:
             port.setdefault("hostPort", port.get("containerPort"))
+
+
+def _request_limits(resources: Body) -> None:
+    """What has a limit is requested as well: of pods, not of templates."""
+    if limits := resources.get("limits"):
+        resources["requests"] = {**limits, **(resources.get("requests") or {})}
+
+
+def _pull_policy(image: str) -> str:
+    """The newest image is always looked for, a certain one is not."""
+    tag = image.rpartition("/")[2].partition(":")[2] or ("" if "@" in image else "latest")
+    return "Always" if tag == "latest" else "IfNotPresent"
 
 
 def _with_default_tolerations(tolerations: list[Body]) -> list[Body]:

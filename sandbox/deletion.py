@@ -16,6 +16,11 @@ from sandbox.resources import Resource
 from sandbox.store import Body, Version
 
 _FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+FOREGROUND = "foregroundDeletion"
+"""The finalizer of an object that waits for what it owns to be deleted."""
+ORPHAN = "orphan"
+"""The finalizer of an object that waits for what it owns to be released."""
+_BY_POLICY = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
 
 
 def check_preconditions(resource: Resource, current: Version, options: Body) -> None:
@@ -37,6 +42,7 @@ def check_preconditions(resource: Resource, current: Version, options: Body) -> 
 
 def marked(resource: Resource, body: Body, options: Body, now: datetime) -> Body | None:
     """The body to keep while the object waits to go; None to remove it now."""
+    body = _with_policy(body, options)
     metadata = body["metadata"]
     grace = _grace(resource, body, options)
     waits = bool(metadata.get("finalizers")) or resource.table == "namespaces"
@@ -62,6 +68,25 @@ def completed_by(old: Body, new: Body) -> bool:
         and not new["metadata"].get("finalizers")
         and not metadata.get("deletionGracePeriodSeconds")
     )
+
+
+def _with_policy(body: Body, options: Body) -> Body:
+    """The body with the finalizer that the propagation policy asks for, and not with the other."""
+    policy = options.get("propagationPolicy")
+    if policy is None and options.get("orphanDependents"):
+        policy = "Orphan"
+    if policy is None:
+        return body
+    before = body["metadata"].get("finalizers") or []
+    after = [each for each in before if each not in (FOREGROUND, ORPHAN)]
+    if wanted := _BY_POLICY.get(policy):
+        after.append(wanted)
+    if sorted(after) == sorted(before):
+        return body
+    metadata = {name: value for name, value in body["metadata"].items() if name != "finalizers"}
+    if after:
+        metadata["finalizers"] = after
+    return {**body, "metadata": metadata}
 
 
 def _grace(resource: Resource, body: Body, options: Body) -> int:

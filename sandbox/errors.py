@@ -25,7 +25,7 @@ class ApiFailure(Exception):
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = dict(details or {})
+        self.details = None if details is None else dict(details)
         self.headers = dict(headers or {})
         self.continue_token = continue_token
 
@@ -40,7 +40,7 @@ class ApiFailure(Exception):
             "reason": self.reason,
             "code": self.code,
         }
-        if self.details:
+        if self.details is not None:
             body["details"] = self.details
         return body
 
@@ -70,7 +70,8 @@ def not_found(plural: str, name: str, group: str = "") -> ApiFailure:
 
 def no_such_resource() -> ApiFailure:
     """404: the path names no resource that this server has."""
-    return ApiFailure(404, "NotFound", "the server could not find the requested resource")
+    # The empty details matter: kubectl reads them without a look whether they are there.
+    return ApiFailure(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(plural: str, name: str, group: str = "") -> ApiFailure:
@@ -133,6 +134,29 @@ def unsupported_media_type(accepted: Iterable[str]) -> ApiFailure:
         + ", ".join(accepted)
     )
     return ApiFailure(415, "UnsupportedMediaType", message)
+
+
+def not_acceptable(offered: Iterable[str]) -> ApiFailure:
+    """406: the client takes none of the representations there are."""
+    message = f"only the following media types are accepted: {', '.join(offered)}"
+    return ApiFailure(406, "NotAcceptable", message)
+
+
+def too_many_requests(
+    message: str, retry_seconds: int, causes: Iterable[Mapping[str, str]] = ()
+) -> ApiFailure:
+    """429: not now."""
+    details: dict[str, Any] = {"causes": [dict(cause) for cause in causes]}
+    headers = {}
+    if retry_seconds:
+        details["retryAfterSeconds"] = retry_seconds
+        headers["Retry-After"] = str(retry_seconds)
+    return ApiFailure(429, "TooManyRequests", message, details, headers=headers)
+
+
+def not_implemented(message: str) -> ApiFailure:
+    """501: the real server can do this, the embedded one cannot."""
+    return ApiFailure(501, "NotImplemented", message)
 
 
 def expired(message: str, continue_token: str = "") -> ApiFailure:

@@ -2,6 +2,7 @@
 
 ```python
 server.faults.fail("POST", r"/binding$", times=3, status=429, headers={"Retry-After": "1"})
+server.faults.fail("POST", r"/binding$", status=504, processed=True)  # done, but not so answered
 server.faults.drop("POST", r"/binding$")              # done, but the answer is lost
 server.faults.pretend("POST", r"/binding$")           # answered as if it were done
 with server.faults.hold("POST", r"/binding$") as held:  # the answer waits for the test
@@ -9,6 +10,10 @@ with server.faults.hold("POST", r"/binding$") as held:  # the answer waits for t
 server.faults.cut_watches()                           # connections reset
 server.faults.silence_watches()                       # open, but nothing comes any more
 server.faults.compact()                               # older resourceVersions are gone: 410
+server.faults.expire_watches()                        # open ones are told so
+server.faults.delay_watches("/pods$", 5.0)            # events come late, many at a time
+server.faults.repeat_events("/pods$")                 # each comes twice
+server.faults.lose_bookmarks()
 ```
 
 Methods and paths are regular expressions: the method must match fully, the path (without query)
@@ -24,7 +29,7 @@ from typing import Literal
 
 from aiohttp import web
 
-from sandbox.errors import ApiFailure
+from sandbox.errors import ApiFailure, expired
 
 
 @dataclass(slots=True)
@@ -66,12 +71,13 @@ class Hold:
 @dataclass(frozen=True, slots=True, eq=False)
 class _OpenWatch:
     request: web.BaseRequest
-    end: Callable[[], None]
+    end: Callable[[ApiFailure | None], None]
 
 
 _REASONS = {
     403: "Forbidden",
     409: "Conflict",
+    410: "Expired",
     429: "TooManyRequests",
     500: "InternalError",
     503: "ServiceUnavailable",
@@ -88,12 +94,17 @@ class Faults:
         """Make every resourceVersion before now too old."""
         self.speaking = asyncio.Event()
         self.speaking.set()
+        self.bookmarks = True
+        """Whether watches get any."""
         self._failures: list[tuple[_Rule, ApiFailure]] = []
+        self._late_failures: list[tuple[_Rule, ApiFailure]] = []
+        self._late: list[tuple[_Rule, float]] = []
+        self._repeats: list[_Rule] = []
         self._drops: list[tuple[_Rule, bool]] = []
         self._pretences: list[_Rule] = []
         self._holds: list[Hold] = []
         self._delays: list[tuple[_Rule, float]] = []
-        self._watches: set[_OpenWatch] = set()
+        self._watches: dict[_OpenWatch, None] = {}
 
     # For tests
 
@@ -105,11 +116,13 @@ class Faults:
         times: int = 1,
         status: int = 500,
         headers: Mapping[str, str] | None = None,
+        processed: bool = False,
     ) -> None:
-        """Answer the next matching requests with this status, without processing them."""
+        """Answer the next matching requests with this status, without or after processing them."""
         reason = _REASONS.get(status, "Unknown")
         error = ApiFailure(status, reason, f"injected fault: {reason}", headers=headers)
-        self._failures.append((_rule(method, path, times), error))
+        failures = self._late_failures if processed else self._failures
+        failures.append((_rule(method, path, times), error))
 
     def drop(self, method: str, path: str, *, times: int = 1, processed: bool = True) -> None:
         """Reset the connection of the next matching requests, after or before processing them."""
@@ -145,8 +158,27 @@ class Faults:
         """End all matching watches as a server does at their timeout; answers how many."""
         found = self._matching(path)
         for watch in found:
-            watch.end()
+            watch.end(None)
         return len(found)
+
+    def expire_watches(self, path: str = "") -> int:
+        """End all matching watches with the word that their version is too old; how many."""
+        found = self._matching(path)
+        for watch in found:
+            watch.end(expired("injected fault: too old resource version"))
+        return len(found)
+
+    def delay_watches(self, path: str, seconds: float, *, times: int = _WITHOUT_END) -> None:
+        """Let matching watches wait so long before they look for changes, so often in all."""
+        self._late.append((_rule("GET", path, times), seconds))
+
+    def repeat_events(self, path: str, *, times: int = _WITHOUT_END) -> None:
+        """Send what matching watches send twice, so many times in all."""
+        self._repeats.append(_rule("GET", path, times))
+
+    def lose_bookmarks(self) -> None:
+        """Send no bookmarks but those that end the initial state."""
+        self.bookmarks = False
 
     def silence_watches(self) -> None:
         """Send nothing on any watch, bookmarks included, and keep the connections open."""
@@ -159,6 +191,10 @@ class Faults:
     def clear(self) -> None:
         """Forget all rules and end the silence."""
         self._failures.clear()
+        self._late_failures.clear()
+        self._late.clear()
+        self._repeats.clear()
+        self.bookmarks = True
         self._drops.clear()
         self._pretences.clear()
         self._delays.clear()
@@ -195,6 +231,23 @@ class Faults:
                 return "after" if processed else "before"
         return None
 
+    def after(self, request: web.BaseRequest) -> None:
+        """Apply what happens to the answer of a request that was processed."""
+        for rule, error in self._late_failures:
+            if rule.take(request.method, request.path):
+                raise error
+
+    def lateness(self, path: str) -> float:
+        """How long a watch waits now before it looks for changes."""
+        for rule, seconds in self._late:
+            if rule.take("GET", path):
+                return seconds
+        return 0.0
+
+    def repeating(self, path: str) -> bool:
+        """Whether a watch sends what it sends now twice."""
+        return any(rule.take("GET", path) for rule in self._repeats)
+
     def pretending(self, request: web.BaseRequest) -> bool:
         """Whether this request is only answered."""
         return any(rule.take(request.method, request.path) for rule in self._pretences)
@@ -202,17 +255,26 @@ class Faults:
     @property
     def armed(self) -> bool:
         """Whether any rule exists at all: the server's fast path asks only this."""
-        return bool(self._failures or self._drops or self._pretences or self._holds or self._delays)
+        return bool(
+            self._failures
+            or self._late_failures
+            or self._drops
+            or self._pretences
+            or self._holds
+            or self._delays
+        )
 
     @contextmanager
-    def watching(self, request: web.BaseRequest, end: Callable[[], None]) -> Iterator[None]:
+    def watching(
+        self, request: web.BaseRequest, end: Callable[[ApiFailure | None], None]
+    ) -> Iterator[None]:
         """Make a watch known, so that it can be cut or ended."""
         watch = _OpenWatch(request, end)
-        self._watches.add(watch)
+        self._watches[watch] = None
         try:
             yield
         finally:
-            self._watches.discard(watch)
+            del self._watches[watch]
 
     def _matching(self, path: str) -> list[_OpenWatch]:
         return [watch for watch in self._watches if re.search(path, watch.request.path)]

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, Protocol, Self
 from sandbox.errors import ApiFailure
 from sandbox.patching import MERGE
 from sandbox.registry import Registry, timestamp
+from sandbox.resources import KUBERNETES_VERSION
 from sandbox.store import Body, Key, ObjectTable, Version
 
 _BATCH = 64
@@ -28,6 +29,20 @@ _HEALTHY = (
     ("PIDPressure", "False"),
     ("Ready", "True"),
 )
+_DIGITS = 6
+"""Of the seconds that a pod sleeps: longer than a playground lasts."""
+_NODE_INFO = {
+    "architecture": "amd64",
+    "bootID": "",
+    "containerRuntimeVersion": "none://",
+    "kernelVersion": "none",
+    "kubeProxyVersion": "",
+    "kubeletVersion": KUBERNETES_VERSION,
+    "machineID": "",
+    "operatingSystem": "linux",
+    "osImage": "sandbox",
+    "systemUUID": "",
+}
 _STARTED = ("PodReadyToStartContainers", "Initialized", "ContainersReady", "Ready")
 
 
@@ -63,7 +78,9 @@ class Kubelets:
     """The kubelets of all nodes of a registry; `async with Kubelets(server.registry):` runs them.
 
     A pod runs `start_seconds` after it was bound. A deleted pod is gone after `stop_seconds` or its
-    grace period, whichever is shorter. A pod that ``admission`` refuses fails.
+    grace period, whichever is shorter. A pod that ``admission`` refuses fails. With
+    ``finish_seconds``, a pod that is not to be restarted ends after that time, or after N seconds
+    if its command is ``sleep N``: well, unless its command is ``false``.
     """
 
     def __init__(
@@ -73,12 +90,14 @@ class Kubelets:
         admission: KubeletAdmission | None = None,
         start_seconds: float = 0.0,
         stop_seconds: float = 0.0,
+        finish_seconds: float | None = None,
         heartbeat_seconds: float = 10.0,
     ) -> None:
         self._registry = registry
         self._admission = admission
         self._start_seconds = start_seconds
         self._stop_seconds = stop_seconds
+        self._finish_seconds = finish_seconds
         self._heartbeat_seconds = heartbeat_seconds
         self._pods = registry.table(registry.builtin("pods"))
         self._nodes = registry.table(registry.builtin("nodes"))
@@ -106,7 +125,7 @@ class Kubelets:
     async def _run(self) -> None:
         tables = (self._nodes, self._pods)
         for table in tables:
-            table.wakers.add(self._woken)
+            table.wakers[self._woken] = None
         try:
             node_position = pod_position = -1
             while True:
@@ -116,7 +135,7 @@ class Kubelets:
                 await self._act()
         finally:
             for table in tables:
-                table.wakers.discard(self._woken)
+                table.wakers.pop(self._woken, None)
 
     def _observe(self, table: ObjectTable, position: int, see: Callable[[Version], None]) -> int:
         """Look at what has changed since a position, or at everything if that is unknown."""
@@ -219,6 +238,24 @@ class Kubelets:
         pod = self._pods.get(key)
         if pod is not None and pod.body["metadata"]["uid"] == uid:
             self._patch_status("pods", pod, self._running(pod.body))
+            self._plan_finish(pod)
+
+    def _plan_finish(self, pod: Version) -> None:
+        if self._finish_seconds is None or not _ends(pod.body):
+            return
+        seconds = _slept(pod.body)
+        uid = pod.body["metadata"]["uid"]
+        when = self._finish_seconds if seconds is None else seconds
+        self._plan(when, self._finish_pod, pod.key, uid)
+
+    def _finish_pod(self, key: Key, uid: str) -> None:
+        pod = self._pods.get(key)
+        if pod is None or pod.body["metadata"]["uid"] != uid or _has_ended(pod):
+            return
+        node, failed = pod.body["spec"]["nodeName"], _commands(pod.body) == [["false"]]
+        self._patch_status("pods", pod, self._finished(pod.body, failed))
+        if self._admission is not None:
+            self._admission.ended(node, uid)
 
     def _remove_pod(self, key: Key, uid: str) -> None:
         self._planned.pop(key, None)
@@ -258,6 +295,34 @@ class Kubelets:
             ],
         }
 
+    def _finished(self, pod: Body, failed: bool) -> Body:
+        now = timestamp(self._registry.clock())
+        reason, code = ("Error", 1) if failed else ("Completed", 0)
+        statuses = [
+            {
+                **status,
+                "ready": False,
+                "started": False,
+                "state": {
+                    "terminated": {
+                        "exitCode": code,
+                        "reason": reason,
+                        "startedAt": pod["status"].get("startTime"),
+                        "finishedAt": now,
+                    }
+                },
+            }
+            for status in pod["status"].get("containerStatuses") or ()
+        ]
+        ended = ("Ready", "ContainersReady")
+        kept = [each for each in pod["status"].get("conditions", ()) if each["type"] not in ended]
+        why = {"reason": "PodFailed" if failed else "PodCompleted"}
+        return {
+            "phase": "Failed" if failed else "Succeeded",
+            "conditions": [*kept, *(_condition(kind, "False", now, **why) for kind in ended)],
+            "containerStatuses": statuses,
+        }
+
     # Nodes
 
     def _see_node(self, node: Version) -> None:
@@ -288,7 +353,8 @@ class Kubelets:
             return
         now = timestamp(self._registry.clock())
         reported = [_condition(kind, state, now, lastHeartbeatTime=now) for kind, state in _HEALTHY]
-        self._patch_status("nodes", node, {"conditions": [*conditions, *reported]})
+        about = {"nodeInfo": {**_NODE_INFO, **(status.get("nodeInfo") or {})}}
+        self._patch_status("nodes", node, {"conditions": [*conditions, *reported], **about})
 
     def _renew_lease(self, name: str) -> None:
         resource = self._registry.builtin("leases", "coordination.k8s.io")
@@ -306,6 +372,34 @@ class Kubelets:
     def _patch_status(self, plural: str, seen: Version, status: Body) -> None:
         resource = self._registry.builtin(plural)
         self._registry.patch(resource, seen.key, MERGE, {"status": status}, "status")
+
+
+def _ends(pod: Body) -> bool:
+    """Whether a pod ever ends by itself: one that fails is restarted unless it says Never."""
+    policy = pod["spec"].get("restartPolicy")
+    return policy == "Never" or (policy == "OnFailure" and _commands(pod) != [["false"]])
+
+
+def _has_ended(pod: Version) -> bool:
+    return pod.body["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def _commands(pod: Body) -> list[list[str]]:
+    """What its containers would run, as far as the manifest says it."""
+    return [
+        [*(container.get("command") or ()), *(container.get("args") or ())]
+        for container in pod["spec"].get("containers") or ()
+    ]
+
+
+def _slept(pod: Body) -> float | None:
+    """How long its containers sleep, if that is all they do."""
+    seconds = []
+    for command in _commands(pod):
+        if len(command) != 2 or command[0] != "sleep" or not str(command[1]).isdigit():
+            return None
+        seconds.append(float(command[1][:_DIGITS]))
+    return max(seconds, default=None)
 
 
 def _condition(kind: str, status: str, now: str, **more: Any) -> Body:

@@ -1,14 +1,14 @@
-"""Lists: which revision, which page, and the bytes of the answer."""
+"""Lists: which revision, and which page of it."""
 
 import base64
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import msgspec
 
 from sandbox.errors import ApiFailure, bad_request, expired
 from sandbox.resources import Resource
 from sandbox.store import Key, Store, Version, encode
-from sandbox.views import encoded_item
 from sandbox.watching import Selection
 
 _TOO_OLD_TO_CONTINUE = (
@@ -37,10 +37,17 @@ class ListOptions:
     exact_revision: int | None = None
 
 
-def list_body(
+class ListPage(NamedTuple):
+    """The objects of one page, and the list's metadata."""
+
+    versions: list[Version]
+    metadata: dict[str, Any]
+
+
+def list_page(
     store: Store, resource: Resource, selection: Selection, options: ListOptions
-) -> bytes:
-    """The JSON of one page; all pages of a list show the revision of the first one."""
+) -> ListPage:
+    """One page; all pages of a list show the revision of the first one."""
     table = store.table(resource.table)
     after: Key | None = None
     revision = options.exact_revision
@@ -57,20 +64,12 @@ def list_body(
     shown = store.revision if revision is None else revision
     found = [each for each in versions if (after is None or each.key > after) and each in selection]
     page = found[: options.limit] if options.limit else found
-    metadata: dict[str, object] = {"resourceVersion": str(shown)}
+    metadata: dict[str, Any] = {"resourceVersion": str(shown)}
     if len(page) < len(found):
         metadata["continue"] = _encode(_Token(shown, page[-1].key))
         if selection.predicate is None:
             metadata["remainingItemCount"] = len(found) - len(page)
-    return _assembled(resource, metadata, page)
-
-
-def _assembled(resource: Resource, metadata: dict[str, object], page: list[Version]) -> bytes:
-    head = encode(
-        {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": metadata}
-    )
-    items = b",".join(encoded_item(resource, version) for version in page)
-    return head[:-1] + b',"items":[' + items + b"]}"
+    return ListPage(page, metadata)
 
 
 def _encode(token: _Token) -> str:

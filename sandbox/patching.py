@@ -17,8 +17,10 @@ JSON = "application/json-patch+json"
 
 MERGE_KEYS: Mapping[str, str] = {
     "addresses": "type",
+    "allocatedResourcesStatus": "name",
     "conditions": "type",
     "containers": "name",
+    "drivers": "name",
     "env": "name",
     "ephemeralContainers": "name",
     "hostAliases": "ip",
@@ -27,6 +29,7 @@ MERGE_KEYS: Mapping[str, str] = {
     "initContainers": "name",
     "ownerReferences": "uid",
     "podIPs": "ip",
+    "reservedFor": "uid",
     "resourceClaimStatuses": "name",
     "resourceClaims": "name",
     "schedulingGates": "name",
@@ -35,6 +38,7 @@ MERGE_KEYS: Mapping[str, str] = {
     "volumeDevices": "devicePath",
     "volumeMounts": "mountPath",
     "volumes": "name",
+    "x-kubernetes-validations": "rule",
 }
 """Lists of objects that merge by key; a field name means the same in all kinds, but for `ports`.
 Lists that are not here (taints, tolerations, …) are replaced as a whole, as in the real server."""

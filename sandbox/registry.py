@@ -3,13 +3,28 @@
 No HTTP here and no awaiting: a call either raises `ApiError` or has happened completely.
 """
 
+import copy
 import random
 import uuid
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from sandbox import binding, defaulting, deletion, updating, validation
+from sandbox import (
+    binding,
+    defaulting,
+    deletion,
+    eviction,
+    field_errors,
+    field_managers,
+    field_validation,
+    scaling,
+    server_side_apply,
+    updating,
+    validation,
+)
+from sandbox.devices import rules as device_rules
 from sandbox.errors import (
     already_exists,
     bad_request,
@@ -19,6 +34,7 @@ from sandbox.errors import (
     not_found,
     unsupported_media_type,
 )
+from sandbox.field_managers import Managers
 from sandbox.patching import JSON, MERGE, STRATEGIC, patcher
 from sandbox.resources import Catalog, Resource, defined_by
 from sandbox.store import Body, Key, ObjectTable, Store, Version
@@ -48,6 +64,29 @@ def utc_now() -> datetime:
 def timestamp(moment: datetime) -> str:
     """A time as `metav1.Time` shows it: whole seconds, UTC."""
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a write is meant."""
+
+    dry_run: bool = False
+    """Check and answer, but store nothing."""
+    manager: str = ""
+    """Who writes, for `metadata.managedFields`."""
+    tracked: bool = False
+    """The manager is named in the request, so that the object's fields are tracked from now on."""
+    force: bool = False
+    """An apply takes over fields of other managers."""
+    field_validation: str = ""
+    """What becomes of unknown fields: Ignore, Warn or Strict; empty if they are not looked for."""
+    subresource: str = ""
+    """The subresource that managed fields name, if it is not the one that is written."""
+
+
+PLAIN = WriteOptions()
+_NAMELESS = "sandbox"
+"""The manager of writes within the process."""
 
 
 class Registry:
@@ -92,8 +131,18 @@ class Registry:
             raise not_found(resource.plural, key[1], resource.group)
         return found
 
-    def create(self, resource: Resource, namespace: str, shown: Body) -> Version:
-        """Store a new object; the body is taken over and completed in place."""
+    def create(
+        self,
+        resource: Resource,
+        namespace: str,
+        shown: Body,
+        options: WriteOptions = PLAIN,
+        managers: Managers | None = None,
+    ) -> Version:
+        """Store a new object; the body is taken over and completed in place.
+
+        Without ``managers`` of its fields the writer is their manager, if the options name one.
+        """
         metadata = _metadata_of(resource, shown, namespace)
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = metadata["generateName"] + self._suffix()
@@ -104,6 +153,7 @@ class Registry:
             "deletionTimestamp",
             "deletionGracePeriodSeconds",
             "generation",
+            "managedFields",
         ):
             metadata.pop(field, None)
         metadata["uid"] = str(uuid.UUID(int=self._rng.getrandbits(128), version=4))
@@ -115,14 +165,26 @@ class Registry:
         defaulting.complete_new(resource, body, now, self._bodies)
         if self._validate:
             validation.check(resource, body)
+            self._check_admin_access(resource, None, body)
+        if managers is not None or options.tracked:
+            body = self._tracked(resource, None, body, "", options, managers)
         key = (namespace, metadata.get("name", ""))
         table = self.table(resource)
         if table.get(key) is not None:
             raise already_exists(resource.plural, key[1], resource.group)
+        if options.dry_run:
+            return Version(key, body, 0)
         created = table.put(key, body)
         return self._after_create(resource, created)
 
-    def update(self, resource: Resource, key: Key, shown: Body, subresource: str = "") -> Version:
+    def update(
+        self,
+        resource: Resource,
+        key: Key,
+        shown: Body,
+        subresource: str = "",
+        options: WriteOptions = PLAIN,
+    ) -> Version:
         """Replace an object (or its status) by a PUT's body; 409 if it has moved on."""
         metadata = _metadata_of(resource, shown, key[0])
         if metadata.setdefault("name", key[1]) != key[1]:
@@ -132,36 +194,111 @@ class Registry:
             )
         current = self.table(resource).get(key)
         if current is None and resource.create_on_update and not subresource:
-            return self.create(resource, key[0], shown)
+            return self.create(resource, key[0], shown, options)
         current = self.get(resource, key)
         uid, actual = metadata.get("uid"), current.body["metadata"]["uid"]
         if uid and uid != actual:
             why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {actual}"
             raise conflict(resource.plural, key[1], why, resource.group)
         if not subresource:
-            defaulting.complete(resource, shown)
-        return self._write(resource, current, shown, subresource)
+            defaulting.complete(resource, shown, timestamp(self.clock()))
+        return self._write(resource, current, shown, subresource, options)
 
     def patch(
-        self, resource: Resource, key: Key, content_type: str, patch: Any, subresource: str = ""
+        self,
+        resource: Resource,
+        key: Key,
+        content_type: str,
+        patch: Any,
+        subresource: str = "",
+        options: WriteOptions = PLAIN,
     ) -> Version:
         """Apply a patch to the current version; conditional only if it names a resourceVersion."""
-        accepted = [JSON, MERGE] if resource.custom else [JSON, MERGE, STRATEGIC]
-        if content_type not in accepted:
-            raise unsupported_media_type(accepted)
+        if content_type == server_side_apply.CONTENT_TYPE:
+            return self._apply(resource, key, patch, subresource, options)
         current = self.get(resource, key)
-        shown = present(resource, current.body)
-        patched = patcher(content_type)(shown, patch)
-        if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
-            raise bad_request("error decoding patch: the result is not an object")
+        patched = _patched(resource, present(resource, current.body), content_type, patch)
+        field_validation.check_patched(resource, patched, patch, options.field_validation)
         uid = patched["metadata"].get("uid")
         if uid and uid != current.body["metadata"]["uid"]:
-            errors = [validation.wrong("metadata.uid", uid, "field is immutable")]
+            errors = [field_errors.wrong("metadata.uid", uid, "field is immutable")]
             raise invalid(resource.kind, key[1], errors, resource.group)
-        return self._write(resource, current, patched, subresource)
+        if not subresource:
+            # Defaults are filled in in place, and the patched body shares parts with the stored.
+            patched = copy.deepcopy(patched)
+            defaulting.complete(resource, patched, timestamp(self.clock()))
+        return self._write(resource, current, patched, subresource, options)
+
+    def _apply(
+        self,
+        resource: Resource,
+        key: Key,
+        configuration: Any,
+        subresource: str,
+        options: WriteOptions,
+    ) -> Version:
+        """Server-side apply: create the object, or merge the configuration into it."""
+        if not isinstance(configuration, dict):
+            raise bad_request("error decoding YAML: the configuration is not an object")
+        server_side_apply.check(configuration, resource, key[1])
+        named = options.manager if options.tracked else ""
+        manager = server_side_apply.manager_of(resource, named, subresource)
+        configuration["metadata"].setdefault("name", key[1])
+        now = timestamp(self.clock())
+        current = self.table(resource).get(key)
+        if current is None and not subresource:
+            managers = server_side_apply.created(resource, configuration, manager, now)
+            return self.create(resource, key[0], configuration, options, managers)
+        current = self.get(resource, key)
+        live = present(resource, current.body)
+        result = server_side_apply.applied(
+            resource, live, configuration, manager, now, options.force
+        )
+        if not subresource:
+            defaulting.complete(resource, result.body, now)
+        return self._write(resource, current, result.body, subresource, options, result.managers)
+
+    def scale(self, resource: Resource, key: Key) -> Body:
+        """The Scale of an object."""
+        return scaling.scale_of(resource, self.get(resource, key).body)
+
+    def rescale(
+        self, resource: Resource, key: Key, scale: Body, options: WriteOptions = PLAIN
+    ) -> Body:
+        """Set an object's replicas by a PUT of its Scale."""
+        current = self.get(resource, key)
+        changed = scaling.scaled(resource, current.body, scale)
+        options = replace(options, subresource="scale")
+        return scaling.scale_of(resource, self._write(resource, current, changed, "", options).body)
+
+    def patch_scale(
+        self,
+        resource: Resource,
+        key: Key,
+        content_type: str,
+        patch: Any,
+        options: WriteOptions = PLAIN,
+    ) -> Body:
+        """Set an object's replicas by a patch of its Scale."""
+        patched = _patched(resource, self.scale(resource, key), content_type, patch)
+        return self.rescale(resource, key, patched, options)
+
+    def evict(self, namespace: str, name: str, shown: Body, options: WriteOptions = PLAIN) -> None:
+        """Delete a pod unless its disruption budget forbids it: pods/eviction."""
+        pods = self.builtin("pods")
+        pod = self.get(pods, (namespace, name))
+        delete_options = shown.get("deleteOptions") or {}
+        deletion.check_preconditions(pods, pod, delete_options)
+        budgets = self.builtin("poddisruptionbudgets", "policy")
+        budget = eviction.budget_of(pod.body, self._bodies(budgets.table))
+        if budget is not None:
+            status = eviction.after_disruption(budget, name, timestamp(self.clock()))
+            key = (namespace, budget["metadata"]["name"])
+            self.patch(budgets, key, MERGE, {"status": status}, "status", options)
+        self.delete(pods, pod.key, delete_options, dry_run=options.dry_run)
 
     def delete(
-        self, resource: Resource, key: Key, options: Body | None = None
+        self, resource: Resource, key: Key, options: Body | None = None, *, dry_run: bool = False
     ) -> tuple[Version, bool]:
         """Delete or begin to delete; answers the last version and whether the object is gone."""
         if resource.table == "namespaces" and key[1] in _IMMORTAL:
@@ -169,6 +306,8 @@ class Registry:
         current = self.get(resource, key)
         deletion.check_preconditions(resource, current, options or {})
         marked = deletion.marked(resource, current.body, options or {}, self.clock())
+        if dry_run:
+            return Version(key, marked or current.body, current.revision), marked is None
         if marked is None:
             return self._remove(resource, key), True
         if marked is current.body:
@@ -188,12 +327,18 @@ class Registry:
         self.table(pods).put(current.key, binding.bound(current.body, shown, now))
 
     def _write(
-        self, resource: Resource, current: Version, shown: Body, subresource: str
+        self,
+        resource: Resource,
+        current: Version,
+        shown: Body,
+        subresource: str,
+        options: WriteOptions,
+        managers: Managers | None = None,
     ) -> Version:
         given = shown["metadata"].get("resourceVersion")
         if not given and not resource.unconditional_update:
             errors = [
-                validation.wrong("metadata.resourceVersion", 0, "must be specified for an update")
+                field_errors.wrong("metadata.resourceVersion", 0, "must be specified for an update")
             ]
             raise invalid(resource.plural, current.key[1], errors, resource.group)
         if given and given != str(current.revision):
@@ -205,6 +350,11 @@ class Registry:
         if self._validate:
             updating.check_update(resource, old, merged)
             validation.check(resource, merged)
+            self._check_admin_access(resource, old, merged)
+        if managers is not None or options.tracked or merged["metadata"].get("managedFields"):
+            merged = self._tracked(resource, old, merged, subresource, options, managers)
+        if options.dry_run:
+            return Version(current.key, merged, current.revision)
         if deletion.completed_by(old, merged):
             return self._remove(resource, current.key)
         # A write that changes nothing is no write: no revision, no event.
@@ -214,6 +364,29 @@ class Registry:
         if resource.table == _CRDS and not subresource:
             self._serve(version.body)
         return version
+
+    def _tracked(
+        self,
+        resource: Resource,
+        old: Body | None,
+        new: Body,
+        subresource: str,
+        options: WriteOptions,
+        managers: Managers | None,
+    ) -> Body:
+        """The new body with its managed fields: as given, or with this update noted in them."""
+        if managers is None:
+            managers = field_managers.managers_of(new)
+            writer = field_managers.Manager(
+                options.manager or _NAMELESS,
+                field_managers.UPDATE,
+                resource.api_version,
+                options.subresource or subresource,
+            )
+            now = timestamp(self.clock())
+            shown = present(resource, old) if old else None
+            field_managers.record(resource, shown, present(resource, new), writer, now, managers)
+        return field_managers.with_managers(new, managers)
 
     def _remove(self, resource: Resource, key: Key) -> Version:
         last = self.table(resource).remove(key)
@@ -226,6 +399,14 @@ class Registry:
         return last
 
     # Namespaces
+
+    def _check_admin_access(self, resource: Resource, old: Body | None, new: Body) -> None:
+        def namespace(name: str) -> Body | None:
+            found = self.store.table("namespaces").get(("", name))
+            return found.body if found is not None else None
+
+        if errors := list(device_rules.admin_errors(resource, old, new, namespace)):
+            raise invalid(resource.kind, new["metadata"].get("name", ""), errors, resource.group)
 
     def _check_namespace(self, resource: Resource, namespace: str, name: str) -> None:
         if not resource.namespaced:
@@ -311,6 +492,17 @@ def _metadata_of(resource: Resource, body: Body, namespace: str) -> Body:
             "the namespace of the provided object does not match the namespace sent on the request"
         )
     return metadata
+
+
+def _patched(resource: Resource, shown: Body, content_type: str, patch: Any) -> Body:
+    accepted = [JSON, MERGE] if resource.custom else [JSON, MERGE, STRATEGIC]
+    accepted.append(server_side_apply.CONTENT_TYPE)
+    if content_type not in accepted:
+        raise unsupported_media_type(accepted)
+    patched = patcher(content_type)(shown, patch)
+    if not isinstance(patched, dict) or not isinstance(patched.get("metadata"), dict):
+        raise bad_request("error decoding patch: the result is not an object")
+    return patched
 
 
 def _tidy(metadata: Body) -> Body:

@@ -5,10 +5,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
-from sandbox.errors import bad_request, no_such_resource, too_large_resource_version
+from sandbox.errors import (
+    FieldError,
+    bad_request,
+    invalid,
+    no_such_resource,
+    too_large_resource_version,
+)
 from sandbox.listing import ListOptions
+from sandbox.registry import WriteOptions
 from sandbox.resources import Catalog, Resource
 from sandbox.selectors import compile_selectors
 from sandbox.store import Key, Store
@@ -18,6 +23,7 @@ Query = Mapping[str, str]
 
 _NAMESPACE_SUBRESOURCES = frozenset({"status", "finalize"})
 _DEFAULT_WATCH_SECONDS = 1800
+_LONGEST_MANAGER = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +63,6 @@ def parse_path(catalog: Catalog, path: str) -> Address | None:
     if subresource and subresource not in resource.subresources:
         raise no_such_resource()
     return Address(resource, namespace, name, subresource)
-
-
-def decode_body(raw: bytes) -> dict[str, Any]:
-    """A JSON object, or a 400."""
-    body = decode_json(raw)
-    if not isinstance(body, dict):
-        raise bad_request("the object provided is unrecognized (must be a JSON object)")
-    return body
-
-
-def decode_json(raw: bytes) -> Any:
-    """Any JSON, or a 400."""
-    try:
-        return msgspec.json.decode(raw)
-    except msgspec.DecodeError as error:
-        raise bad_request(f"the object provided is unrecognized: {error}") from error
 
 
 def selection(address: Address, query: Query) -> Selection:
@@ -134,11 +124,34 @@ def watch_options(query: Query, bookmark_seconds: float, rng: random.Random) -> 
     )
 
 
-def delete_options(raw: bytes, query: Query) -> dict[str, Any]:
-    """The DeleteOptions of the body, with the query's grace period on top."""
-    options = decode_body(raw) if raw else {}
+def write_options(
+    query: Query, body: Mapping[str, Any] | None = None, agent: str = ""
+) -> WriteOptions:
+    """Options of a write, of its query or, for deletions, of its body."""
+    dry_run = [query["dryRun"]] if "dryRun" in query else (body or {}).get("dryRun") or []
+    for stage in dry_run:
+        if stage != "All":
+            text = f'Unsupported value: "{stage}": supported values: "All"'
+            errors = [FieldError("FieldValueNotSupported", "dryRun", text)]
+            raise invalid("WriteOptions", "", errors, "meta.k8s.io")
+    named = query.get("fieldManager", "")
+    return WriteOptions(
+        dry_run=bool(dry_run),
+        # Without a name a client is known by the program it says it is.
+        manager=named or agent.partition("/")[0][:_LONGEST_MANAGER],
+        tracked=bool(named),
+        force=_flag(query, "force"),
+        field_validation=query.get("fieldValidation", ""),
+    )
+
+
+def delete_options(body: dict[str, Any], query: Query) -> dict[str, Any]:
+    """The DeleteOptions of the body, with those of the query on top."""
+    options = dict(body)
     if "gracePeriodSeconds" in query:
         options["gracePeriodSeconds"] = _number(query, "gracePeriodSeconds", signed=True)
+    if "propagationPolicy" in query:
+        options["propagationPolicy"] = query["propagationPolicy"]
     return options
 
 

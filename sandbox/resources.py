@@ -1,12 +1,44 @@
-"""Which resources the embedded API server has: the built-in table, and what CRDs add to it."""
+"""Which resources the embedded API server has: the built-in table, and what CRDs add to it.
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any
+Names, short names, categories and verbs are those of the real server: a test compares them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from scheduler.model.objects import KINDS
 
+KUBERNETES_VERSION = "v1.36.3+sandbox"
+"""The Kubernetes whose API this is."""
+
 STATUS = ("status",)
+SCALED = ("scale", "status")
+ALL = ("all",)
+EXTENSIONS = ("api-extensions",)
+
+_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+_CREATE_ONLY = ("create",)
+
+
+class PrinterColumn(NamedTuple):
+    """A column of a table: its heading, its type, and the JSONPath of its value."""
+
+    name: str
+    type: str
+    path: str
+    priority: int = 0
+
+
+class ScalePaths(NamedTuple):
+    """Paths of the numbers that a scale subresource shows, as a CRD gives them."""
+
+    spec: str = ".spec.replicas"
+    status: str = ".status.replicas"
+    selector: str = ""
+
+
+_REPLICAS = ScalePaths()
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +66,17 @@ class Resource:
     """The creator may set the status (nodes, or kinds without a status subresource)."""
     custom: bool = False
     """Comes from a CRD."""
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    """Names for several resources at once: `kubectl get all`."""
+    verbs: tuple[str, ...] = _VERBS
+    singular: str = ""
+    columns: tuple[PrinterColumn, ...] = ()
+    """What a CRD says of its table; built-in kinds have theirs in `sandbox.printing`."""
+    schema: Mapping[str, Any] = field(default_factory=dict, hash=False, compare=False)
+    """A CRD's OpenAPI v3 schema; those of built-in kinds are in `sandbox.schemas`."""
+    scale: ScalePaths | None = None
+    """Where the numbers of its scale subresource are."""
 
     @property
     def api_version(self) -> str:
@@ -50,8 +93,8 @@ class Resource:
         return "status" in self.subresources
 
     @property
-    def verbs(self) -> list[str]:
-        return ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
+    def singular_name(self) -> str:
+        return self.singular or self.kind.lower()
 
 
 def _core(plural: str, kind: str, namespaced: bool = True, **traits: Any) -> Resource:
@@ -62,42 +105,119 @@ def _storage(plural: str, kind: str, namespaced: bool = False, **traits: Any) ->
     return Resource("storage.k8s.io", "v1", plural, kind, namespaced, **traits)
 
 
-def _workload(group: str, plural: str, kind: str) -> Resource:
-    return Resource(group, "v1", plural, kind, True, STATUS, counts_generations=True)
+def _workload(group: str, plural: str, kind: str, short: str = "", **traits: Any) -> Resource:
+    names = (short,) if short else ()
+    return Resource(
+        group,
+        "v1",
+        plural,
+        kind,
+        True,
+        SCALED if "scale" in traits else STATUS,
+        counts_generations=True,
+        short_names=names,
+        categories=ALL,
+        **traits,
+    )
+
+
+def _review(group: str, plural: str, kind: str) -> Resource:
+    """Only answered, never stored: see `sandbox.reviews`."""
+    return Resource(group, "v1", plural, kind, False, verbs=_CREATE_ONLY)
 
 
 _LISTED: tuple[Resource, ...] = (
-    _core("namespaces", "Namespace", False, subresources=STATUS, returns_deleted=True),
-    _core("nodes", "Node", False, subresources=STATUS, keeps_status_on_create=True),
+    _core(
+        "namespaces",
+        "Namespace",
+        False,
+        subresources=STATUS,
+        returns_deleted=True,
+        short_names=("ns",),
+        verbs=tuple(verb for verb in _VERBS if verb != "deletecollection"),
+    ),
+    _core(
+        "nodes",
+        "Node",
+        False,
+        subresources=STATUS,
+        keeps_status_on_create=True,
+        short_names=("no",),
+    ),
     _core(
         "pods",
         "Pod",
-        subresources=("binding", "status"),
+        subresources=(
+            "attach",
+            "binding",
+            "ephemeralcontainers",
+            "eviction",
+            "exec",
+            "log",
+            "portforward",
+            "status",
+        ),
         counts_generations=True,
         returns_deleted=True,
-    ),
-    _core("services", "Service", subresources=STATUS, create_on_update=True, returns_deleted=True),
-    _core("configmaps", "ConfigMap"),
-    _core("serviceaccounts", "ServiceAccount", returns_deleted=True),
-    _core(
-        "persistentvolumes", "PersistentVolume", False, subresources=STATUS, returns_deleted=True
+        short_names=("po",),
+        categories=ALL,
     ),
     _core(
-        "persistentvolumeclaims", "PersistentVolumeClaim", subresources=STATUS, returns_deleted=True
+        "services",
+        "Service",
+        subresources=STATUS,
+        create_on_update=True,
+        returns_deleted=True,
+        short_names=("svc",),
+        categories=ALL,
+    ),
+    _core("configmaps", "ConfigMap", short_names=("cm",)),
+    _core("secrets", "Secret"),
+    _core("serviceaccounts", "ServiceAccount", returns_deleted=True, short_names=("sa",)),
+    _core("endpoints", "Endpoints", short_names=("ep",), singular="endpoints"),
+    _core("limitranges", "LimitRange", short_names=("limits",)),
+    _core(
+        "resourcequotas",
+        "ResourceQuota",
+        subresources=STATUS,
+        returns_deleted=True,
+        short_names=("quota",),
+    ),
+    _core(
+        "persistentvolumes",
+        "PersistentVolume",
+        False,
+        subresources=STATUS,
+        returns_deleted=True,
+        short_names=("pv",),
+    ),
+    _core(
+        "persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        subresources=STATUS,
+        returns_deleted=True,
+        short_names=("pvc",),
     ),
     _core(
         "replicationcontrollers",
         "ReplicationController",
-        subresources=STATUS,
+        subresources=SCALED,
         counts_generations=True,
+        short_names=("rc",),
+        categories=ALL,
+        scale=_REPLICAS,
     ),
-    _core("events", "Event", create_on_update=True),
-    Resource("events.k8s.io", "v1", "events", "Event", True, create_on_update=True),
-    _workload("apps", "deployments", "Deployment"),
-    _workload("apps", "replicasets", "ReplicaSet"),
-    _workload("apps", "statefulsets", "StatefulSet"),
-    _workload("apps", "daemonsets", "DaemonSet"),
+    _core("events", "Event", create_on_update=True, short_names=("ev",)),
+    Resource(
+        "events.k8s.io", "v1", "events", "Event", True, create_on_update=True, short_names=("ev",)
+    ),
+    _workload("apps", "deployments", "Deployment", "deploy", scale=_REPLICAS),
+    _workload("apps", "replicasets", "ReplicaSet", "rs", scale=_REPLICAS),
+    _workload("apps", "statefulsets", "StatefulSet", "sts", scale=_REPLICAS),
+    _workload("apps", "daemonsets", "DaemonSet", "ds"),
+    Resource("apps", "v1", "controllerrevisions", "ControllerRevision", True),
     _workload("batch", "jobs", "Job"),
+    _workload("batch", "cronjobs", "CronJob", "cj"),
     Resource(
         "policy",
         "v1",
@@ -107,6 +227,7 @@ _LISTED: tuple[Resource, ...] = (
         STATUS,
         counts_generations=True,
         unconditional_update=False,
+        short_names=("pdb",),
     ),
     Resource(
         "scheduling.k8s.io",
@@ -115,6 +236,7 @@ _LISTED: tuple[Resource, ...] = (
         "PriorityClass",
         False,
         counts_generations=True,
+        short_names=("pc",),
     ),
     Resource(
         "coordination.k8s.io",
@@ -125,7 +247,18 @@ _LISTED: tuple[Resource, ...] = (
         unconditional_update=False,
         create_on_update=True,
     ),
-    _storage("storageclasses", "StorageClass", returns_deleted=True),
+    Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", True),
+    Resource(
+        "networking.k8s.io",
+        "v1",
+        "ingresses",
+        "Ingress",
+        True,
+        STATUS,
+        counts_generations=True,
+        short_names=("ing",),
+    ),
+    _storage("storageclasses", "StorageClass", returns_deleted=True, short_names=("sc",)),
     _storage("csinodes", "CSINode", unconditional_update=False, returns_deleted=True),
     _storage("csidrivers", "CSIDriver", unconditional_update=False, returns_deleted=True),
     _storage("csistoragecapacities", "CSIStorageCapacity", True, unconditional_update=False),
@@ -146,9 +279,31 @@ _LISTED: tuple[Resource, ...] = (
         returns_deleted=True,
     ),
     Resource(
-        "resource.k8s.io", "v1", "resourceslices", "ResourceSlice", False, returns_deleted=True
+        "resource.k8s.io",
+        "v1",
+        "resourceclaimtemplates",
+        "ResourceClaimTemplate",
+        True,
+        returns_deleted=True,
     ),
-    Resource("resource.k8s.io", "v1", "deviceclasses", "DeviceClass", False, returns_deleted=True),
+    Resource(
+        "resource.k8s.io",
+        "v1",
+        "resourceslices",
+        "ResourceSlice",
+        False,
+        counts_generations=True,
+        returns_deleted=True,
+    ),
+    Resource(
+        "resource.k8s.io",
+        "v1",
+        "deviceclasses",
+        "DeviceClass",
+        False,
+        counts_generations=True,
+        returns_deleted=True,
+    ),
     Resource(
         "apiextensions.k8s.io",
         "v1",
@@ -157,7 +312,14 @@ _LISTED: tuple[Resource, ...] = (
         False,
         STATUS,
         counts_generations=True,
+        short_names=("crd", "crds"),
+        categories=EXTENSIONS,
     ),
+    _review("authentication.k8s.io", "selfsubjectreviews", "SelfSubjectReview"),
+    _review("authentication.k8s.io", "tokenreviews", "TokenReview"),
+    _review("authorization.k8s.io", "selfsubjectaccessreviews", "SelfSubjectAccessReview"),
+    _review("authorization.k8s.io", "selfsubjectrulesreviews", "SelfSubjectRulesReview"),
+    _review("authorization.k8s.io", "subjectaccessreviews", "SubjectAccessReview"),
 )
 
 
@@ -175,22 +337,37 @@ BUILT_IN: tuple[Resource, ...] = (*_LISTED, *_watched())
 
 def defined_by(crd: dict[str, Any]) -> list[Resource]:
     """The resources a CustomResourceDefinition serves, one per served version."""
-    spec = crd["spec"]
-    return [
-        Resource(
-            spec["group"],
-            version["name"],
-            spec["names"]["plural"],
-            spec["names"]["kind"],
-            spec.get("scope") == "Namespaced",
-            STATUS if "status" in (version.get("subresources") or {}) else (),
-            counts_generations=True,
-            unconditional_update=False,
-            custom=True,
-        )
-        for version in spec["versions"]
-        if version.get("served")
-    ]
+    return [_custom(crd["spec"], each) for each in crd["spec"]["versions"] if each.get("served")]
+
+
+def _custom(spec: dict[str, Any], version: dict[str, Any]) -> Resource:
+    names, subresources = spec["names"], version.get("subresources") or {}
+    scale = subresources.get("scale")
+    return Resource(
+        spec["group"],
+        version["name"],
+        names["plural"],
+        names["kind"],
+        spec.get("scope") == "Namespaced",
+        tuple(name for name in SCALED if name in subresources),
+        counts_generations=True,
+        unconditional_update=False,
+        custom=True,
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        singular=names.get("singular") or "",
+        columns=tuple(
+            PrinterColumn(each["name"], each["type"], each["jsonPath"], each.get("priority", 0))
+            for each in version.get("additionalPrinterColumns") or ()
+        ),
+        schema=(version.get("schema") or {}).get("openAPIV3Schema") or {},
+        scale=scale
+        and ScalePaths(
+            scale["specReplicasPath"],
+            scale["statusReplicasPath"],
+            scale.get("labelSelectorPath") or "",
+        ),
+    )
 
 
 class Catalog:
@@ -219,70 +396,3 @@ class Catalog:
 
     def __iter__(self) -> Iterator[Resource]:
         return iter(self._by_address.values())
-
-    # Discovery: the documents under /api and /apis.
-
-    def versions(self) -> dict[str, list[str]]:
-        """Group → its versions in the order they were added, the core group left out."""
-        found: dict[str, list[str]] = {}
-        for resource in self:
-            versions = found.setdefault(resource.group, [])
-            if resource.version not in versions:
-                versions.append(resource.version)
-        found.pop("", None)
-        return found
-
-    def group_list(self) -> dict[str, Any]:
-        """The body of `/apis`."""
-        groups = [self.group(name) for name in self.versions()]
-        return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
-
-    def group(self, name: str) -> dict[str, Any] | None:
-        """The body of `/apis/<group>`, if the group exists."""
-        versions = [
-            {"groupVersion": f"{name}/{version}", "version": version}
-            for version in self.versions().get(name, ())
-        ]
-        if not versions:
-            return None
-        return {
-            "kind": "APIGroup",
-            "apiVersion": "v1",
-            "name": name,
-            "versions": versions,
-            "preferredVersion": versions[0],
-        }
-
-    def resource_list(self, group: str, version: str) -> dict[str, Any] | None:
-        """The body of `/api/v1` or `/apis/<group>/<version>`, if it exists."""
-        entries: list[dict[str, Any]] = []
-        for resource in self:
-            if (resource.group, resource.version) != (group, version):
-                continue
-            entry = {
-                "name": resource.plural,
-                "singularName": resource.kind.lower(),
-                "namespaced": resource.namespaced,
-                "kind": resource.kind,
-                "verbs": resource.verbs,
-            }
-            entries.append(entry)
-            for name in resource.subresources:
-                binding = name == "binding"
-                entries.append(
-                    {
-                        "name": f"{resource.plural}/{name}",
-                        "singularName": "",
-                        "namespaced": resource.namespaced,
-                        "kind": "Binding" if binding else resource.kind,
-                        "verbs": ["create"] if binding else ["get", "patch", "update"],
-                    }
-                )
-        if not entries:
-            return None
-        return {
-            "kind": "APIResourceList",
-            "apiVersion": "v1",
-            "groupVersion": f"{group}/{version}" if group else version,
-            "resources": entries,
-        }

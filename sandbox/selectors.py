@@ -74,6 +74,24 @@ def compile_selectors(resource: Resource, labels: str, fields: str) -> Predicate
     return lambda body: all(test(body) for test in tests)
 
 
+def selector_text(selector: Mapping[str, Any] | None) -> str:
+    """A `LabelSelector` in the form that queries use; empty if it selects everything."""
+    found = selector or {}
+    terms = [f"{key}={value}" for key, value in sorted((found.get("matchLabels") or {}).items())]
+    for expression in found.get("matchExpressions") or ():
+        key, values = expression.get("key", ""), ",".join(sorted(expression.get("values") or ()))
+        match expression.get("operator"):
+            case "In":
+                terms.append(f"{key} in ({values})")
+            case "NotIn":
+                terms.append(f"{key} notin ({values})")
+            case "Exists":
+                terms.append(key)
+            case _:
+                terms.append(f"!{key}")
+    return ",".join(terms)
+
+
 def _compile_labels(text: str) -> list[Predicate]:
     if not text.strip():
         return []

@@ -11,7 +11,7 @@ with the old one, so history costs little. Everything is synchronous and belongs
 
 import asyncio
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -77,15 +77,17 @@ class StoreChange:
 class ObjectTable:
     """All objects of one resource and the log of their changes."""
 
-    def __init__(self, store: "Store", history: int) -> None:
+    def __init__(self, store: "Store", name: str, history: int) -> None:
         self._store = store
+        self._name = name
         self._history = history
         self._log: list[StoreChange] = []
         self._dropped = 0
         self.floor = store.revision
         """Watches and exact lists may start here or later."""
         self.current: dict[Key, Version] = {}
-        self.wakers: set[asyncio.Event] = set()
+        self.wakers: dict[asyncio.Event, None] = {}
+        """Set by every write, in the order in which they came."""
         self.closed = False
         """The resource is gone (its CRD was deleted); watches end."""
 
@@ -164,6 +166,8 @@ class ObjectTable:
             self.floor = self._log[self._history - 1].revision
             self._dropped += self._history
             del self._log[: self._history]
+        if self._store.journal is not None:
+            self._store.journal.written(self._name, change)
         self._wake()
 
     def _wake(self) -> None:
@@ -182,11 +186,19 @@ class ObjectTable:
         return objects
 
 
+class WriteJournal(Protocol):
+    """Told of every write."""
+
+    def written(self, table: str, change: StoreChange) -> None:
+        """A write has taken effect; watches do not know of it yet."""
+
+
 class Store:
     """Tables by name under one revision counter. `history` bounds each table's log."""
 
     def __init__(self, history: int = 10_000) -> None:
         self.revision = 1
+        self.journal: WriteJournal | None = None
         self._history = history
         self._tables: dict[str, ObjectTable] = {}
 
@@ -194,7 +206,7 @@ class Store:
         """The table of this name, made on first use."""
         found = self._tables.get(name)
         if found is None:
-            found = self._tables[name] = ObjectTable(self, self._history)
+            found = self._tables[name] = ObjectTable(self, name, self._history)
         return found
 
     def tables(self) -> Iterator[tuple[str, ObjectTable]]:

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+from sandbox.devices import rules as device_rules
+from sandbox.devices.claim_status import merge_status
+from sandbox.devices.names import CLAIMS
 from sandbox.errors import FieldError, invalid
+from sandbox.field_errors import barred, wrong
 from sandbox.resources import Resource
 from sandbox.store import Body
-from sandbox.validation import barred, wrong
 
 _SERVER_METADATA = (
     "uid",
@@ -34,7 +37,9 @@ _FIXED_EVENT_FIELDS = (
 
 def merge_update(resource: Resource, old: Body, new: Body, subresource: str) -> Body:
     """The body to store: `new` where this endpoint may write, `old` elsewhere."""
-    if subresource == "status":
+    if subresource == "status" and resource.table == CLAIMS:
+        merged = merge_status(old, new)
+    elif subresource == "status":
         merged = {**old, "status": new.get("status") or {}}
         # The status endpoint of built-in kinds lets labels and annotations through as well.
         merged["metadata"] = old["metadata"] if resource.custom else new["metadata"]
@@ -74,6 +79,8 @@ def check_update(resource: Resource, old: Body, new: Body) -> None:
     if resource.table == "pods":
         errors += _pod_errors(old.get("spec") or {}, new.get("spec") or {})
         errors += _nomination_errors(old, new)
+    elif resource.table in device_rules.KINDS:
+        errors += device_rules.update_errors(resource, old, new)
     elif resource.table == "events" and resource.group:
         errors += [
             wrong(field, new.get(field), "field is immutable")

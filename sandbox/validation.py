@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from sandbox.devices import rules as device_rules
 from sandbox.errors import ApiFailure, FieldError, bad_request, invalid
+from sandbox.field_errors import barred, required, wrong
 from sandbox.resources import Resource
 from sandbox.store import Body
 from scheduler.model.quantity import QuantityError, parse
@@ -18,6 +20,9 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 _LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
 _MICRO_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)")
 _NOTE_LIMIT = 1024
+_REPLICATED = frozenset(
+    {"daemonsets.apps", "deployments.apps", "replicasets.apps", "statefulsets.apps"}
+)
 _NAME_LIMIT = 253
 
 
@@ -30,28 +35,16 @@ def check(resource: Resource, body: Body) -> None:
             errors += _pod_errors(body.get("spec") or {})
         case "events":
             errors += _event_errors(resource, body)
+        case table if table in _REPLICATED:
+            errors += _workload_errors(body.get("spec") or {})
         case "leases.coordination.k8s.io":
             errors += _lease_errors(body.get("spec") or {})
         case "customresourcedefinitions.apiextensions.k8s.io":
             errors += _crd_errors(body)
+        case table if table in device_rules.KINDS:
+            errors += device_rules.errors(resource, body)
     if errors:
         raise invalid(resource.kind, body["metadata"].get("name", ""), errors, resource.group)
-
-
-def required(field: str, text: str = "") -> FieldError:
-    """A field that is missing."""
-    return FieldError("FieldValueRequired", field, f"Required value{': ' + text if text else ''}")
-
-
-def wrong(field: str, value: Any, text: str) -> FieldError:
-    """A field whose value breaks a rule."""
-    shown = f'"{value}"' if isinstance(value, str) else str(value)
-    return FieldError("FieldValueInvalid", field, f"Invalid value: {shown}: {text}")
-
-
-def barred(field: str, text: str) -> FieldError:
-    """A field that may not be set or changed here."""
-    return FieldError("FieldValueForbidden", field, f"Forbidden: {text}")
 
 
 # Shapes: what does not even decode in the real server.
@@ -89,6 +82,8 @@ def _quantities(resource: Resource, body: Body) -> Iterator[tuple[str, Any]]:
         for part in ("capacity", "allocatable"):
             for name, text in ((body.get("status") or {}).get(part) or {}).items():
                 yield f"status.{part}[{name}]", text
+    elif resource.table in device_rules.KINDS:
+        yield from device_rules.quantities(resource, body)
 
 
 def _micro_times(resource: Resource, body: Body) -> Iterator[Any]:
@@ -143,6 +138,27 @@ def _pod_errors(spec: Body) -> Iterator[FieldError]:
         yield from _resource_errors(f"{path}.resources", container.get("resources") or {})
     if spec.get("schedulingGates") and spec.get("nodeName"):
         yield barred("spec.nodeName", "cannot be set until all schedulingGates have been cleared")
+
+
+def _workload_errors(spec: Body) -> Iterator[FieldError]:
+    replicas = spec.get("replicas")
+    if isinstance(replicas, int) and replicas < 0:
+        yield wrong("spec.replicas", replicas, "must be greater than or equal to 0")
+    template = spec.get("template") or {}
+    selector = (spec.get("selector") or {}).get("matchLabels") or {}
+    labels = (template.get("metadata") or {}).get("labels") or {}
+    if not spec.get("selector"):
+        yield required("spec.selector")
+    elif not selector.items() <= labels.items():
+        shown = ", ".join(f'"{key}":"{value}"' for key, value in sorted(labels.items()))
+        text = "`selector` does not match template `labels`"
+        yield FieldError(
+            "FieldValueInvalid",
+            "spec.template.metadata.labels",
+            f"Invalid value: {{{shown}}}: {text}",
+        )
+    for error in _pod_errors(template.get("spec") or {}):
+        yield error._replace(field=f"spec.template.{error.field}")
 
 
 def _resource_errors(path: str, resources: Body) -> Iterator[FieldError]:

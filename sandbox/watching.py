@@ -13,10 +13,10 @@ from aiohttp import web
 
 from sandbox.errors import ApiFailure
 from sandbox.faults import Faults
+from sandbox.representations import Representation
 from sandbox.resources import Resource
 from sandbox.selectors import Predicate
 from sandbox.store import ObjectTable, Store, StoreChange, Version, encode
-from sandbox.views import encoded
 
 _BOOKMARK_BEFORE_END = 2.0
 
@@ -58,8 +58,10 @@ class Watch:
         selection: Selection,
         options: WatchOptions,
         faults: Faults,
+        shown: Representation,
     ) -> None:
         self._resource = resource
+        self._shown = shown
         self._store = store
         self._table: ObjectTable = store.table(resource.table)
         self._selection = selection
@@ -67,26 +69,28 @@ class Watch:
         self._faults = faults
         self._woken = asyncio.Event()
         self._ended = False
+        self._refusal: ApiFailure | None = None
 
-    def end(self) -> None:
-        """Close the stream politely at the next opportunity."""
+    def end(self, refusal: ApiFailure | None = None) -> None:
+        """Close the stream politely at the next opportunity, with a last word if there is one."""
         self._ended = True
+        self._refusal = refusal
         self._woken.set()
 
     async def serve(self, request: web.BaseRequest) -> web.StreamResponse:
         """Stream until the timeout, the client's departure, or a fault."""
-        response = web.StreamResponse(headers={"Content-Type": "application/json"})
+        response = web.StreamResponse(headers={"Content-Type": self._shown.media_type})
         response.enable_chunked_encoding()
-        self._table.wakers.add(self._woken)
+        self._table.wakers[self._woken] = None
         try:
             with self._faults.watching(request, self.end), suppress(ConnectionError):
                 await response.prepare(request)
-                await self._stream(response)
+                await self._stream(response, request.path)
         finally:
-            self._table.wakers.discard(self._woken)
+            self._table.wakers.pop(self._woken, None)
         return response
 
-    async def _stream(self, response: web.StreamResponse) -> None:
+    async def _stream(self, response: web.StreamResponse, path: str) -> None:
         try:
             position = self._start()
         except ApiFailure as error:
@@ -99,6 +103,8 @@ class Watch:
         pending = list(self._opening())
         while True:
             await self._faults.speaking.wait()
+            if late := self._faults.lateness(path):
+                await asyncio.sleep(late)
             changes = self._table.changes(position)
             if changes is None:
                 return
@@ -107,9 +113,14 @@ class Watch:
             pending.extend(filter(None, map(self._event, changes)))
             now = loop.time()
             if now >= bookmark_at:
-                pending.append(self._bookmark())
+                if self._faults.bookmarks:
+                    pending.append(self._bookmark())
                 bookmark_at = self._next_bookmark(now, deadline)
+            if self._refusal is not None:
+                pending.append(_line(b"ERROR", encode(self._refusal.status())))
             if pending:
+                if self._faults.repeating(path):
+                    pending = [line for line in pending for _ in range(2)]
                 await response.write(b"".join(pending))
                 pending.clear()
             if self._ended or self._table.closed or now >= deadline:
@@ -129,7 +140,7 @@ class Watch:
             return
         for version in self._table.list_at():
             if version in self._selection:
-                yield _line(b"ADDED", encoded(self._resource, version))
+                yield _line(b"ADDED", self._shown.one(version))
         if self._options.mark_state_end:
             yield self._bookmark({"k8s.io/initial-events-end": "true"})
 
@@ -138,8 +149,8 @@ class Watch:
         was_in = change.before in self._selection
         if change.after is not None and change.after in self._selection:
             kind = b"MODIFIED" if was_in else b"ADDED"
-            return _line(kind, encoded(self._resource, change.after))
-        return _line(b"DELETED", encoded(self._resource, change.last())) if was_in else b""
+            return _line(kind, self._shown.one(change.after))
+        return _line(b"DELETED", self._shown.one(change.last())) if was_in else b""
 
     def _bookmark(self, annotations: dict[str, str] | None = None) -> bytes:
         metadata: dict[str, object] = {"resourceVersion": str(self._store.revision)}
@@ -147,7 +158,7 @@ class Watch:
             metadata["annotations"] = annotations
         resource = self._resource
         body = {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-        return _line(b"BOOKMARK", encode(body))
+        return _line(b"BOOKMARK", self._shown.bookmark(body))
 
     def _next_bookmark(self, now: float, deadline: float) -> float:
         if not self._options.bookmarks:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from sandbox.devices.driver import BOARDS, DRIVER
 from sandbox.numa.machine import Machine, uniform
 
 Manifest = dict[str, Any]
@@ -43,6 +44,10 @@ class App(msgspec.Struct, frozen=True):
     extra: dict[str, str] = {}
     pinned: bool = False
     """Guaranteed: with whole CPUs, they are the pod's own, of one cell."""
+    claim: str = ""
+    """The template of the claim that each pod has."""
+    devices: bool = False
+    """Asks for devices, by a claim or by an extended resource."""
 
 
 _GPU_TAINT = {"key": "example.com/gpu", "effect": "NoSchedule"}
@@ -55,7 +60,8 @@ POOLS = (
     ),
     NodePool("fast", 15, "32", "128Gi", {"disk": "ssd"}),
     NodePool("spot", 15, "32", "128Gi", {"disk": "ssd", "spot": "true"}, (_SPOT_TAINT,)),
-    NodePool("gpu", 7, "64", "256Gi", {}, (_GPU_TAINT,), {"example.com/gpu": "4"}),
+    # Four GPUs by a device plugin, as ever, and two boards by a driver for claims.
+    NodePool("gpu", 7, "64", "256Gi", {BOARDS: "2"}, (_GPU_TAINT,), {"example.com/gpu": "4"}),
     NodePool("edge", 3, "4", "16Gi", {"role": "edge"}),
     NodePool(
         "numa",
@@ -73,6 +79,9 @@ _ON_CELLS = {
     "tolerations": [{"key": "example.com/cells", "operator": "Exists"}],
 }
 _TOLERATE_GPU = [{"key": "example.com/gpu", "operator": "Exists"}]
+_ON_BOARDS = {"tolerations": _TOLERATE_GPU}
+QUARTERS = "example.com/board-quarter"
+"""An extended resource that a class of devices serves."""
 
 
 def _prefer(key: str, value: str) -> dict[str, Any]:
@@ -106,14 +115,39 @@ APPS = (
     # Four to a node: a fifth would fit the node's free CPUs, but those of no cell.
     App("trading", 27, "6", "8Gi", _ON_CELLS, pinned=True),
     App("ticker", 6, "1", "1Gi", _ON_CELLS, pinned=True),
+    App("tune", 7, "2", "8Gi", _ON_BOARDS, claim="half-board", devices=True),
+    App("infer", 14, "1", "4Gi", _ON_BOARDS, claim="quarter-board", devices=True),
+    App("encode", 5, "1", "2Gi", _ON_BOARDS, extra={QUARTERS: "1"}, devices=True),
     App("giant", 2, "200", "2Ti"),
     App("lost", 3, "100m", "64Mi", {"nodeSelector": {"topology.kubernetes.io/zone": "atlantis"}}),
     App("held", 2, "100m", "64Mi", {"schedulingGates": [{"name": "example.com/approval"}]}),
 )
 
 
+def _device_class(profile: str, **spec: Any) -> Manifest:
+    of_profile = f'device.attributes["{DRIVER}"].profile == "{profile}"'
+    expression = f'device.driver == "{DRIVER}" && {of_profile}'
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "DeviceClass",
+        "metadata": {"name": f"board-{profile}"},
+        "spec": {"selectors": [{"cel": {"expression": expression}}], **spec},
+    }
+
+
+def _claim_template(profile: str) -> Manifest:
+    requests = [{"name": "board", "exactly": {"deviceClassName": f"board-{profile}"}}]
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": f"{profile}-board", "namespace": NAMESPACE},
+        "spec": {"spec": {"devices": {"requests": requests}}},
+    }
+
+
 def surroundings() -> list[tuple[str, Manifest]]:
     """What must be there before the pods: paths and objects."""
+    devices = "/apis/resource.k8s.io/v1"
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
     priority = {
         "apiVersion": "scheduling.k8s.io/v1",
@@ -124,6 +158,13 @@ def surroundings() -> list[tuple[str, Manifest]]:
     return [
         ("/api/v1/namespaces", namespace),
         ("/apis/scheduling.k8s.io/v1/priorityclasses", priority),
+        (f"{devices}/deviceclasses", _device_class("whole")),
+        (f"{devices}/deviceclasses", _device_class("half")),
+        (f"{devices}/deviceclasses", _device_class("quarter", extendedResourceName=QUARTERS)),
+        *(
+            (f"{devices}/namespaces/{NAMESPACE}/resourceclaimtemplates", _claim_template(each))
+            for each in ("whole", "half", "quarter")
+        ),
     ]
 
 
@@ -166,12 +207,17 @@ def _node(pool: NodePool, name: str, zone: str) -> Manifest:
     }
 
 
-def pods(scheduler_name: str, scale: int = 100, *, pinned: bool = False) -> list[Manifest]:
-    """The pods of all apps for a cluster of ``scale`` nodes, or of those with CPUs of their own."""
+def pods(
+    scheduler_name: str, scale: int = 100, *, pinned: bool = False, devices: bool = False
+) -> list[Manifest]:
+    """The pods of ordinary apps, of those with CPUs of their own, or of those with devices.
+
+    As many as a cluster of ``scale`` nodes has.
+    """
     return [
         pod(app, i, scheduler_name)
         for app in APPS
-        if app.pinned == pinned
+        if (app.pinned, app.devices) == (pinned, devices)
         for i in range(max(1, app.pods * scale // 100))
     ]
 
@@ -186,6 +232,10 @@ def pod(app: App, number: int, scheduler_name: str) -> Manifest:
     }
     if app.port:
         container["ports"] = [{"containerPort": app.port, "hostPort": app.port}]
+    spec: Manifest = {"schedulerName": scheduler_name, "containers": [container], **app.spec}
+    if app.claim:
+        container["resources"]["claims"] = [{"name": "board"}]
+        spec["resourceClaims"] = [{"name": "board", "resourceClaimTemplateName": app.claim}]
     return {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -194,5 +244,5 @@ def pod(app: App, number: int, scheduler_name: str) -> Manifest:
             "namespace": NAMESPACE,
             "labels": {"app": app.name},
         },
-        "spec": {"schedulerName": scheduler_name, "containers": [container], **app.spec},
+        "spec": spec,
     }

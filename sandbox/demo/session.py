@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import itertools
 import random
-import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
+import yaml
 
 from sandbox.apiserver import ApiServer
+from sandbox.controllers.manager import controller_manager
+from sandbox.demo.ports import HOST
+from sandbox.devices.driver import BoardDriver
+from sandbox.devices.names import CLAIMS
 from sandbox.kubelets import Kubelets
 from sandbox.numa.kubelet import NumaKubelet
 from sandbox.numa.tasks import NumaNodes
@@ -33,50 +36,17 @@ from scheduler import __version__
 from scheduler.app import Daemon
 from scheduler.config.loading import Configuration
 from scheduler.kube.client import KubeClient
-from scheduler.kube.errors import Conflict, NotFound
+from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.model.pods import Pod
 from scheduler.observe.metrics import Metrics
-
-# The demo's changes to a configuration.
-
-
-_CELLS = "NodeResourceTopologyMatch"
-
-DOCUMENT: dict[str, Any] = {
-    "apiVersion": "kubescheduler.config.k8s.io/v1",
-    "kind": "KubeSchedulerConfiguration",
-    "profiles": [
-        {
-            "plugins": {"multiPoint": {"enabled": [{"name": _CELLS}]}},
-            "pluginConfig": [{"name": _CELLS, "args": {"cacheResyncPeriodSeconds": 5}}],
-        }
-    ],
-}
-"""The default profile, and in addition a look at NUMA cells: some nodes of the demo have them."""
-
-
-def for_demo(config: Configuration, port: int) -> Configuration:
-    """Without leader election, and serving on the given port, or on any free one for 0."""
-    election = replace(config.scheduler.leader_election, leader_elect=False)
-    server = replace(config.equipoise.server, bind_address="127.0.0.1", port=port or _free_port())
-    return dataclasses.replace(
-        config,
-        scheduler=replace(config.scheduler, leader_election=election),
-        equipoise=replace(config.equipoise, server=server),
-    )
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        number: int = probe.getsockname()[1]
-        return number
-
 
 _CONCURRENCY = 32
 _POLL_SECONDS = 0.02
 _PUBLISH_SECONDS = 0.5
 """How often agents on nodes with cells say what is left of them; ten seconds are more usual."""
+_FINISH_SECONDS = 20.0
+"""How long pods run that are not to be restarted, as those of Jobs."""
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 
@@ -93,6 +63,8 @@ class Demo:
         self._scale = scale
         self._slots = asyncio.Semaphore(_CONCURRENCY)
         self.created = 0
+        self.churning = True
+        """Whether `churn` replaces pods."""
         self._began = 0.0
 
     @property
@@ -117,6 +89,30 @@ class Demo:
         """Create the pods with CPUs of their own."""
         await self._add(pods(self.scheduler_name, self._scale, pinned=True))
 
+    async def create_device_pods(self) -> None:
+        """Create the pods that ask for devices, and wait until their claims are made."""
+        await self._add(pods(self.scheduler_name, self._scale, devices=True))
+        bodies = self.api.registry.store.table("pods").current
+
+        def all_made() -> bool:
+            return all(
+                "resourceClaims" not in each.body["spec"]
+                or "resourceClaimStatuses" in each.body["status"]
+                for each in bodies.values()
+            )
+
+        await _until(all_made)
+
+    def allocated_devices(self) -> int:
+        """How many devices claims have."""
+        claims = self.api.registry.store.table(CLAIMS).current.values()
+        status = [each.body.get("status") or {} for each in claims]
+        return sum(
+            len(each["allocation"]["devices"].get("results") or ())
+            for each in status
+            if each.get("allocation")
+        )
+
     async def settle(self) -> float:
         """Return when every pod is bound or known not to fit: seconds since the first was made."""
         core = self.daemon.core
@@ -129,8 +125,8 @@ class Demo:
         await _until(settled)
         return time.perf_counter() - self._began
 
-    async def settle_cells(self) -> None:
-        """Return when news of cells lets no more pods in.
+    async def settle_last(self) -> None:
+        """Return when news of cells and claims lets no more pods in.
 
         Until an agent has seen a pod, every cell that may hold it counts as taken.
         """
@@ -152,21 +148,29 @@ class Demo:
         numbers = itertools.count(self.created)
         while True:
             await asyncio.sleep(seconds)
-            bound = [p for p in self.pods() if p.spec.node_name]
-            victims = choose.sample(bound, min(len(bound), choose.randint(5, 40)))
+            if not self.churning:
+                continue
             apps = {app.name: app for app in APPS}
-            for victim in victims:
-                app = apps[victim.metadata.labels["app"]]
-                await self._delete(victim)
-                await self._create(_PODS, [pod(app, next(numbers), self.scheduler_name)])
+            bound = [p for p in self.pods() if p.spec.node_name and _app(p) in apps]
+            victims = choose.sample(bound, min(len(bound), choose.randint(5, 40)))
+            # The namespace may be gone, a quota in the way, or an answer late: people play here.
+            with contextlib.suppress(KubeError):
+                for victim in victims:
+                    await self._delete(victim)
+                    app = apps[_app(victim)]
+                    await self._create(_PODS, [pod(app, next(numbers), self.scheduler_name)])
 
     def pods(self) -> list[Pod]:
         """The demo's pods as the scheduler sees them."""
         return [p for p in self.daemon.pods().values() if p.metadata.namespace == NAMESPACE]
 
+    def nodes(self) -> list[dict[str, Any]]:
+        """The nodes as the API server has them."""
+        return [each.body for each in self.api.registry.store.table("nodes").current.values()]
+
     def bound_by_app(self) -> Counter[str]:
         """How many pods of each app have a node."""
-        return Counter(p.metadata.labels["app"] for p in self.pods() if p.spec.node_name)
+        return Counter(_app(p) for p in self.pods() if p.spec.node_name)
 
     async def _add(self, wanted: list[dict[str, Any]]) -> None:
         await self._create(_PODS, wanted)
@@ -185,29 +189,52 @@ class Demo:
             await self._client.request("DELETE", f"{_PODS}/{victim.metadata.name}")
 
 
+def _app(pod: Pod) -> str:
+    return pod.metadata.labels.get("app", "")
+
+
 async def _until(condition: Callable[[], bool]) -> None:
     while not condition():  # noqa: ASYNC110  a glance at many counters has no event to wait for
         await asyncio.sleep(_POLL_SECONDS)
 
 
 @asynccontextmanager
-async def running(config: Configuration, scale: int) -> AsyncIterator[Demo]:
-    """A demo with its servers up and its namespace made; everything is stopped at the end."""
+async def running(config: Configuration, scale: int, api_port: int) -> AsyncIterator[Demo]:
+    """A demo with its servers up and its namespace made; everything is stopped at the end.
+
+    The API server listens on this port, or on any free one for 0.
+    """
     metrics = Metrics(__version__)
     api = ApiServer()
     kubelets = [NumaKubelet(name, machine) for name, machine in machines(scale).items()]
     numa = NumaNodes(api.registry, kubelets, publish_seconds=_PUBLISH_SECONDS)
-    async with api, numa, Kubelets(api.registry, admission=numa, start_seconds=0.5):
-        client = await KubeClient.connect(metrics=metrics, master=api.url)
-        try:
-            for path, manifest in surroundings():
-                await client.request("POST", path, body=manifest)
-            daemon = Daemon(config, client, metrics)
-            async with _alive(daemon):
-                await daemon.until_synced()
-                yield Demo(api, daemon, client, numa, scale)
-        finally:
-            await client.close()
+    nodes = Kubelets(
+        api.registry, admission=numa, start_seconds=0.5, finish_seconds=_FINISH_SECONDS
+    )
+    await api.start(HOST, api_port)
+    try:
+        driver = BoardDriver(api.registry)
+        async with numa, nodes, driver, controller_manager(api.registry):
+            client = await KubeClient.connect(metrics=metrics, master=api.url)
+            try:
+                await client.request("POST", _CRDS, body=_pod_groups())
+                for path, manifest in surroundings():
+                    await client.request("POST", path, body=manifest)
+                daemon = Daemon(config, client, metrics)
+                async with _alive(daemon):
+                    await daemon.until_synced()
+                    yield Demo(api, daemon, client, numa, scale)
+            finally:
+                await client.close()
+    finally:
+        await api.stop()
+
+
+def _pod_groups() -> dict[str, Any]:
+    """The definition of PodGroups, as the chart has it."""
+    text = Path(__file__).with_name("podgroups.yaml").read_text()
+    definition: dict[str, Any] = yaml.safe_load(text)
+    return definition
 
 
 @asynccontextmanager

@@ -18,17 +18,24 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.apicontract.applying import Applying
 from tests.apicontract.binding import Binding
 from tests.apicontract.client import ApiEndpoint, Client, connect, new_namespace
+from tests.apicontract.describing import Describing
+from tests.apicontract.devices import Devices
 from tests.apicontract.kinds import Kinds
 from tests.apicontract.reading import Reading
 from tests.apicontract.reviews import Reviews
+from tests.apicontract.subresources import Subresources
+from tests.apicontract.tables import Tables
 from tests.apicontract.writing import Writing
 
 __all__ = ["ApiContract", "ApiEndpoint"]
 
 
-class ApiContract(Reading, Writing, Binding, Kinds, Reviews):
+class ApiContract(
+    Reading, Writing, Binding, Kinds, Reviews, Describing, Tables, Applying, Subresources, Devices
+):
     """All contract tests."""
 
     @pytest.fixture

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ssl import SSLContext
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import aiohttp
@@ -16,6 +17,7 @@ Body = dict[str, Any]
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 JSON_PATCH = "application/json-patch+json"
+APPLY = "application/apply-patch+yaml"
 
 PATIENCE = 300.0
 """Seconds after which something that should have happened counts as not happening."""
@@ -31,10 +33,11 @@ class ApiEndpoint:
 
 
 class Reply(NamedTuple):
-    """Status and body of one response."""
+    """Status, body and headers of one response."""
 
     status: int
     body: Body
+    headers: Mapping[str, str] = MappingProxyType({})
 
     def refused(self, status: int, reason: str) -> str:
         """Assert a failure `Status` of this code and reason; answers its message."""
@@ -85,22 +88,24 @@ class Client:
         body: Any = None,
         *,
         content_type: str = "application/json",
+        accept: str = "application/json",
         query: Mapping[str, str] | None = None,
     ) -> Reply:
-        """One request; the body is read whole."""
+        """One request; the body is read whole. Bytes are sent as they are."""
         async with (
             asyncio.timeout(PATIENCE),
             self._session.request(
                 method,
                 self._endpoint.url + path,
                 params=query,
-                data=None if body is None else json.dumps(body),
-                headers={"Content-Type": content_type, "Accept": "application/json"},
+                data=body if body is None or isinstance(body, bytes) else json.dumps(body),
+                headers={"Content-Type": content_type, "Accept": accept},
                 ssl=self._endpoint.ssl or True,
             ) as response,
         ):
-            text = await response.text()
-            return Reply(response.status, json.loads(text) if text.startswith("{") else {"": text})
+            text = await response.text(errors="replace")
+            body = json.loads(text) if text.startswith("{") else {"": text}
+            return Reply(response.status, body, response.headers)
 
     async def get(self, path: str, **query: str) -> Reply:
         return await self.request("GET", path, query=query)
@@ -118,12 +123,14 @@ class Client:
         return await self.request("DELETE", path, options, query=query)
 
     @asynccontextmanager
-    async def watch(self, path: str, **query: str) -> AsyncIterator[Watch]:
+    async def watch(
+        self, path: str, *, accept: str = "application/json", **query: str
+    ) -> AsyncIterator[Watch]:
         """A watch on a collection."""
         async with self._session.get(
             self._endpoint.url + path,
             params={"watch": "true", **query},
-            headers={"Accept": "application/json"},
+            headers={"Accept": accept},
             ssl=self._endpoint.ssl or True,
         ) as response:
             yield Watch(response)
@@ -170,6 +177,25 @@ def a_pod(name: str, **spec: Any) -> Body:
     }
 
 
+def a_deployment(name: str, replicas: int = 2, **container: Any) -> Body:
+    """A Deployment whose pods no scheduler picks up."""
+    main = {"name": "main", "image": "registry.example/pause:1", **container}
+    labels = {"app": name}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": labels},
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {"schedulerName": "contract-test", "containers": [main]},
+            },
+        },
+    }
+
+
 def a_lease(name: str, **labels: str) -> Body:
     """The plainest namespaced object: nothing but clients touches it."""
     return {"metadata": {"name": name, "labels": labels}, "spec": {"holderIdentity": "someone"}}
@@ -188,6 +214,11 @@ def a_binding(name: str, node: str = "contract-node", **metadata: Any) -> Body:
 def pods_in(namespace: str) -> str:
     """The path of a namespace's pods."""
     return f"/api/v1/namespaces/{namespace}/pods"
+
+
+def deployments_in(namespace: str) -> str:
+    """The path of a namespace's Deployments."""
+    return f"/apis/apps/v1/namespaces/{namespace}/deployments"
 
 
 def leases_in(namespace: str) -> str:

@@ -132,3 +132,58 @@ async def test_a_binding_may_be_answered_and_not_done(server: ApiServer, client:
     assert "nodeName" not in (await client.get(f"{PODS}/p")).ok()["spec"]
     (await client.create(f"{PODS}/p/binding", a_binding("p"))).ok(201)
     assert (await client.get(f"{PODS}/p")).ok()["spec"]["nodeName"] == "contract-node"
+
+
+async def test_a_binding_may_be_done_and_answered_otherwise(
+    server: ApiServer, client: Client
+) -> None:
+    (await client.create(PODS, a_pod("p"))).ok(201)
+    server.faults.fail("POST", "/binding$", status=504, processed=True)
+    assert (await client.create(f"{PODS}/p/binding", a_binding("p"))).status == 504
+    assert (await client.get(f"{PODS}/p")).ok()["spec"]["nodeName"] == "contract-node"
+
+
+async def test_open_watches_are_told_that_they_are_too_old(
+    server: ApiServer, client: Client
+) -> None:
+    async with client.watch(LEASES) as watch:
+        assert server.faults.expire_watches("/leases") == 1
+        kind, status = await watch.next()
+        assert (kind, status["code"], status["reason"]) == ("ERROR", 410, "Expired")
+        assert await watch.ended()
+
+
+async def test_events_are_repeated(server: ApiServer, client: Client) -> None:
+    server.faults.repeat_events("/leases$", times=1)
+    async with client.watch(LEASES) as watch:
+        (await client.create(LEASES, a_lease("a"))).ok(201)
+        twice = [await watch.next(), await watch.next()]
+        assert twice[0] == twice[1]
+        (await client.create(LEASES, a_lease("b"))).ok(201)
+        assert (await watch.next())[1]["metadata"]["name"] == "b"
+        (await client.create(LEASES, a_lease("c"))).ok(201)
+        assert (await watch.next())[1]["metadata"]["name"] == "c"
+
+
+async def test_late_watches_are_overtaken(server: ApiServer, client: Client) -> None:
+    async with client.watch(LEASES) as late, client.watch(PODS) as prompt:
+        server.faults.delay_watches("/leases$", 1.0, times=1)
+        (await client.create(LEASES, a_lease("a"))).ok(201)
+        (await client.create(PODS, a_pod("p"))).ok(201)
+        unheard = asyncio.create_task(late.next())
+        assert (await prompt.next())[1]["metadata"]["name"] == "p"
+        assert not unheard.done()
+        assert (await unheard)[1]["metadata"]["name"] == "a"
+
+
+async def test_bookmarks_are_lost() -> None:
+    async with ApiServer(bookmark_seconds=0.05) as server:
+        server.faults.lose_bookmarks()
+        async with (
+            aiohttp.ClientSession(server.url) as session,
+            session.get(
+                LEASES,
+                params={"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "1"},
+            ) as response,
+        ):
+            assert await response.content.read() == b""

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from sandbox.errors import ApiFailure
-from sandbox.patching import JSON, MERGE, STRATEGIC, patcher
+from sandbox.patching import JSON, MERGE, MERGE_KEYS, STRATEGIC, patcher
+from scheduler.kube.schemas import definitions
 
 POD = {
     "metadata": {"name": "p", "finalizers": ["a"], "labels": {"x": "1"}},
@@ -141,3 +142,16 @@ def test_patches_that_do_not_apply(kind: str, patch: Any, code: int) -> None:
     with pytest.raises(ApiFailure) as raised:
         patcher(kind)(POD, patch)
     assert raised.value.code == code
+
+
+def test_lists_merge_by_the_keys_of_the_schemas() -> None:
+    """A field name means the same in all kinds, but for ports; so says the real server's schema."""
+    found: dict[str, set[str]] = {}
+    for schema in definitions().values():
+        for name, property_ in (schema.get("properties") or {}).items():
+            if key := property_.get("x-kubernetes-patch-merge-key"):
+                found.setdefault(name, set()).add(key)
+    ambiguous = {name for name, keys in found.items() if len(keys) > 1}
+    assert ambiguous == {"ports"}
+    known = {name: key for name, (key, *_) in found.items() if name not in ambiguous}
+    assert {name: MERGE_KEYS.get(name) for name in known} == known

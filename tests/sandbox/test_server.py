@@ -67,10 +67,20 @@ async def test_malformed_objects_pass_without_validation() -> None:
         (await client.create(pods_in("default"), {"metadata": {"name": "q"}})).ok(201)
 
 
-async def test_dry_runs_are_refused_rather_than_performed(server: ApiServer) -> None:
+async def test_a_dry_run_stores_nothing(server: ApiServer) -> None:
+    revision = server.registry.store.revision
     async with (
         aiohttp.ClientSession(server.url) as session,
         session.delete("/api/v1/namespaces/kube-node-lease", params={"dryRun": "All"}) as response,
     ):
-        assert response.status == 400
-    assert server.registry.store.table("namespaces").get(("", "kube-node-lease"))
+        assert response.status == 200
+    assert server.registry.store.revision == revision
+
+
+async def test_logs_are_refused_with_a_reason(server: ApiServer) -> None:
+    async with (
+        aiohttp.ClientSession(server.url) as session,
+        session.get("/api/v1/namespaces/default/pods/p/log") as response,
+    ):
+        assert response.status == 501
+        assert "runs no containers" in (await response.json())["message"]
