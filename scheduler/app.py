@@ -18,17 +18,17 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import socket
-import uuid
 from collections.abc import Callable, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
-from scheduler import __version__, inspection
+from scheduler import __version__, inspection, machine
 from scheduler.assembly import Core, assemble
 from scheduler.bounded import Usage
 from scheduler.cache_check import CacheCheck
 from scheduler.config.loading import Configuration
+from scheduler.explaining.queries import ExplainQuery
 from scheduler.framework.registry import Registry
 from scheduler.gangs.registry import find_registry
 from scheduler.heartbeat import Heartbeat, ask
@@ -42,31 +42,41 @@ from scheduler.kube.watch import IDLE_SECONDS, STALE_SECONDS, Reflector, Watched
 from scheduler.kube.writes import ApiWriter
 from scheduler.model.objects import KINDS
 from scheduler.model.pods import Pod
-from scheduler.observe.allocator import IdleMemory
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
-from scheduler.observe.runtime import (
-    EventLoopLag,
-    GcPauses,
-    freeze_after_sync,
-    freeze_while_syncing,
-)
+from scheduler.observe.runtime import EventLoopLag, GcPauses, interpreter
+from scheduler.observe.samples import Samples
 from scheduler.observe.watchdog import Watchdog
 from scheduler.operators.podgroups import PodGroupOperator, write_status
 from scheduler.pipeline.confirmation import OVERDUE, BindingConfirmer
 from scheduler.pipeline.permits import NotWaiting, PermitDecision, Undecidable
+from scheduler.process import Process, ThisProcess
+from scheduler.recording.segments import Bounds
+from scheduler.recording.tape import Tape
 from scheduler.reporting import ClusterOutlet
-from scheduler.serve.endpoints import Replica, Sources
+from scheduler.serve.answers import Replica
+from scheduler.serve.endpoints import Sources
 from scheduler.serve.guards import HttpConflict, HttpNotFound, Unavailable
 from scheduler.serve.health import PING, Check
+from scheduler.serve.recent import RecentAnswers
 from scheduler.serve.server import Server, open_server
-from scheduler.slices import in_slices
+from scheduler.slices import in_slices, resting
+from scheduler.spare_time import SpareTime
+from scheduler.views.news import SchedulerNews, news
+from scheduler.views.node_detail import UnknownNode, node_detail
+from scheduler.views.node_map import UnknownResource
+from scheduler.views.overview import overview
+from scheduler.views.pod_classes import pod_classes
+from scheduler.views.pod_groups import pod_groups
+from scheduler.views.pod_manifest import pod_manifest
 
 log = get_logger(__name__)
 
 EXIT_OK = 0
 EXIT_LEADERSHIP_LOST = 1
 
+GIVEN_AWAY = ("Pod", "ResourceClaim")
+"""The kinds that say which room and which devices are taken."""
 STOP_SECONDS = 5.0
 """How long a stop waits for what may as well be dropped: pods that wait for permission, events."""
 LOOK_SECONDS = 8.0
@@ -92,20 +102,23 @@ class Daemon:
         *,
         registry: Registry | None = None,
         watch_idle_seconds: float = IDLE_SECONDS,
-        owns_process: bool = False,
+        process: Process | None = None,
     ) -> None:
         self._config = config
         self._client = client
         self._metrics = metrics
-        # As kube-scheduler's; a pod may have the name of its node for a host name.
-        self._identity = f"{os.environ.get('POD_NAME') or socket.gethostname()}_{uuid.uuid4()}"
+        self._process = process or ThisProcess()
+        self._identity = f"{self._process.name}_{machine.uuid4()}"
         self._writer = ApiWriter(
             client,
             concurrency=config.equipoise.binding.concurrency,
             timeout=config.equipoise.binding.timeout_seconds,
         )
         self._outlet = ClusterOutlet(self._writer, self._recorders())
-        self.core: Core = assemble(config, self._outlet, metrics, registry=registry)
+        self._tape = self._make_tape()
+        self.core: Core = assemble(
+            config, self._outlet, metrics, registry=registry, journal=self._tape
+        )
         self._confirmer = BindingConfirmer(
             self.core.state,
             self.core.queue,
@@ -122,7 +135,13 @@ class Daemon:
             kind: self._reflector(kind) for kind in self.core.kinds()
         }
         election = config.scheduler.leader_election
-        self._fence = Fence(election.renew_deadline, self._lose)
+        self._fence = Fence(
+            election.renew_deadline,
+            self._lose,
+            deadline=self._process.deadline() if election.leader_elect else None,
+            # The other half is for what is under way when the process ends.
+            grace=(election.lease_duration - election.renew_deadline) / 2,
+        )
         if election.leader_elect:
             client.fence = self._fence
         self._watchdog = Watchdog(metrics, config.equipoise.watchdog.stall_seconds)
@@ -130,15 +149,23 @@ class Daemon:
             client,
             self._watchdog,
             self._fence,
+            self._process,
             make_elector=self._make_elector,
             make_server=self._make_server,
-            last_resort=owns_process,
         )
         metrics.caches.follow("watches", self._watched)
         self._home = asyncio.get_running_loop()
-        self._idle_memory = IdleMemory(metrics.memory_returned)
+        metrics.interpreter.follow(partial(interpreter, self._home))
+        self._recent_answers = RecentAnswers()
+        metrics.caches.follow("serving", lambda: {"served_answers": self._recent_answers.usage()})
         self._stopping = asyncio.Event()
         self._leading = asyncio.Event()
+        self._samples = Samples(self.core.decisions, self.core.queue.view.counts)
+        metrics.caches.follow("samples", lambda: {"samples": self._samples.usage()})
+        interval = self._process.look_seconds
+        self._lag = EventLoopLag(metrics.loop_lag, interval=interval, on_tick=self._tick)
+        self._pauses = GcPauses(metrics.gc_pause)
+        self._spare_time = SpareTime(lambda: self.core.queue.active > 0)
         self._lost = asyncio.Event()
 
     # Life
@@ -167,6 +194,11 @@ class Daemon:
         """What serves the endpoints, once it listens; None if nothing does."""
         return self._heartbeat.server
 
+    @property
+    def leading(self) -> bool:
+        """Whether it schedules, and has not lost the lease."""
+        return self._leading.is_set() and not self._lost.is_set()
+
     def _watched(self) -> dict[str, Usage]:
         """How many objects are watched, and how long their JSON is."""
         return {
@@ -179,21 +211,20 @@ class Daemon:
         return self._reflectors["Pod"].store
 
     async def _serve_and_work(self) -> None:
-        pauses = GcPauses(self._metrics.gc_pause)
-        pauses.start()
-
-        def tick() -> None:
-            self._watchdog.beat()
-            pauses.flush()
-
-        lag = EventLoopLag(self._metrics.loop_lag, on_tick=tick)
+        self._pauses.start()
         await self._heartbeat.start()
+        if self._tape is not None:
+            self._tape.start()
         certain: bool | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [
-                    tasks.create_task(lag.run(), name="event loop lag"),
-                    tasks.create_task(self._idle_memory.run(), name="idle memory"),
+                    tasks.create_task(self._lag.run(), name="event loop lag"),
+                    tasks.create_task(self._samples.run(), name="samples"),
+                    tasks.create_task(
+                        self._process.return_memory(self._metrics), name="idle memory"
+                    ),
+                    *self._recording(tasks),
                     *(
                         tasks.create_task(reflector.run(), name=f"watch {kind}")
                         for kind, reflector in self._reflectors.items()
@@ -209,20 +240,30 @@ class Daemon:
             if certain is None:  # a fault of our own
                 certain = not self.core.bindings.writing
             self._writer.stop()
+            self._fence.retire()
             await self._stop_work()
-            pauses.stop()
+            self._pauses.stop()
             await self._heartbeat.stop(release=certain)
+            if self._tape is not None:
+                await asyncio.to_thread(self._tape.close)
+
+    def _tick(self) -> None:
+        self._watchdog.beat()
+        self._pauses.flush()
+        if self.core.equivalence is not None:
+            self.core.equivalence.forget_idle()
 
     async def _lead(self) -> None:
         """Schedule for as long as this replica leads."""
-        await freeze_while_syncing(self.until_synced())
+        await self._process.fill(self.until_synced())
         log.info("Caches are filled", nodes=self.core.state.node_count)
-        freeze_after_sync()
         async with asyncio.TaskGroup() as tasks:
-            if self._heartbeat.elector is not None:
+            if (elector := self._heartbeat.elector) is not None:
                 await self._heartbeat.campaign()
                 tasks.create_task(self._until_lost(), name="leader election")
                 tasks.create_task(self._until_refused(), name="fence")
+                if elector.took_over:
+                    await self._learn_what_was_given_away()
             self._leading.set()
             log.info("Scheduling", identity=self._identity, profiles=list(self.core.frameworks))
             tasks.create_task(self._outlet.run(), name="reports")
@@ -230,6 +271,12 @@ class Daemon:
             if operator := self._operator():
                 tasks.create_task(operator.run(), name="pod groups' status")
             tasks.create_task(self.core.scheduler.run(), name="scheduling loop")
+
+    async def _learn_what_was_given_away(self) -> None:
+        """List what the leader before has written, as watches may be behind it."""
+        log.info("Listing what the leader before has bound")
+        given_away = [self._reflectors[kind] for kind in GIVEN_AWAY if kind in self._reflectors]
+        await asyncio.gather(*(reflector.refresh() for reflector in given_away))
 
     async def _until_lost(self) -> None:
         await self._heartbeat.until_lost()
@@ -244,6 +291,7 @@ class Daemon:
         if not self._lost.is_set():
             self._lost.set()
             self._writer.stop()
+            self._fence.retire()
             self.core.cancel()
 
     async def _wind_down(self) -> bool:
@@ -295,12 +343,27 @@ class Daemon:
             for profile in self._config.scheduler.profiles
         }
 
+    def _make_tape(self) -> Tape | None:
+        """What records, if that is configured."""
+        settings = self._config.equipoise.recording
+        if not settings.directory:
+            return None
+        bounds = Bounds(settings.max_bytes, settings.segment_bytes, settings.max_age)
+        directory = Path(settings.directory)
+        return Tape(directory, bounds, self._config.for_others(), self._metrics)
+
+    def _recording(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[Any]]:
+        if self._tape is None:
+            return []
+        return [tasks.create_task(self._tape.run(), name="recording")]
+
     def _operator(self) -> PodGroupOperator | None:
         """Who keeps the status of PodGroups, if some profile has gangs."""
         registry = find_registry(self.core.state)
         if registry is None:
             return None
-        return PodGroupOperator(registry, partial(write_status, self._writer), self._client.access)
+        watch = self._process.status_watch(self._client)
+        return PodGroupOperator(registry, partial(write_status, self._writer), watch)
 
     def _reflector(self, kind: str) -> Reflector[Any]:
         handler = self.core.event_handlers.handler(kind)
@@ -360,19 +423,55 @@ class Daemon:
             ready=ready,
             health=live,
             config=self._config.for_others,
+            recent=self._recent_answers,
             replica=self._replica,
-            queue=partial(self._look, inspection.queue),
-            nodes=partial(self._look, inspection.nodes),
+            queue=lambda query: (self._show if query.group else self._look)(
+                inspection.queue, query
+            ),
+            nodes=lambda query: (self._show if query.resource else self._look)(
+                inspection.nodes, query
+            ),
+            node=partial(self._show, node_detail),
+            pod=lambda key: ask(self._home, partial(self._manifest, key), LOOK_SECONDS),
+            overview=self._overview,
+            classes=partial(self._show, pod_classes),
+            groups=partial(self._show, pod_groups),
+            news=self._news,
             decisions=partial(self._look, inspection.decisions),
             waiting=partial(self._look, inspection.waiting),
             decide=lambda verdict: ask(self._home, partial(self._decide, verdict), LOOK_SECONDS),
-            explain=lambda key: ask(self._home, partial(self._explain, key), EXPLAIN_SECONDS),
+            explain=lambda query: ask(self._home, partial(self._explain, query), EXPLAIN_SECONDS),
             equivalence=partial(self._look, _equivalence),
         )
 
     async def _look(self, look: Callable[..., R], *args: Any) -> R:
         """What a function says of the core, in the scheduling thread and in slices."""
         return await ask(self._home, partial(in_slices, look, self.core, *args), LOOK_SECONDS)
+
+    async def _show(self, show: Callable[..., Any], *args: Any) -> Any:
+        """The same for the page: beside the work, since pages ask again and again."""
+
+        async def shown() -> Any:
+            with resting(self._spare_time.rest):
+                return await in_slices(show, self.core, *args)
+
+        try:
+            return await ask(self._home, shown, EXPLAIN_SECONDS)
+        except (UnknownNode, UnknownResource) as unknown:
+            raise HttpNotFound(str(unknown)) from unknown
+
+    async def _overview(self) -> Any:
+        replica = self._replica()
+        return {
+            "version": __version__,
+            "leader": replica.leading,
+            "holder": replica.leader,
+            "loopLagMs": round(1000 * self._lag.latest, 3),
+            **await self._show(overview, self._samples),
+        }
+
+    async def _news(self, seq: int | None, taken: int) -> SchedulerNews:
+        return await self._look(news, self._samples, self._lag.latest, seq, taken)
 
     def _stuck(self) -> str | None:
         if not self._watchdog.stuck:
@@ -426,11 +525,23 @@ class Daemon:
         except Undecidable as fault:
             raise HttpConflict(str(fault)) from fault
 
-    async def _explain(self, key: str) -> Any:
+    async def _manifest(self, key: str) -> Any:
+        pod = self.pods().get(key)
+        if pod is None:
+            raise HttpNotFound(f"unknown pod: {key}")
+        return pod_manifest(pod)
+
+    async def _explain(self, query: ExplainQuery) -> Any:
         try:
-            return await inspection.explain(
-                self.core, self.pods(), key, leading=self._leading.is_set()
-            )
+            with resting(self._spare_time.rest):
+                return await inspection.explain(
+                    self.core,
+                    self.pods(),
+                    query.pod,
+                    leading=self._leading.is_set(),
+                    manifest=query.manifest,
+                    count=query.count,
+                )
         except inspection.UnknownPod as unknown:
             raise HttpNotFound(f"unknown pod: {unknown}") from unknown
 
@@ -457,7 +568,7 @@ async def run(config: Configuration, connect: Callable[[Metrics], Any]) -> int:
     metrics = Metrics(__version__)
     client: KubeClient = await connect(metrics)
     try:
-        daemon = Daemon(config, client, metrics, owns_process=True)
+        daemon = Daemon(config, client, metrics, process=ThisProcess(last_resort=True))
         loop = asyncio.get_running_loop()
         checks: set[asyncio.Task[None]] = set()
 

@@ -7,13 +7,13 @@ who feeds ``event_handlers``.
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from scheduler import machine
 from scheduler.config.loading import Configuration, documents_of, from_dicts, own_settings
 from scheduler.config.plugins import Available, Enabled, resolve_plugins
 from scheduler.config.problems import ConfigError, ConfigProblem
@@ -28,6 +28,7 @@ from scheduler.framework.faults import PluginFault, PluginFaultReporter
 from scheduler.framework.registry import Registry, merge, points_of
 from scheduler.framework.runtime import Framework
 from scheduler.framework.simple import completed
+from scheduler.model.journal import Journal
 from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, error
@@ -42,8 +43,10 @@ from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.confirmation import Unconfirmed
 from scheduler.pipeline.event_handlers import EventHandlers
 from scheduler.pipeline.failure import FailureHandler
+from scheduler.pipeline.headroom import Headroom
 from scheduler.pipeline.permits import Permits
 from scheduler.pipeline.plugin_handle import HandlePermits, HandleQueue, HandleRun
+from scheduler.pipeline.refusals import Refusals
 from scheduler.pipeline.scheduler import Scheduler
 from scheduler.plugin_api import Handle, Outlet, Plugin, PluginFactory
 from scheduler.plugin_api.memory import Memories
@@ -54,6 +57,7 @@ from scheduler.queueing.scheduling_queue import SchedulingQueue
 from scheduler.state.cache import ClusterState
 from scheduler.webhooks import suspension
 from scheduler.webhooks.building import RemotePlugins
+from scheduler.webhooks.recorded import RecordedAnswers
 
 log = get_logger(__name__)
 
@@ -75,6 +79,7 @@ class Core:
     event_handlers: EventHandlers
     bindings: Bindings
     unconfirmed: Unconfirmed
+    headroom: Headroom
     scheduler: Scheduler
     suspension: suspension.Suspension[Attempt]
     permits: Permits
@@ -144,7 +149,9 @@ def assemble(
     without: Collection[str] = (),
     only_in_tree: Collection[str] = (),
     dry: bool = False,
-    clock: Callable[[], float] = time.monotonic,
+    clock: Callable[[], float] = machine.monotonic,
+    journal: Journal | None = None,
+    recorded: RecordedAnswers | None = None,
 ) -> Core:
     """Build the core of a configuration, except for the extension points ``without``.
 
@@ -152,18 +159,22 @@ def assemble(
 
     A ``dry`` one calls webhooks and extenders for verdicts only, and never to reserve or bind.
     Without a registry, the plugins are those of the tree and those the configuration came with.
+    A ``journal`` is told of each step, and is the clock of plugins. With ``recorded`` answers,
+    nobody out of process is asked.
     Raises ``ConfigError`` if one of them cannot be made.
     """
     if registry is None:
         registry = registry_of(config.found, IN_TREE)
     state = ClusterState()
+    state.journal = journal
     decisions = Decisions()
     background = Background()
     frameworks: dict[str, Framework] = {}
     memories = Memories()
+    memories.adopt(decisions.history.kept)
     waits = Waits(outlet)
     handle_queue = HandleQueue()
-    remotes = RemotePlugins(config, metrics, clock)
+    remotes = RemotePlugins(config, metrics, clock, journal, recorded)
     registry = merge(registry, remotes.factories)
     fault_reporter = PluginFaultReporter(
         metrics, partial(_warn, outlet), clock, config.equipoise.plugins.slow_after
@@ -174,11 +185,12 @@ def assemble(
             profile=name,
             state=state,
             queue=handle_queue,
-            run=HandleRun(frameworks, name, background, clock),
+            run=HandleRun(frameworks, name, background, journal.clock if journal else clock),
             permits=HandlePermits(waits),
             write=outlet,
             memories=memories,
             metrics=metrics,
+            settings=config.equipoise,
         )
         enabled = _enabled(config, profile, remotes, registry)
         if dry:
@@ -200,13 +212,17 @@ def assemble(
     batch = _batch(config, clock)
     failures = FailureHandler(queue, outlet, metrics, decisions, clock)
     unconfirmed = Unconfirmed(config.equipoise.binding.confirm_seconds, clock)
+    headroom = Headroom(
+        state, frameworks, metrics, config.equipoise.binding.headroom_seconds, clock
+    )
     bindings = Bindings(
-        queue, outlet, failures, metrics, decisions, unconfirmed, waits, clock=clock
+        queue, outlet, failures, metrics, decisions, unconfirmed, waits, headroom, clock=clock
     )
     metrics.waiting_pods.follow("plugins", lambda: len(waits.by_plugins))
     metrics.waiting_pods.follow("outside", lambda: len(waits.held))
+    metrics.waiting_pods.follow("headroom", lambda: len(headroom))
     limit = config.equipoise.max_suspended_pods
-    suspended = suspension.Suspension[Attempt](queue, metrics, limit)
+    suspended = suspension.Suspension[Attempt](queue, metrics, limit, journal)
     scheduler = Scheduler(
         frameworks,
         state,
@@ -222,7 +238,17 @@ def assemble(
     )
     limits = config.equipoise.limits
     event_handlers = EventHandlers(
-        state, queue, frameworks, metrics, suspended, memories, unconfirmed, waits, limits
+        state,
+        queue,
+        frameworks,
+        metrics,
+        suspended,
+        memories,
+        unconfirmed,
+        waits,
+        headroom,
+        Refusals(frameworks, metrics, decisions, clock),
+        limits,
     )
     return Core(
         config=config,
@@ -234,6 +260,7 @@ def assemble(
         event_handlers=event_handlers,
         bindings=bindings,
         unconfirmed=unconfirmed,
+        headroom=headroom,
         scheduler=scheduler,
         suspension=suspended,
         permits=Permits(bindings, waits, metrics),
@@ -257,7 +284,10 @@ def _follow_caches(
     metrics.caches.follow("state", state.usage)
     metrics.caches.follow("queue", queue.view.usage)
     metrics.caches.follow("memories", memories.usage)
-    metrics.caches.follow("decisions", lambda: {"decisions": decisions.usage()})
+    metrics.caches.follow(
+        "decisions",
+        lambda: {"decisions": decisions.usage(), "verdict_history": decisions.history.usage()},
+    )
     if remotes.originals is not None:
         metrics.caches.follow("originals", remotes.originals.usage)
     if equivalence is not None:

@@ -102,7 +102,8 @@ class Recent(Generic[K, V]):
 
     def put(self, key: K, value: V) -> None:
         """Keep a value, instead of any that was there; unless it is too long all by itself."""
-        self.drop(key)
+        if key in self._values:
+            self.drop(key)
         size = ENTRY_BYTES + self._size(key, value)
         if size > self._limit:
             return

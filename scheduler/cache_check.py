@@ -18,16 +18,15 @@ with a pause before the next; at most `MOST_SUSPECTS` are read again, one after 
 from __future__ import annotations
 
 import asyncio
-import random
 from collections.abc import Iterable
 from typing import Any, Never
 
 import msgspec
 
+from scheduler import machine
 from scheduler.assembly import Core
 from scheduler.kube.client import KubeClient
-from scheduler.kube.decoding import UNREADABLE
-from scheduler.kube.errors import KubeError, NotFound
+from scheduler.kube.errors import UNREADABLE, KubeError, NotFound
 from scheduler.kube.listing import decoded, find_one, list_pages
 from scheduler.kube.watch import WatchedResource
 from scheduler.kube.writes import pod_path
@@ -73,7 +72,7 @@ class CacheCheck:
     async def run(self, interval: float) -> Never:
         """Check every so often, until cancelled."""
         while True:
-            await asyncio.sleep(interval * random.uniform(0.8, 1.2))
+            await asyncio.sleep(interval * (0.8 + 0.4 * machine.random()))
             await self.check_safely()
 
     async def check_safely(self) -> None:
@@ -228,6 +227,8 @@ class CacheCheck:
         attended = uid in self._core.bindings.uids() or uid in self._core.unconfirmed
         if attended or not state.assumed(uid):
             return []
+        if state.journal is not None:
+            state.journal.forgotten(assumed.uid)
         state.forget(assumed.uid, own=False)
         if pod is not None:
             self._replace("Pod", None, pod)

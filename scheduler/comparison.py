@@ -14,7 +14,7 @@ import numpy as np
 from scheduler.assembly import Core
 from scheduler.flow.problem import Solution
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.resources import CPU, MEMORY
+from scheduler.model.resources import CPU, MEMORY, Amounts
 from scheduler.pipeline.batch.problem import BatchProblem
 from scheduler.pipeline.batch.stage import BandReport
 from scheduler.simulation import Config, Object, Placed, played
@@ -28,6 +28,8 @@ class NodeShare(msgspec.Struct, frozen=True, rename="camel"):
     cpu: float
     memory_before: float
     memory: float
+    others: dict[str, tuple[float, float]] = {}
+    """Before and after, of the other resources that it has."""
 
 
 class Play(msgspec.Struct, frozen=True, rename="camel"):
@@ -87,15 +89,29 @@ def compare(objects: Iterable[Object], config: Config = None) -> Comparison:
     """Place all pending pods one by one, and again at once."""
     objects = list(objects)
     rounds: list[Round] = []
-    one_by_one, _ = played(objects, config, _judged, batch=False)
+    first, second = _Judge(), _Judge()
+    one_by_one, _ = played(objects, config, first.judged, batch=False, begin=first.begin)
     at_once, placed = played(
         objects,
         config,
-        _judged,
+        second.judged,
         batch=True,
+        begin=second.begin,
         watch=lambda posed, solution: rounds.append(_round(posed, solution)),
     )
     return Comparison(one_by_one, at_once, placed, rounds)
+
+
+def play(
+    objects: Iterable[Object],
+    config: Config = None,
+    *,
+    batch: bool | None = False,
+    evict: bool = False,
+) -> tuple[Play, list[Placed]]:
+    """Place all pending pods, one by one or as ``batch`` says; how it came out."""
+    judge = _Judge()
+    return played(objects, config, judge.judged, batch=batch, begin=judge.begin, evict=evict)
 
 
 def _round(posed: BatchProblem, solution: Solution) -> Round:
@@ -117,51 +133,61 @@ def as_value(comparison: Comparison) -> dict[str, Any]:
     return value
 
 
-def _judged(core: Core, waiting: list[PodInfo], placed: list[Placed]) -> tuple[Play, list[Placed]]:
-    state = core.state
-    by_key = {info.key: info for name in state.names() for info in state.pods_on(name)}
-    found = {pod: by_key[pod] for pod, node, _ in placed if node is not None and pod in by_key}
-    nodes = tuple(_shares(core, found))
-    means = [(node.cpu + node.memory) / 2 for node in nodes]
-    got, best = _preferred(core, waiting, found)
-    batches = core.scheduler.batches
-    reports = tuple(batches.reports) if batches is not None else ()
-    at_once = sum(report.placed for report in reports)
-    play = Play(
-        pods_to_place=len(placed),
-        placed=len(found),
-        placed_at_once=at_once,
-        placed_one_by_one=len(found) - at_once,
-        pending=len(placed) - len(found),
-        nodes_used=len({info.node_name for info in found.values()}),
-        cpu=sum(info.requests.get(CPU, 0) for info in found.values()) / 1000,
-        memory=float(sum(info.requests.get(MEMORY, 0) for info in found.values())),
-        preferred=got,
-        preferred_at_best=best,
-        spread=float(np.std(means)) if means else 0.0,
-        fullest=max(means, default=0.0),
-        nodes=nodes,
-        pods={pod: node for pod, node, _ in placed},
-        batches=reports,
-    )
-    return play, placed
+class _Judge:
+    """Looks at a cluster before and after a play."""
 
+    def __init__(self) -> None:
+        self._before: dict[str, Amounts] = {}
 
-def _shares(core: Core, found: Mapping[str, PodInfo]) -> Iterable[NodeShare]:
-    """Utilisation of each node, with and without the pods of the backlog."""
-    state = core.state
-    came: dict[str, list[PodInfo]] = {}
-    for info in found.values():
-        came.setdefault(info.node_name, []).append(info)
-    for name in sorted(state.names()):
-        described = state.describe(name)
-        shares: list[float] = []
-        for resource in (CPU, MEMORY):
-            there = described["allocatable"].get(resource, 0)
-            taken = described["requested"].get(resource, 0)
-            new = sum(info.requests.get(resource, 0) for info in came.get(name, ()))
-            shares += [(taken - new) / there, taken / there] if there else [0.0, 0.0]
-        yield NodeShare(name, *shares)
+    def begin(self, core: Core) -> None:
+        """See what is requested of each node before the first pod is placed."""
+        state = core.state
+        self._before = {name: state.describe(name)["requested"] for name in state.names()}
+
+    def judged(
+        self, core: Core, waiting: list[PodInfo], placed: list[Placed]
+    ) -> tuple[Play, list[Placed]]:
+        """How it came out."""
+        state = core.state
+        by_key = {info.key: info for name in state.names() for info in state.pods_on(name)}
+        found = {pod: by_key[pod] for pod, node, _ in placed if node is not None and pod in by_key}
+        nodes = tuple(self._shares(core))
+        means = [(node.cpu + node.memory) / 2 for node in nodes]
+        got, best = _preferred(core, waiting, found)
+        batches = core.scheduler.batches
+        reports = tuple(batches.reports) if batches is not None else ()
+        at_once = sum(report.placed for report in reports)
+        play = Play(
+            pods_to_place=len(placed),
+            placed=len(found),
+            placed_at_once=at_once,
+            placed_one_by_one=len(found) - at_once,
+            pending=len(placed) - len(found),
+            nodes_used=len({info.node_name for info in found.values()}),
+            cpu=sum(info.requests.get(CPU, 0) for info in found.values()) / 1000,
+            memory=float(sum(info.requests.get(MEMORY, 0) for info in found.values())),
+            preferred=got,
+            preferred_at_best=best,
+            spread=float(np.std(means)) if means else 0.0,
+            fullest=max(means, default=0.0),
+            nodes=nodes,
+            pods={pod: node for pod, node, _ in placed},
+            batches=reports,
+        )
+        return play, placed
+
+    def _shares(self, core: Core) -> Iterable[NodeShare]:
+        """Utilisation of each node, before and after."""
+        for name in sorted(core.state.names()):
+            described, before = core.state.describe(name), self._before.get(name, {})
+            there, taken = described["allocatable"], described["requested"]
+            shares = {
+                resource: (before.get(resource, 0) / amount, taken.get(resource, 0) / amount)
+                for resource, amount in there.items()
+                if amount
+            }
+            cpu, memory = shares.pop(CPU, (0.0, 0.0)), shares.pop(MEMORY, (0.0, 0.0))
+            yield NodeShare(name, *cpu, *memory, others=dict(sorted(shares.items())))
 
 
 def _preferred(

@@ -22,52 +22,26 @@ from __future__ import annotations
 
 import asyncio
 import faulthandler
-import os
 import sys
-import threading
-from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 from scheduler.kube.client import KubeClient
 from scheduler.kube.fencing import Fence
 from scheduler.kube.lease import LeaderElector
 from scheduler.observe.logs import get_logger
-from scheduler.observe.watchdog import LOOK_SECONDS, Watchdog
+from scheduler.observe.watchdog import Watchdog
+from scheduler.process import Process, SideLoop, Work
 from scheduler.serve.guards import Unavailable
 from scheduler.serve.server import Server
 
 log = get_logger(__name__)
 
-JOIN_SECONDS = 10.0
 LAST_RESORT_SECONDS = 30.0
 """How much longer than a stall the whole interpreter may make no progress."""
 MAX_BOUND_SECONDS = 86_400.0
 
 R = TypeVar("R")
-Work = Coroutine[Any, Any, R]
-
-
-class LoopThread:
-    """A thread that runs an event loop until `stop`."""
-
-    def __init__(self, name: str) -> None:
-        self.loop = asyncio.new_event_loop()
-        # It must not keep a process alive whose main thread has ended.
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
-        self._thread.start()
-
-    async def call(self, work: Work[R]) -> R:
-        """Run a coroutine in the thread; to be awaited in any other event loop."""
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
-
-    async def stop(self) -> None:
-        """End the thread; what still runs in it is dropped."""
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        await asyncio.to_thread(self._thread.join, JOIN_SECONDS)
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
-            runner.get_loop().run_forever()
 
 
 async def ask(
@@ -90,8 +64,8 @@ class Heartbeat:
     """Lease, endpoints and watchdog of one replica. Its methods belong to the scheduling loop.
 
     `elector` and `server` are made in the thread, as they belong to its event loop; `client` is the
-    heartbeat's own. `exit` ends a process whose scheduling loop is stuck. With `last_resort` the
-    process also ends when the interpreter itself makes no progress.
+    heartbeat's own. The process is ended when its scheduling loop is stuck, and if it says so also
+    when the interpreter itself makes no progress.
     """
 
     def __init__(
@@ -99,11 +73,10 @@ class Heartbeat:
         client: KubeClient,
         watchdog: Watchdog,
         fence: Fence,
+        process: Process,
         *,
         make_elector: Callable[[KubeClient], LeaderElector | None],
         make_server: Callable[[KubeClient], Awaitable[Server | None]],
-        exit: Callable[[int], NoReturn] = os._exit,  # noqa: A002  because it is that function
-        last_resort: bool = False,
     ) -> None:
         self.server: Server | None = None
         self.elector: LeaderElector | None = None
@@ -113,15 +86,14 @@ class Heartbeat:
         self._fence = fence
         self._make_elector = make_elector
         self._make_server = make_server
-        self._exit = exit
-        self._last_resort = last_resort
-        self._thread: LoopThread | None = None
+        self._process = process
+        self._thread: SideLoop | None = None
         self._watching: asyncio.Task[None] | None = None
         self._election: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Start the thread and listen; raises OSError if the address cannot be had."""
-        self._thread = LoopThread("heartbeat")
+        self._thread = self._process.side_loop("heartbeat")
         try:
             await self._call(self._open())
         except BaseException:
@@ -181,7 +153,7 @@ class Heartbeat:
         if self._watching is not None:
             self._watching.cancel()
             await asyncio.wait((self._watching,))
-            if self._last_resort:
+            if self._process.last_resort:
                 faulthandler.cancel_dump_traceback_later()
         if self._client is not None:
             await self._client.close()
@@ -189,10 +161,10 @@ class Heartbeat:
     async def _watch(self) -> None:
         try:
             while not self._watchdog.stuck:
-                if self._last_resort:
+                if self._process.last_resort:
                     seconds = min(self._watchdog.bound, MAX_BOUND_SECONDS) + LAST_RESORT_SECONDS
                     faulthandler.dump_traceback_later(seconds, exit=True)
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(self._process.look_seconds)
                 self._watchdog.look()
         except Exception as fault:
             log.error("Watchdog failed", exc=fault)
@@ -202,4 +174,4 @@ class Heartbeat:
         self._fence.close()
         log.error("Ending the process, the lease will expire", stall_seconds=self._watchdog.bound)
         sys.stderr.flush()
-        self._exit(1)
+        self._process.exit(1)

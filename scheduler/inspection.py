@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -9,15 +10,21 @@ import msgspec
 
 from scheduler.assembly import Core
 from scheduler.equivalence import debug_view
+from scheduler.explaining import findings, pod_progress
+from scheduler.explaining.pending_pods import pending
+from scheduler.explaining.pod_progress import SETTLED
+from scheduler.explaining.queries import DecisionsQuery, NodesQuery, QueueQuery
+from scheduler.explaining.remedies.held import holding
+from scheduler.explaining.remedies.scene import WrittenObjects
+from scheduler.explaining.remedies.search import find
+from scheduler.explaining.replicas import replicas
+from scheduler.explaining.standing import hypothetical, standing
 from scheduler.gangs.status import describe_group
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
-from scheduler.pipeline import explanation
-from scheduler.pipeline.explanation import PodProgress
-from scheduler.pipeline.permits import SUSPENDED, WAITING, suspended_entries
-from scheduler.queueing.queued_pod import Tier
 from scheduler.slices import checkpoint, in_slices
 from scheduler.state.scratch import scratch
+from scheduler.views.node_map import node_map
 from scheduler.webhooks.answers import RemoteAnswers
 from scheduler.webhooks.suspension import answered
 
@@ -30,19 +37,9 @@ class NothingKept(LookupError):
     """There is no such class or node, or nothing is kept at all."""
 
 
-def queue(core: Core, limit: int) -> dict[str, Any]:
+def queue(core: Core, query: QueueQuery) -> dict[str, Any]:
     """How many pods wait in each tier, and the first of them, best first."""
-    waiting = core.permits.entries()
-    suspended = suspended_entries(core.suspension, core.queue.view.now())
-    queued = core.queue.view.first(limit)
-    # They are half of what is shown, or more where the queue leaves room.
-    others = [*waiting, *suspended][: max(limit // 2, limit - len(queued))]
-    counts = {**core.queue.view.counts(), WAITING: len(waiting), SUSPENDED: len(suspended)}
-    counts["in-flight"] = max(0, counts["in-flight"] - len(waiting) - len(suspended))
-    return {
-        "counts": counts,
-        "pods": [_plain(entry) for entry in [*others, *queued][:limit]],
-    }
+    return pending(core, query)
 
 
 def waiting(core: Core, limit: int) -> dict[str, Any]:
@@ -51,20 +48,23 @@ def waiting(core: Core, limit: int) -> dict[str, Any]:
     return {"count": len(entries), "pods": [_plain(entry) for entry in entries[:limit]]}
 
 
-def nodes(core: Core, limit: int) -> dict[str, Any]:
-    """Each node's row: what it offers, what is taken, what keeps pods away."""
+def nodes(core: Core, query: NodesQuery) -> dict[str, Any]:
+    """Each node's row: what it offers, what is taken, what keeps pods away; or a map of them."""
+    if query.resource:
+        return node_map(core, query.resource, query.limit)
     names = sorted(core.state.names())
     described = []
-    for name in names[:limit]:
+    for name in names[: query.limit]:
         checkpoint()
         if core.state.row(name) is not None:  # else it has gone since
             described.append(core.state.describe(name))
     return {"count": len(names), "nodes": described}
 
 
-def decisions(core: Core, limit: int) -> dict[str, Any]:
-    """The latest decisions, newest first."""
-    return {"decisions": [_plain(decision) for decision in core.decisions.latest(limit)]}
+def decisions(core: Core, query: DecisionsQuery) -> dict[str, Any]:
+    """The latest decisions, newest first: all, or those about one pod."""
+    latest = core.decisions.latest(query.limit, query.pod)
+    return {"decisions": [_plain(decision) for decision in latest]}
 
 
 def _plain(value: Any) -> Any:
@@ -90,77 +90,73 @@ def equivalence(core: Core, name: int | None, node: str | None, limit: int) -> d
 
 
 async def explain(
-    core: Core, pods: Mapping[str, Pod], key: str, *, leading: bool = True
+    core: Core,
+    pods: Mapping[str, Pod],
+    key: str,
+    *,
+    leading: bool = True,
+    manifest: Pod | None = None,
+    count: int | None = None,
 ) -> dict[str, Any]:
     """How far a pod is, and the verdict of every node for it, as if it were scheduled now.
 
     A pod that is on a node, or holds one, is judged as if it did not; one that is not tried, as if
-    nothing held it. Waits for answers of webhooks and extenders. Only the leader's queue
+    nothing held it. A ``manifest`` is judged as if it were created now, in the place of any pod of
+    its name. With ``count``, ``replicas`` says how many pods like it fit together. Waits for
+    answers of webhooks and extenders, unless the pod itself waits for one. Only the leader's queue
     has the state of a pod.
     """
-    pod = pods.get(key)
+    known = pods.get(key)
+    pod = manifest or known
     if pod is None:
         raise UnknownPod(key)
-    waiting = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=""))
+    # A manifest may leave the scheduler to us; the API server names one in every pod.
+    profile = pod.spec.scheduler_name or next(iter(core.frameworks))
+    spec = msgspec.structs.replace(pod.spec, node_name="", scheduler_name=profile)
+    uid = pod.metadata.uid if known is None else known.metadata.uid
+    metadata = msgspec.structs.replace(pod.metadata, uid=uid)
+    waiting = msgspec.structs.replace(pod, metadata=metadata, spec=spec)
     info = PodInfo(waiting, core.config.equipoise.limits)
-    progress = _progress(core, pod, info, leading)
-    framework = core.frameworks.get(pod.spec.scheduler_name)
+    if manifest is None:
+        progress = standing(core, pod, info, leading)
+    else:
+        progress = hypothetical(core, waiting, info)
+    framework = core.frameworks.get(profile)
     framework = framework or next(iter(core.frameworks.values()))
 
-    def judged(answers: RemoteAnswers) -> explanation.Findings:
+    def judged(answers: RemoteAnswers | None) -> findings.Findings:
         if info.volumes.attachable:
             core.state.attachments.catch_up()
         placed = core.state.pod(info.uid)
         if placed is None:
             room = not progress.held
-            return explanation.judge_all(framework, core.state, info, core.seed, answers, room=room)
+            return findings.judge_all(framework, core.state, info, core.seed, answers, room=room)
         with scratch(core.state) as changes:
             changes.remove(placed)
-            return explanation.judge_all(framework, core.state, info, core.seed, answers)
+            return findings.judge_all(framework, core.state, info, core.seed, answers)
 
-    findings = await answered(judged)
-    answer = await in_slices(explanation.described, findings)
-    group = describe_group(core.state, pod)
-    said = explanation.concluded(answer, progress, framework.own_books, group)
-    return {**said, "batch": explanation.batched(core.config.equipoise.batch)}
+    if progress.state == "suspended":  # to wait for the answer that it waits for tells nobody why
+        found = await in_slices(judged, None)
+    else:
+        found = await answered(judged)
+    await asyncio.sleep(0)  # work that begins now has a slice of its own
 
+    def described() -> dict[str, Any]:
+        return pod_progress.concluded(
+            findings.described(found),
+            progress,
+            framework.own_books,
+            describe_group(core.state, pod),
+            history=core.decisions.history.of(info.uid),
+            seed=core.seed,
+        )
 
-def _progress(core: Core, pod: Pod, info: PodInfo, leading: bool) -> PodProgress:
-    """How far a pod is, by what the API server has said of it and by what is under way here."""
-    on_its_way = explanation.beyond_scheduling(pod)
-    if on_its_way is not None:
-        return on_its_way
-    framework = core.frameworks.get(pod.spec.scheduler_name)
-    if framework is None:
-        return explanation.elsewhere(pod, core.frameworks)
-    if (placed := core.state.pod(info.uid)) is not None:
-        return _holding(core, info.uid, placed.node_name)
-    if core.suspension.awaits(info.uid):
-        return PodProgress("in-flight", "an answer from outside is awaited")
-    if core.queue.is_in_flight(info.uid):
-        return PodProgress("in-flight")
-    group = framework.groups.group_of(info) if framework.groups is not None else None
-    entry = core.queue.view.entry(info.key, info.uid)
-    if entry is None:
-        gate = explanation.gated(framework, info)
-        return gate or PodProgress("new", "it has not reached the queue yet")
-    # A standby calls no webhooks, so their gates are shut here.
-    outside = framework.bookkeepers.intersection(entry.plugins)
-    if leading or (entry.tier == Tier.GATED.value and not outside):
-        return explanation.waiting(entry, group)
-    if group is not None:
-        return PodProgress("group", f"pod group {group} is placed as a whole, by the leader")
-    return PodProgress("standby")
-
-
-def _holding(core: Core, uid: str, node: str) -> PodProgress:
-    """How far a pod is that holds a node and is not known to be bound."""
-    if uid in core.unconfirmed:
-        return PodProgress("binding", "the watch has not told of its binding yet", node=node)
-    if uid not in core.bindings.uids():
-        return PodProgress("in-flight", "its pod group is being placed")
-    holders = core.permits.holders(uid)
-    if not holders:
-        return PodProgress("binding", node=node)
-    plugins = tuple(plugin for each in holders for plugin in each.pending_plugins)
-    return PodProgress("permit", "", plugins, node)
+    said = await in_slices(described)
+    remedies: list[dict[str, Any]] = []
+    if progress.state not in SETTLED and (progress.held or not found.fits):
+        steps = holding(waiting, core.frameworks)
+        originals = WrittenObjects()
+        remedies = await in_slices(find, framework, core.state, info, originals, steps, core.seed)
+    batch = pod_progress.batched(core.config.equipoise.batch)
+    together = None if count is None else await in_slices(replicas, core, framework, info, count)
+    return {**said, "batch": batch, "remedies": remedies, "replicas": together}

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from scheduler import machine
 from scheduler.fairness import FairQueue
-from scheduler.kube.client import MERGE_PATCH
-from scheduler.kube.decoding import UNREADABLE
-from scheduler.kube.errors import Conflict, KubeError, NotFound, WritesStopped
+from scheduler.kube.client import JSON, MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from scheduler.kube.errors import (
+    UNREADABLE,
+    Ambiguous,
+    Conflict,
+    KubeError,
+    NotFound,
+    ServerError,
+    WritesStopped,
+)
 from scheduler.kube.events import EventRecorder, RegardingReference
 from scheduler.kube.listing import decoded
 from scheduler.kube.writes import ApiWriter, Binding, pod_path
@@ -25,7 +31,13 @@ from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.repeats import SharedFaults
-from scheduler.plugin_api.outlet import StaleReason, WriteError, never_stale
+from scheduler.plugin_api.outlet import (
+    ObjectRequest,
+    StaleReason,
+    Verb,
+    WriteError,
+    never_stale,
+)
 
 log = get_logger(__name__)
 
@@ -55,7 +67,7 @@ class ClusterOutlet:
         """By uid: each is in the queue, or follows the one that is being written."""
         self._queue: FairQueue[str] = FairQueue(MAX_REPORTS, STATUS_WORKERS)
         """Uids by namespace: one whose status cannot be written leaves room for others."""
-        self._faults = SharedFaults(time.monotonic)
+        self._faults = SharedFaults(machine.monotonic)
         self._overfull = False
         self._writing: set[str] = set()
         self._said: OrderedDict[str, int] = OrderedDict()
@@ -99,13 +111,31 @@ class ClusterOutlet:
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
         """Merge a patch into an object."""
-        namespace, _, name = key.rpartition("/")
-        path = KINDS[kind].path
-        if namespace:
-            group, _, plural = path.rpartition("/")
-            path = f"{group}/namespaces/{namespace}/{plural}"
         with _as_write_error():
-            await self._writer.send("PATCH", f"{path}/{name}", patch, MERGE_PATCH)
+            await self._writer.send("PATCH", _path(kind, key), patch, MERGE_PATCH)
+
+    async def send(self, request: ObjectRequest) -> Any:
+        """Send a request about one object."""
+        method, content_type = _METHODS[request.verb]
+        namespace = request.key.rpartition("/")[0]
+        path = _path(request.kind, request.key).rstrip("/")
+        if request.subresource:
+            path = f"{path}/{request.subresource}"
+        with _as_write_error():
+            answer = await self._writer.exchange(
+                method,
+                path,
+                None if request.verb is Verb.GET else request.body,
+                content_type,
+                namespace=namespace,
+                once=request.verb is Verb.CREATE,
+            )
+        if request.verb is Verb.DELETE:
+            return None
+        try:
+            return decoded(answer, KINDS[request.kind].type)
+        except UNREADABLE as fault:
+            raise WriteError(f"the answer cannot be read: {fault}") from fault
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
         """Put the condition on the pod, then delete it."""
@@ -239,7 +269,31 @@ def _as_write_error() -> Iterator[None]:
     except WritesStopped:
         raise
     except KubeError as fault:
-        raise WriteError(str(fault), conflict=isinstance(fault, Conflict)) from fault
+        raise WriteError(
+            str(fault),
+            conflict=isinstance(fault, Conflict),
+            gone=isinstance(fault, NotFound),
+            unknown=isinstance(fault, Ambiguous | ServerError),
+        ) from fault
+
+
+_METHODS = {
+    Verb.GET: ("GET", JSON),
+    Verb.CREATE: ("POST", JSON),
+    Verb.MERGE: ("PATCH", MERGE_PATCH),
+    Verb.STRATEGIC: ("PATCH", STRATEGIC_MERGE_PATCH),
+    Verb.DELETE: ("DELETE", JSON),
+}
+
+
+def _path(kind: str, key: str) -> str:
+    """Where the API server keeps an object."""
+    namespace, _, name = key.rpartition("/")
+    path = KINDS[kind].path
+    if namespace:
+        group, _, plural = path.rpartition("/")
+        path = f"{group}/namespaces/{namespace}/{plural}"
+    return f"{path}/{name}"
 
 
 def _condition(pod: PodInfo, reason: str, message: str) -> dict[str, Any]:
@@ -253,5 +307,5 @@ def _condition(pod: PodInfo, reason: str, message: str) -> dict[str, Any]:
         condition["observedGeneration"] = pod.pod.metadata.generation
     current = pod.pod.condition("PodScheduled")
     if current is None or current.status != "False":
-        condition["lastTransitionTime"] = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition["lastTransitionTime"] = machine.utc_now().strftime("%Y-%m-%dT%H:%M:%SZ")
     return condition

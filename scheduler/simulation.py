@@ -7,7 +7,7 @@ them). ``explain`` judges one pod, ``place`` schedules all that wait, in queue o
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -20,12 +20,25 @@ from scheduler.config.durations import Duration
 from scheduler.config.loading import Configuration
 from scheduler.config.plugin_args import NodeResourceTopologyMatchArgs
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, PluginConfig
+from scheduler.dra.binding import BINDING_CONDITIONS_PENDING
+from scheduler.dra.offline import after as claim_after
+from scheduler.dra.offline import made_ready
+from scheduler.dra.pod_claims import claim_keys
+from scheduler.explaining import findings, pod_progress
+from scheduler.explaining.pod_progress import SETTLED, PodProgress
+from scheduler.explaining.remedies.held import holding
+from scheduler.explaining.remedies.scene import WrittenObjects
+from scheduler.explaining.remedies.search import find as find_remedies
+from scheduler.explaining.replicas import by_sums
 from scheduler.flow.problem import Solution
 from scheduler.framework.runtime import Framework
 from scheduler.gangs.plugin import NAME as COSCHEDULING
 from scheduler.gangs.status import describe_group
+from scheduler.garbage import without_collections
+from scheduler.model.devices import ResourceClaim
 from scheduler.model.meta import AnnotatedMeta
 from scheduler.model.nodes import (
+    Node,
     NodeResourceTopology,
     NodeSelector,
     NodeSelectorRequirement,
@@ -33,7 +46,7 @@ from scheduler.model.nodes import (
 )
 from scheduler.model.objects import KINDS, Change, PodGroup, from_dict
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.pods import Pod, named_node
+from scheduler.model.pods import Pod, PodStatus, named_node
 from scheduler.model.status import SUCCESS, Status
 from scheduler.model.storage import (
     ObjectReference,
@@ -53,13 +66,12 @@ from scheduler.model.volumes import (
 from scheduler.model.workloads import pod_group_of
 from scheduler.numa.plugin import NAME as NODE_RESOURCE_TOPOLOGY
 from scheduler.observe.metrics import Metrics
-from scheduler.pipeline import explanation
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.batch.problem import BatchProblem
-from scheduler.pipeline.explanation import PodProgress
 from scheduler.plugin_api.groups import IN_PASS
-from scheduler.plugin_api.outlet import StaleReason, never_stale
+from scheduler.plugin_api.outlet import ObjectRequest, StaleReason, Verb, never_stale
 from scheduler.queueing.queued_pod import Tier
+from scheduler.state.cache import ClusterState
 from scheduler.state.scratch import scratch
 from scheduler.webhooks.answers import RemoteAnswers
 from scheduler.webhooks.suspension import answered
@@ -78,6 +90,12 @@ PATIENCE = Duration(3600.0)
 """How long the solver may take in a simulation: what comes of a backlog is not for the machine to
 decide."""
 
+MOST_BY_SUMS = 10_000_000
+"""More pods are not counted, even where counting costs nothing."""
+MOST_PLACED = 10_000
+"""So many pods are placed to see how many fit, where only that tells."""
+_FIRST_PORTION = 256
+
 Look = Callable[[Core, list[PodInfo], list["Placed"]], T]
 """Called when all is placed, with the core, the pods that waited, and their outcome."""
 
@@ -94,6 +112,32 @@ class Placed(NamedTuple):
     message: str
 
 
+class Eviction(NamedTuple):
+    """A pod that had to go, for whom, and from where."""
+
+    pod: str
+    by: str
+    node: str
+
+
+def eviction_of(placed: Placed) -> Eviction | None:
+    """What the message of a pod says about its eviction; None if it was not evicted."""
+    if placed.node is not None or not placed.message.startswith(PREEMPTED):
+        return None
+    by, _, node = placed.message.removeprefix(PREEMPTED).partition(" on node ")
+    return Eviction(placed.pod, by, node.partition(" ")[0])
+
+
+class More(NamedTuple):
+    """How many more pods fit."""
+
+    fit: int
+    complete: bool
+    """Whether no more do; otherwise no more were tried."""
+    nodes: dict[str, int]
+    """How many go to each node, in one way of placing them."""
+
+
 class _Clock:
     """Does not advance while pods are attempted, so that equal input has one outcome."""
 
@@ -107,7 +151,8 @@ class _Clock:
 class _Recorder:
     """An outlet that binds at once, records, and does the work of a cluster's controllers.
 
-    Volumes are bound and provisioned at once, and evicted pods are deleted at once.
+    Volumes are bound and provisioned at once, devices are ready at once, and evicted pods are
+    deleted at once.
     """
 
     def __init__(self) -> None:
@@ -120,7 +165,11 @@ class _Recorder:
         self.unseen: list[tuple[Pod, str]] = []
         """Pods that were bound, and their nodes, of which the watch has not told yet."""
         self.messages: dict[str, str] = {}
+        self.names: dict[str, str] = {}
+        """Of pods that wait, by uid."""
         self.tried: dict[str, None] = {}
+        self._claims = 0
+        """How many requests there were about claims."""
 
     async def bind(self, pod: PodInfo, node: str, stale: StaleReason = never_stale) -> Status:
         self.bound[pod.key] = node
@@ -130,9 +179,15 @@ class _Recorder:
         return SUCCESS
 
     def record_event(self, pod: PodInfo, type_: str, reason: str, action: str, note: str) -> None:
-        """Keep the message of victims, which names the preemptor; other events have no effect."""
+        """Keep the message of victims, with the preemptor's name; make devices ready.
+
+        Other events have no effect.
+        """
+        if reason == BINDING_CONDITIONS_PENDING:
+            self._make_ready(pod)
         if pod.key in self.evicted and note.startswith(PREEMPTED):
-            self.messages[pod.key] = note
+            uid, _, where = note.removeprefix(PREEMPTED).partition(" ")
+            self.messages[pod.key] = f"{PREEMPTED}{self.names.get(uid, uid)} {where}"
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
         """Do what the volume controllers would do; other patches have no effect."""
@@ -150,6 +205,26 @@ class _Recorder:
             annotations = patch["metadata"].get("annotations", {})
             if claim is not None and SELECTED_NODE in annotations:
                 self._give(self._made(claim, annotations[SELECTED_NODE]), claim, annotations)
+
+    def _make_ready(self, pod: PodInfo) -> None:
+        """Do what drivers would do with the devices that a pod waits for."""
+        for key in claim_keys(pod):
+            claim = self._cluster.state.objects.get(ResourceClaim, key)
+            if claim is not None:
+                change: Change[Any] = Change(claim, made_ready(claim))
+                self._cluster.event_handlers.handler(ResourceClaim.__name__)([change])
+
+    async def send(self, request: ObjectRequest) -> Any:
+        """Do with a claim what an API server does; other objects stay as they are."""
+        if request.kind != ResourceClaim.__name__:
+            return None
+        self._claims += 1
+        known = self._cluster.state.objects.get(ResourceClaim, request.key)
+        new = claim_after(known, request, self._claims)
+        if request.verb is not Verb.GET:
+            change: Change[Any] = Change(known, new)
+            self._cluster.event_handlers.handler(request.kind)([change])
+        return new
 
     def _give(
         self,
@@ -242,14 +317,17 @@ def judge(objects: Iterable[Object], pod: Object, config: Config = None) -> dict
 
     No other pod of the objects is placed, gates and pod groups are not looked at, and plugins
     outside are not asked. Returns ``fit`` (names), ``nodes`` (per node: fit, plugin, code,
-    reasons), ``scores`` (per feasible node: total and each plugin's weighted part) and ``message``
-    (the filter part of the FailedScheduling text, empty if a node fits).
+    reasons, and ``all`` rejections with their facts), ``facts`` (of the whole cluster), ``scores``
+    (per feasible node: total and each plugin's weighted part) and ``message``
+    (the filter part of the FailedScheduling text, empty if a node fits). Of a pod with claims or
+    with resources that come as devices also ``allocations`` (per feasible node: what each claim
+    would get), ``preenqueue`` (why the pod is not queued) and ``postfilter`` (what is taken back).
     """
     objects = list(objects)
     core = _core(config, objects, _Recorder(), _Clock())
     _load(core, objects)
     info = PodInfo(_own(core, _decode(pod, Pod, "Pod")), core.config.equipoise.limits)
-    return explanation.explain(_framework(core, info.pod), core.state, info, core.seed)
+    return findings.explain(_framework(core, info.pod), core.state, info, core.seed)
 
 
 def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> dict[str, Any]:
@@ -257,7 +335,8 @@ def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> di
 
     The pod takes the place of the object of its name, or comes last. Besides what `judge` returns:
     ``node``, the node that it gets; ``wouldGoTo``, where it would go if nothing held it;
-    ``progress``, how far it is; ``preemption``, the victims if it fits nowhere;
+    ``standing``, how far it is; ``preemption``, the victims if it fits nowhere; ``remedies``, the
+    smallest changes that would let it run;
     ``batch``, whether the cost model of a backlog chose the node, if that is configured; and
     ``group``, if it is in one: how that stands before it is tried. Webhooks and extenders are
     really asked. A pod that is not tried is judged as if nothing held it: one that is gated when
@@ -275,30 +354,38 @@ class _Explained:
         self._objects = _with_pod([o for raw in objects for o in _flatten(raw)], pod)
         self._recorder = _Recorder()
         self._clock = _Clock()
+        self._config = config
         self._core = core = _core(config, self._objects, self._recorder, self._clock)
+        self._given: Core | None = None
+        """Another one with the objects as they were given, where no pod has been placed."""
+        self._others_wait = False
         self._pod = _own(core, _decode(pod, Pod, "Pod"))
         spec = structs.replace(self._pod.spec, node_name="")
         waiting = structs.replace(self._pod, spec=spec)
         self._info = PodInfo(waiting, core.config.equipoise.limits)
-        self._findings: explanation.Findings | None = None
+        self._originals = WrittenObjects(pod, {_identity(each): each for each in self._objects})
+        self._findings: findings.Findings | None = None
+        self._remedies: list[dict[str, Any]] | None = None
         self._attempt: Attempt | None = None
 
     async def run(self) -> dict[str, Any]:
         core = self._core
         waiting = _load(core, self._objects)
+        self._others_wait = any(info.uid != self._info.uid for info in waiting)
         group = describe_group(core.state, self._pod)
-        progress = explanation.beyond_scheduling(self._pod)
+        progress = pod_progress.beyond_scheduling(self._pod)
         if progress is None and self._pod.spec.scheduler_name not in core.frameworks:
-            progress = explanation.elsewhere(self._pod, core.frameworks)
+            progress = pod_progress.elsewhere(self._pod, core.frameworks)
         try:
             if progress is not None:
                 answer = self._concluded(await self._judged_now(), progress, group)
-                return {**answer, "batch": self._batched()}
+                remedies = self._sought(progress)
+                return {**answer, "batch": self._batched(), "remedies": remedies}
             core.scheduler.on_attempt = self._on_attempt
             outcomes = await _placed(core, self._recorder, waiting, self._clock)
             placed = {each.pod: each for each in outcomes}
             progress, outcome = self._progress(), placed[self._info.key]
-            found = self._findings and explanation.described(self._findings)
+            found = self._findings and findings.described(self._findings)
             answer = self._concluded(found or await self._judged_now(), progress, group)
             held = outcome.node is None
             return {
@@ -307,15 +394,18 @@ class _Explained:
                 "wouldGoTo": answer["node"] or answer["wouldGoTo"] if held else None,
                 "message": answer["message"] if progress.held else outcome.message,
                 "batch": self._batched(),
+                "remedies": self._sought(progress) if held else [],
             }
         finally:
             await core.stop()
+            if self._given is not None:
+                await self._given.stop()
 
     def _concluded(
         self, answer: dict[str, Any], progress: PodProgress, group: Any
     ) -> dict[str, Any]:
         books = _framework(self._core, self._pod).own_books
-        return explanation.concluded(answer, progress, books, group)
+        return pod_progress.concluded(answer, progress, books, group)
 
     def _on_attempt(self, attempt: Attempt) -> None:
         """See an attempt at the explained pod: what is found now is what the attempt finds."""
@@ -325,14 +415,41 @@ class _Explained:
         self._attempt = attempt
         answers = attempt.answers if attempt.framework.remote.enabled else None
         alone = attempt.cycle.find(IN_PASS) is None
-        self._findings = explanation.judge_all(
+        self._findings = findings.judge_all(
             attempt.framework, core.state, self._info, core.seed, answers, room=alone
         )
+
+        if not self._findings.fits:
+            self._remedies = self._found_remedies()
+
+    def _sought(self, progress: PodProgress) -> list[dict[str, Any]]:
+        """What would let the pod run: when it was tried, or now if it was not."""
+        if self._remedies is not None and not progress.held:
+            return self._remedies
+        if progress.state in SETTLED:
+            return []
+        return self._found_remedies()
+
+    def _found_remedies(self) -> list[dict[str, Any]]:
+        core = self._core
+        framework = _framework(core, self._pod)
+        steps = holding(self._pod, core.frameworks)
+        given = self._as_given if self._others_wait else None
+        return find_remedies(
+            framework, core.state, self._info, self._originals, steps, core.seed, given
+        )
+
+    def _as_given(self) -> tuple[Framework, ClusterState]:
+        """The cluster before any pod is placed: what somebody has who applies the changes."""
+        if self._given is None:
+            self._given = _core(self._config, self._objects, _Recorder(), _Clock())
+            _load(self._given, self._objects)
+        return _framework(self._given, self._pod), self._given.state
 
     def _batched(self) -> dict[str, Any] | None:
         placement = self._attempt and self._attempt.placement
         settings = self._core.config.equipoise.batch
-        return explanation.batched(settings, placement.model if placement else "")
+        return pod_progress.batched(settings, placement.model if placement else "")
 
     def _progress(self) -> PodProgress:
         """How far the pod is after its attempt."""
@@ -342,21 +459,21 @@ class _Explained:
             return PodProgress("active")
         groups = _framework(core, self._pod).groups
         group = None if groups is None else groups.group_of(info)
-        progress = explanation.waiting(entry, group)
+        progress = pod_progress.waiting(entry, group)
         return progress if progress.held else PodProgress("active")
 
     async def _judged_now(self) -> dict[str, Any]:
         """The verdicts in the current state, without the pod itself."""
         core, info = self._core, self._info
 
-        def judged(answers: RemoteAnswers) -> explanation.Findings:
+        def judged(answers: RemoteAnswers) -> findings.Findings:
             with scratch(core.state) as changes:
                 if (placed := core.state.pod(info.uid)) is not None:
                     changes.remove(placed)
                 framework = _framework(core, self._pod)
-                return explanation.judge_all(framework, core.state, info, core.seed, answers)
+                return findings.judge_all(framework, core.state, info, core.seed, answers)
 
-        return explanation.described(await answered(judged))
+        return findings.described(await answered(judged))
 
 
 def _with_pod(objects: list[Object], pod: Object) -> list[Object]:
@@ -372,7 +489,10 @@ def _with_pod(objects: list[Object], pod: Object) -> list[Object]:
 def _identity(raw: Object) -> tuple[Any, ...]:
     metadata = raw.get("metadata")
     metadata = metadata if isinstance(metadata, Mapping) else {}
-    return raw.get("kind"), metadata.get("namespace") or "default", metadata.get("name")
+    kind = raw.get("kind")
+    namespaced = kind not in KINDS or KINDS[kind].namespaced
+    namespace = (metadata.get("namespace") or "default") if namespaced else ""
+    return kind, namespace, metadata.get("name")
 
 
 def _framework(core: Core, pod: Pod) -> Framework:
@@ -403,41 +523,126 @@ def played(
     config: Config,
     look: Look[T],
     *,
-    batch: bool,
+    batch: bool | None,
+    begin: Callable[[Core], None] | None = None,
     watch: Callable[[BatchProblem, Solution], None] | None = None,
+    evict: bool = False,
 ) -> T:
-    """Schedule as ``place`` does, at once or one by one, and pass the result to ``look``."""
-    return asyncio.run(_played(objects, config, look, batch, watch))
+    """Schedule as ``place`` does, and pass the result to ``look``.
+
+    At once, one by one, or with ``batch=None`` as the configuration says. ``begin`` sees the
+    cluster before.
+    """
+    return asyncio.run(_played(objects, config, look, batch, begin, watch, evict))
+
+
+def how_many_more(
+    objects: Iterable[Object], pod: Object, config: Config = None, most: int = MOST_PLACED
+) -> More:
+    """How many more pods like this one fit together, when all that wait are placed.
+
+    The pod itself, if it is among the objects, is placed like any other and not counted. Where
+    filters read nothing of other pods but what they request, the number follows from sums of
+    columns. Otherwise pods are placed until one fits nowhere, ``most`` at most.
+    """
+    return asyncio.run(_how_many_more(list(objects), pod, config, most))
+
+
+async def _how_many_more(objects: list[Object], pod: Object, config: Config, most: int) -> More:
+    recorder, clock = _Recorder(), _Clock()
+    core = _core(_batching(config, objects, False), objects, recorder, clock)
+    try:
+        await _placed(core, recorder, _load(core, objects), clock)
+        own = _own(core, _decode(pod, Pod, "Pod"))
+        framework = _framework(core, own)
+        info = PodInfo(_another(own, 0), core.config.equipoise.limits)
+        sums = _counted_by_sums(core, framework, info)
+        if sums is None:
+            return await _placed_until_full(core, recorder, clock, own, most)
+        nodes = {name: number for name, number in sorted(sums.items()) if number}
+        return More(sum(nodes.values()), True, nodes)
+    finally:
+        await core.stop()
+
+
+def _counted_by_sums(core: Core, framework: Framework, info: PodInfo) -> dict[str, int] | None:
+    """How many pods each node takes; None if others than filters, or more than sums, decide."""
+    if framework.remote.enabled and framework.remote.concerns(info):
+        return None
+    if framework.groups is not None and framework.groups.group_of(info) is not None:
+        return None
+    return by_sums(framework, core.state, info, MOST_BY_SUMS)
+
+
+async def _placed_until_full(
+    core: Core, recorder: _Recorder, clock: _Clock, pod: Pod, most: int
+) -> More:
+    """Place pods like one, ever more at a time, until some fit nowhere."""
+    nodes: Counter[str] = Counter()
+    made, complete = 0, False
+    while made < most and not complete:
+        number = min(max(made, _FIRST_PORTION), most - made)
+        copies = [_another(pod, made + i) for i in range(number)]
+        core.event_handlers.handler("Pod")([Change(None, copy) for copy in copies])
+        await _settled(core, recorder, clock)
+        found = [recorder.bound[each.key] for each in copies if each.key in recorder.bound]
+        nodes.update(found)
+        made, complete = made + number, len(found) < number
+    return More(nodes.total(), complete, dict(sorted(nodes.items())))
+
+
+def profile_names(config: Configuration | None) -> frozenset[str]:
+    """The names that pods call our schedulers by; a pod without any is the first one's."""
+    profiles = _configuration(config, ()).scheduler.profiles
+    return frozenset({"", *(profile.scheduler_name for profile in profiles)})
+
+
+def _another(pod: Pod, number: int) -> Pod:
+    """A pod like this one that waits: nothing has befallen it yet."""
+    name = f"{pod.metadata.name}-more-{number}"
+    metadata = structs.replace(pod.metadata, name=name, uid="", deletion_timestamp=None)
+    spec = structs.replace(pod.spec, node_name="", scheduling_gates=())
+    named: Pod = _with_uid(structs.replace(pod, metadata=metadata, spec=spec, status=PodStatus()))
+    return named
 
 
 async def _played(
     objects: Iterable[Object],
     config: Config,
     look: Look[T],
-    batch: bool,
+    batch: bool | None,
+    begin: Callable[[Core], None] | None,
     watch: Callable[[BatchProblem, Solution], None] | None,
+    evict: bool,
 ) -> T:
     recorder = _Recorder()
     objects = list(objects)
-    loaded = _configuration(config, objects)
-    settings = structs.replace(
-        loaded.equipoise.batch,
-        enabled=batch,
-        window=Duration(0.0),
-        min_pending=1,
-        solver_timeout=PATIENCE,
-    )
-    own = structs.replace(loaded.equipoise, batch=settings)
     clock = _Clock()
-    core = _core(replace(loaded, equipoise=own), objects, recorder, clock)
+    if batch is not None:
+        config = _batching(config, objects, batch)
+    core = _core(config, objects, recorder, clock, evict=evict)
     if core.scheduler.batches is not None:
         core.scheduler.batches.watch = watch
         core.scheduler.batches.reports = deque()  # all of them, however many
     waiting = _load(core, objects)
+    if begin is not None:
+        begin(core)
     try:
         return look(core, waiting, await _placed(core, recorder, waiting, clock))
     finally:
         await core.stop()
+
+
+def _batching(config: Config, objects: Iterable[Object], enabled: bool) -> Configuration:
+    """The configuration with backlogs placed at once, or one by one whatever it says."""
+    loaded = _configuration(config, objects)
+    settings = structs.replace(
+        loaded.equipoise.batch,
+        enabled=enabled,
+        window=Duration(0.0),
+        min_pending=1,
+    )
+    return replace(loaded, equipoise=structs.replace(loaded.equipoise, batch=settings))
 
 
 async def _place(
@@ -505,6 +710,7 @@ def _of_daemon_set(pod: Pod) -> bool:
 async def _placed(
     core: Core, recorder: _Recorder, waiting: list[PodInfo], clock: _Clock
 ) -> list[Placed]:
+    recorder.names = {info.uid: info.key for info in waiting}
     core.scheduler.begin()
     await core.background.idle()
     await _place_daemons(core, recorder, waiting)
@@ -543,7 +749,7 @@ def _core(
 ) -> Core:
     # What those outside do, to bind a pod for one, would be for real.
     core = assemble(
-        _reserving(_configuration(config, objects)),
+        _reserving(_patient(_configuration(config, objects))),
         recorder,
         Metrics(),
         without=() if evict else ("postFilter",),
@@ -558,6 +764,12 @@ def _core(
 def _newer(metadata: AnnotatedMeta) -> AnnotatedMeta:
     """The metadata of an object after a write."""
     return structs.replace(metadata, resource_version=f"{metadata.resource_version}+")
+
+
+def _patient(config: Configuration) -> Configuration:
+    """The same with a solver that may take its time."""
+    batch = structs.replace(config.equipoise.batch, solver_timeout=PATIENCE)
+    return replace(config, equipoise=structs.replace(config.equipoise, batch=batch))
 
 
 def _reserving(config: Configuration) -> Configuration:
@@ -607,6 +819,7 @@ def _default(more: Collection[str]) -> Object:
     return {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "profiles": [profile]}
 
 
+@without_collections()
 def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
     """Feed all objects to the core, nodes before pods; returns the pods that wait for us."""
     by_kind: dict[str, list[Any]] = {}
@@ -615,9 +828,11 @@ def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
             kind = str(item.get("kind", ""))
             if kind in KINDS:
                 decoded = _decode(item, KINDS[kind].type, kind)
+                if kind == Node.__name__ and not decoded.metadata.name:
+                    raise InputError("Node ?: metadata.name is missing")
                 if KINDS[kind].namespaced:
                     decoded = _in_some_namespace(decoded)
-                if kind == PersistentVolumeClaim.__name__:
+                if kind in _KNOWN_BY_UID:
                     decoded = _with_uid(decoded)
                 by_kind.setdefault(kind, []).append(decoded)
                 _keep(core, kind, _own(core, decoded) if kind == "Pod" else decoded, item)
@@ -627,6 +842,10 @@ def _load(core: Core, objects: Iterable[Object]) -> list[PodInfo]:
     core.event_handlers.handler("Pod")([Change(None, pod) for pod in pods])
     limits = core.config.equipoise.limits
     return [PodInfo(p, limits) for p in pods if core.event_handlers.responsible(p) and _waits(p)]
+
+
+_KNOWN_BY_UID = (PersistentVolumeClaim.__name__, ResourceClaim.__name__)
+"""Kinds, besides pods, of which objects are told apart by uid."""
 
 
 def _keep(core: Core, kind: str, decoded: Any, raw: Object) -> None:
@@ -650,6 +869,8 @@ def _waits(pod: Pod) -> bool:
 
 def _flatten(raw: Object) -> Iterable[Object]:
     """The objects of a List, or the object itself."""
+    if not isinstance(raw, Mapping):
+        raise InputError(f"expected an object, not {str(raw)[:40]!r}")
     if str(raw.get("kind", "")).endswith("List") and isinstance(raw.get("items"), Sequence):
         for item in raw["items"]:
             yield from _flatten(item)

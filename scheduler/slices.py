@@ -13,19 +13,20 @@ nothing and the work runs in one piece::
 After a checkpoint everything may have changed: nodes may be gone, rows may belong to other nodes.
 Code looks up again what it needs, or asks `slices_ended` whether anything else ran in between.
 A section that changes the state for a while and reverts that runs as `unbroken`: no checkpoint
-inside it stops.
+inside it stops. If it takes some milliseconds, `whole_slice` comes before it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import copy_context
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar, copy_context
 from typing import Any, ParamSpec, TypeVar, cast
 
 from greenlet import getcurrent, greenlet
+
+from scheduler import machine
 
 SLICE_SECONDS = 0.005
 """How long synchronous work may hold the event loop."""
@@ -34,9 +35,29 @@ PACE = 2048
 """How many entries of an object are read between two checkpoints. No pod within the default limits
 has as many of a kind, so reading such a pod never stops."""
 
+_WHOLE = 0.8
+"""The share of a slice that must be left for a piece that no checkpoint divides."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 R = TypeVar("R")
+
+
+async def _yield() -> None:
+    await asyncio.sleep(0)
+
+
+_rest: ContextVar[Callable[[], Awaitable[None]]] = ContextVar("rest", default=_yield)
+
+
+@contextmanager
+def resting(rest: Callable[[], Awaitable[None]]) -> Iterator[None]:
+    """Have work in slices that is begun within the block, and its tasks, rest so between slices."""
+    token = _rest.set(rest)
+    try:
+        yield
+    finally:
+        _rest.reset(token)
 
 
 class _Sliced(greenlet):  # type: ignore[misc]  # greenlet ships no types
@@ -64,11 +85,11 @@ async def _run(work: _Sliced, stopped: Callable[[], bool]) -> Any:
     work.gr_context = copy_context()  # else context variables have no values in there
     try:
         while True:
-            work.ends_at = time.perf_counter() + SLICE_SECONDS
+            work.ends_at = machine.perf_counter() + SLICE_SECONDS
             result = work.switch()
             if work.dead:
                 return result
-            await asyncio.sleep(0)
+            await _rest.get()()
             if stopped():
                 return None
     finally:
@@ -80,7 +101,19 @@ async def _run(work: _Sliced, stopped: Callable[[], bool]) -> Any:
 def checkpoint() -> None:
     """Give the event loop back if the slice is over; costs a tenth of a microsecond if not."""
     work = getcurrent()
-    if isinstance(work, _Sliced) and not work.unbroken and time.perf_counter() >= work.ends_at:
+    if isinstance(work, _Sliced) and not work.unbroken and machine.perf_counter() >= work.ends_at:
+        work.ended += 1
+        work.parent.switch()
+
+
+def whole_slice() -> None:
+    """Give the event loop back unless the slice has just begun.
+
+    For before a piece that takes long and has no checkpoint: it is not added to what came before.
+    """
+    work = getcurrent()
+    begun = isinstance(work, _Sliced) and not work.unbroken
+    if begun and machine.perf_counter() >= work.ends_at - _WHOLE * SLICE_SECONDS:
         work.ended += 1
         work.parent.switch()
 
@@ -103,15 +136,24 @@ def slices_ended() -> int:
     return work.ended if isinstance(work, _Sliced) else 0
 
 
-@contextmanager
-def unbroken() -> Iterator[None]:
+class _Unbroken:
+    """Not a generator: decisions enter such a section several times."""
+
+    __slots__ = ("_work",)
+
+    def __init__(self) -> None:
+        work = getcurrent()
+        self._work: _Sliced | None = work if isinstance(work, _Sliced) else None
+
+    def __enter__(self) -> None:
+        if self._work is not None:
+            self._work.unbroken += 1
+
+    def __exit__(self, *fault: object) -> None:
+        if self._work is not None:
+            self._work.unbroken -= 1
+
+
+def unbroken() -> AbstractContextManager[None]:
     """A section that no checkpoint interrupts."""
-    work = getcurrent()
-    if not isinstance(work, _Sliced):
-        yield
-        return
-    work.unbroken += 1
-    try:
-        yield
-    finally:
-        work.unbroken -= 1
+    return _Unbroken()

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from scheduler.cli.workloads import Body
+from scheduler.model.volumes import BETA_CLASS
 
-_CLASS_OF_OLD = "volume.beta.kubernetes.io/storage-class"
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _BUILT_IN_CLASSES = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
@@ -61,7 +61,7 @@ def _default_storage_class(objects: list[Body]) -> str:
         (body["metadata"]["name"], body["metadata"].get("creationTimestamp", ""))
         for body in objects
         if body["kind"] == "StorageClass"
-        and body["metadata"].get("annotations", {}).get(_DEFAULT_CLASS) == "true"
+        and body["metadata"].get("annotations", {}).get(DEFAULT_CLASS) == "true"
     )
     return max(marked, key=lambda each: each[1], default=("", ""))[0]
 
@@ -69,7 +69,7 @@ def _default_storage_class(objects: list[Body]) -> str:
 def _wants_a_class(claim: Body) -> bool:
     """Whether a claim names no class; one that is bound was stored without any."""
     named = "storageClassName" in claim.get("spec", {})
-    named = named or _CLASS_OF_OLD in claim["metadata"].get("annotations", {})
+    named = named or BETA_CLASS in claim["metadata"].get("annotations", {})
     return not named and claim.get("status", {}).get("phase") != "Bound"
 
 

@@ -7,110 +7,19 @@ The lower part has two bars for each node: its utilisation one by one and at onc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
-from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
+from scheduler.cli.picture import COLOURS, FAINT, GROUND, INK, MARGIN, WIDTH, Picture, shortened
 from scheduler.comparison import Comparison, NodeShare, Play, Round
 from scheduler.flow.cpu_memory import arc_cost
 from scheduler.flow.problem import UNFIT, Ints
 
-# Pictures as SVG text: the few shapes that our figures need, and nothing to install.
-
-
-FONT = "font-family='DejaVu Sans, Verdana, sans-serif'"
-
-
-class Picture:
-    """Shapes on white ground, in the order in which they were added. Units are pixels."""
-
-    def __init__(self, width: float, height: float, title: str) -> None:
-        self._width = width
-        self._height = height
-        self._title = title
-        self._shapes: list[str] = []
-
-    def line(
-        self,
-        points: Sequence[tuple[float, float]],
-        colour: str,
-        width: float = 1.0,
-        *,
-        dashed: bool = False,
-    ) -> None:
-        """A line through points."""
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
-        dashes = " stroke-dasharray='4 3'" if dashed else ""
-        self._shapes.append(
-            f"<polyline points='{path}' fill='none' stroke='{colour}' "
-            f"stroke-width='{width:.1f}'{dashes}/>"
-        )
-
-    def circle(self, x: float, y: float, radius: float, fill: str, stroke: str = "none") -> None:
-        """A circle around a point."""
-        self._shapes.append(
-            f"<circle cx='{x:.1f}' cy='{y:.1f}' r='{radius:.1f}' fill='{fill}' stroke='{stroke}'/>"
-        )
-
-    def box(self, x: float, y: float, width: float, height: float, fill: str) -> None:
-        """A filled rectangle, by its upper left corner."""
-        self._shapes.append(
-            f"<rect x='{x:.1f}' y='{y:.1f}' width='{max(width, 0):.1f}' "
-            f"height='{max(height, 0):.1f}' fill='{fill}'/>"
-        )
-
-    def text(
-        self,
-        x: float,
-        y: float,
-        words: str,
-        *,
-        size: float = 11,
-        anchor: str = "start",
-        colour: str = "#222",
-        bold: bool = False,
-        ground: bool = False,
-    ) -> None:
-        """Words beside (or, anchored, around) a point; white ground keeps lines off them."""
-        weight = " font-weight='bold'" if bold else ""
-        if ground:
-            width = 0.62 * size * len(words) + 4
-            left = x - width * {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
-            self.box(left, y - size, width, size * 1.3, "white")
-        self._shapes.append(
-            f"<text x='{x:.1f}' y='{y:.1f}' {FONT} font-size='{size:.1f}' fill='{colour}' "
-            f"text-anchor={quoteattr(anchor)}{weight}>{escape(words)}</text>"
-        )
-
-    def render(self) -> str:
-        """The picture as a document."""
-        size = f"width='{self._width:.0f}' height='{self._height:.0f}'"
-        box = f"viewBox='0 0 {self._width:.0f} {self._height:.0f}'"
-        return "\n".join(
-            (
-                f"<svg xmlns='http://www.w3.org/2000/svg' {size} {box} role='img'>",
-                f"<title>{escape(self._title)}</title>",
-                f"<rect width='{self._width:.0f}' height='{self._height:.0f}' fill='white'/>",
-                *self._shapes,
-                "</svg>\n",
-            )
-        )
-
-
-WIDTH = 1000.0
-MARGIN = 40.0
 MOST_CLASSES, MOST_NODES = 12, 16
 """Larger networks are not drawn: their arcs cannot be told apart."""
 MOST_BARS = 120
 MOST_PLACES = 5
-
-INK, FAINT, GROUND = "#222", "#c8cdd3", "#e6e9ec"
-COLOURS = (
-    "#1f77b4", "#d95f02", "#2a9d4a", "#a6357a", "#7a5195", "#8c6d1f",
-    "#c23b3b", "#0b8a8a", "#5b6abf", "#6b8e23", "#b04a9f", "#4d4d4d",
-)  # fmt: skip
 
 
 def draw(comparison: Comparison) -> str:
@@ -296,7 +205,7 @@ class _Bars:
                 picture.box(x, floor - before * height, bar, before * height, "#9aa3ab")
             if not self._many:
                 y = floor + 16 + (14 * (i % 2) if len(self._names) > 8 else 0)
-                picture.text(left + width * 0.38, y, _short(name), anchor="middle", size=10)
+                picture.text(left + width * 0.38, y, shortened(name), anchor="middle", size=10)
         if len(self._comparison.at_once.nodes) > MOST_BARS:
             rest = len(self._comparison.at_once.nodes) - MOST_BARS
             picture.text(MARGIN + 40, floor + 20, f"and {rest} more nodes", colour="#555")
@@ -325,8 +234,4 @@ def _mean(node: NodeShare) -> float:
 
 def _label(key: str) -> str:
     """A class by the name of one of its pods, without namespace."""
-    return _short(key.partition("/")[2] or key)
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 22 else f"{name[:10]}…{name[-10:]}"
+    return shortened(key.partition("/")[2] or key)

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from scheduler.cli.exits import ERROR, fail
 from scheduler.cli.output import BAD, DIM, GOOD, WARN, counted, emit, for_programs, say, show
 from scheduler.cli.tables import Table, TableCell, TableColumn
 from scheduler.comparison import Comparison, Play, as_value, compare
@@ -39,11 +38,9 @@ def compared(
         _show(comparison)
     if plot is not None:
         from scheduler.cli.batch_plot import draw
+        from scheduler.cli.picture import write
 
-        try:
-            plot.write_text(draw(comparison), encoding="utf-8")
-        except OSError as fault:
-            fail(f"{plot}: {fault.strerror}", ERROR)
+        write(draw(comparison), plot)
     return comparison.placed
 
 
@@ -55,7 +52,7 @@ def _show(comparison: Comparison) -> None:
     table = Table(
         (TableColumn(""), TableColumn("ONE BY ONE", right=True), TableColumn("AT ONCE", right=True))
     )
-    for title, figure, better in _FIGURES:
+    for title, figure, better in FIGURES:
         first, second = figure(one), figure(other)
         style = ""
         if better and abs(second[0] - first[0]) > 1e-9:
@@ -118,7 +115,7 @@ def _weight(play: Play) -> tuple[float, str]:
     return play.preferred, f"{play.preferred} of {best} ({play.preferred / best:.1%})"
 
 
-_FIGURES: tuple[tuple[str, Figure, int], ...] = (
+FIGURES: tuple[tuple[str, Figure, int], ...] = (
     ("pods to place", lambda play: (play.pods_to_place, str(play.pods_to_place)), 0),
     ("  placed at once", lambda play: (play.placed_at_once, str(play.placed_at_once)), 0),
     ("  placed one by one", lambda play: (play.placed_one_by_one, str(play.placed_one_by_one)), 0),

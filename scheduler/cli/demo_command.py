@@ -1,9 +1,11 @@
-"""``equipoise demo``: see it work, without a cluster."""
+"""``equipoise demo``: a cluster to play with, without a cluster."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,94 +13,151 @@ import click
 
 from scheduler.cli.exits import USAGE, fail
 
-_REFRESH_SECONDS = 0.25
 _CHURN_SECONDS = 2.0
+_CHOICES = 5
+_ERROR, _CRITICAL = 40, 50
+"""Levels of the log."""
 
 
 @click.command()
 @click.option("--once", is_flag=True, help="Schedule the workload, print a summary and exit.")
 @click.option("--nodes", default=100, type=click.IntRange(5, 5000), help="About how many nodes.")
-@click.option("--port", default=0, type=click.IntRange(0, 65535), help="Metrics port; 0: any free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    help="Port of the scheduler; 0: any free.  [default: 10259, or the next that is free]",
+)
+@click.option(
+    "--api-port",
+    type=click.IntRange(0, 65535),
+    help="Port of the API server; 0: any free.  [default: 18080, or the next that is free]",
+)
 @click.option(
     "--config", "config_file", type=click.Path(path_type=Path), help="Configuration file."
 )
-def demo(once: bool, nodes: int, port: int, config_file: Path | None) -> None:
-    """Run an embedded cluster with a workload and watch the scheduler place it."""
+def demo(
+    once: bool, nodes: int, port: int | None, api_port: int | None, config_file: Path | None
+) -> None:
+    """Run a cluster to play with: API server, nodes, controllers, pods, and the scheduler.
+
+    It writes a kubeconfig and says how to use it with kubectl and equipoise. All of it is gone when
+    the command ends.
+    """
+    from sandbox.demo.ports import choose
     from scheduler.config.problems import ConfigError
 
-    config = _configuration(config_file, port)
+    config = _loaded(config_file, screen=not once and sys.stdout.isatty())
     try:
-        asyncio.run(_once(config, nodes) if once else _live(config, nodes))
+        if once:  # nobody has to find it
+            asyncio.run(_once(config, nodes, choose(port or 0, 0), choose(api_port or 0, 0)))
+        else:
+            _play_on_free_ports(config, nodes, port, api_port)
     except KeyboardInterrupt:
         return
     except ConfigError as fault:  # a plugin that cannot be made
         fail(str(fault), USAGE)
     except OSError as fault:  # the address to serve on cannot be had
-        fail(str(fault))
+        fail(str(fault.strerror or fault))
 
 
-def _configuration(file: Path | None, port: int) -> Any:
-    from sandbox.demo.session import DOCUMENT, for_demo
+def _play_on_free_ports(config: Any, nodes: int, port: int | None, api_port: int | None) -> None:
+    """Choose again if another program takes a port between the choice and its use."""
+    from sandbox.demo.ports import API_PORT, SERVING_PORT, choose
+
+    for left in reversed(range(_CHOICES)):
+        try:
+            serving, api = choose(port, SERVING_PORT), choose(api_port, API_PORT)
+            asyncio.run(_play(config, nodes, serving, api))
+            return
+        except OSError as fault:
+            if fault.errno != errno.EADDRINUSE or not left or (port and api_port):
+                raise
+
+
+def _loaded(file: Path | None, *, screen: bool) -> Any:
+    from sandbox.demo.settings import DOCUMENT
     from scheduler.assembly import configure, load
     from scheduler.config.problems import ConfigError
     from scheduler.observe.logs import setup
 
-    setup("console", level=40)
+    # Lines of a log would fall into the screen, which shows failures of pods itself.
+    setup("console", level=_CRITICAL if screen else _ERROR)
     try:
-        loaded = load(file) if file else configure([DOCUMENT])
+        return load(file) if file else configure([DOCUMENT])
     except OSError as fault:
         fail(f"{file}: {fault.strerror}", USAGE)
     except ConfigError as fault:
         fail(f"{file}: {fault}", USAGE)
-    return for_demo(loaded, port)
 
 
-async def _once(config: Any, nodes: int) -> None:
+async def _once(config: Any, nodes: int, port: int, api_port: int) -> None:
     from rich.console import Console
 
-    from sandbox.demo.screen import cells_line, summary_line, summary_table
     from sandbox.demo.session import running
+    from sandbox.demo.settings import for_demo
+    from sandbox.demo.summary import cells_line, devices_line, summary_line, summary_table
 
-    async with running(config, nodes) as demo:
+    async with running(for_demo(config, port), nodes, api_port) as demo:
         await demo.create_nodes()
         await demo.create_pods()
         seconds = await demo.settle()
         speed = summary_line(demo, seconds)
         await demo.create_pinned_pods()
-        await demo.settle_cells()
+        await demo.create_device_pods()
+        await demo.settle_last()
         console = Console()
         console.print(summary_table(demo))
         console.print()
         console.print(speed, highlight=False)
         console.print(cells_line(demo), highlight=False)
+        console.print(devices_line(demo), highlight=False)
 
 
-async def _live(config: Any, nodes: int) -> None:
-    from rich.live import Live
-
-    from sandbox.demo.screen import screen
+async def _play(config: Any, nodes: int, port: int, api_port: int) -> None:
+    """Until Ctrl-C or ``q``; what to type is said before the screen and after it."""
+    from sandbox.demo import kubeconfig
+    from sandbox.demo.live import LiveScreen, PlainLines
+    from sandbox.demo.ports import API_PORT
     from sandbox.demo.session import running
+    from sandbox.demo.settings import for_demo
+    from scheduler.cli.explanation import show_explanation
+    from scheduler.cli.states import style_of
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with running(config, nodes) as demo:
-        with Live(screen(demo), screen=True, auto_refresh=False) as live:
-
-            async def redraw() -> None:
-                while True:
-                    live.update(screen(demo), refresh=True)
-                    await asyncio.sleep(_REFRESH_SECONDS)
+    suffix = "" if api_port == API_PORT else f"-{api_port}"
+    async with running(for_demo(config, port), nodes, api_port) as demo:
+        with kubeconfig.written(demo.api.url, suffix) as file:
+            _greet(file, demo.api.url, port)
 
             async def play() -> None:
                 await demo.create_nodes()
                 await demo.create_pods()
                 await demo.create_pinned_pods()
+                await demo.create_device_pods()
                 await demo.churn(_CHURN_SECONDS)
 
+            screen: LiveScreen | PlainLines = PlainLines(demo, click.echo)
+            if sys.stdout.isatty():
+                screen = LiveScreen(demo, show_explanation, style_of, stop)
             async with asyncio.TaskGroup() as tasks:
-                players = [tasks.create_task(redraw()), tasks.create_task(play())]
+                players = [tasks.create_task(screen.run()), tasks.create_task(play())]
                 await stop.wait()
                 for player in players:
                     player.cancel()
     click.echo("Stopped.")
+
+
+def _greet(file: Path, api: str, port: int) -> None:
+    """The lines to use it with, and which ports are not the usual ones."""
+    from sandbox.demo.ports import API_PORT, HOST, SERVING_PORT
+
+    if (api_port := int(api.rpartition(":")[2])) != API_PORT:
+        click.echo(f"The API server is on port {api_port}, because {API_PORT} is taken.")
+    if port != SERVING_PORT:
+        click.echo(f"The scheduler is on port {port}, because {SERVING_PORT} is taken.")
+    click.echo(f"Look at it in a browser:\n\n    http://{HOST}:{port}/ui/\n")
+    click.echo("To use this playground, type in another terminal:\n")
+    click.echo(f"    export KUBECONFIG={file.resolve()} EQUIPOISE_SERVER=http://{HOST}:{port}")
+    click.echo("    kubectl get pods -A\n", nl=True)

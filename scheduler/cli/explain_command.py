@@ -1,80 +1,116 @@
-"""``equipoise explain``: the verdict of every node for one pod, from files or a live scheduler."""
+"""``equipoise explain``: why a pod is where it is or waits, and what would let it run."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 from click.core import ParameterSource
 
+from scheduler.cli.addresses import NoAnswer, Refused
 from scheduler.cli.exits import UNSCHEDULABLE, USAGE, fail
-from scheduler.cli.offline import cluster, config_option, configuration, files_option
+from scheduler.cli.explanation import show_explanation
+from scheduler.cli.offline import (
+    as_in_cluster,
+    config_option,
+    configuration,
+    files_option,
+    lenient_option,
+    objects_of,
+)
 from scheduler.cli.output import (
-    BAD,
     DIM,
-    GOOD,
     JSON,
     TABLE,
     WIDE,
     YAML,
-    counted,
     emit,
     for_programs,
+    note,
     output_option,
-    say,
-    show,
+    paragraph,
 )
-from scheduler.cli.pod_names import pod_name
 from scheduler.cli.remote import Remote, ask_any_replica, server_option
-from scheduler.cli.tables import Table, TableCell, TableColumn
-from scheduler.cli.units import span
+from scheduler.cli.targets import POD, Target, parse_target
+
+Body = dict[str, Any]
+
+PATH = "/api/v1/explain"
 
 
 @click.command()
-@click.argument("pod")
-@click.option("-n", "--namespace", help="Namespace of the pod.  [default: default]")
+@click.argument("target", required=False, metavar="[POD | KIND/NAME]")
+@click.option("-n", "--namespace", help="Its namespace; default: the context's.")
+@click.option(
+    "--what-if",
+    "what_if",
+    metavar="FILE",
+    help="A pod or workload that does not exist yet: a YAML or JSON file, or - for standard input.",
+)
 @files_option()
+@lenient_option()
 @config_option()
 @server_option()
-@click.option("--node", "nodes", multiple=True, help="Show only this node; may be repeated.")
-@click.option("--all", "each", is_flag=True, help="One line per node, however alike they are.")
+@click.option("--node", "nodes", multiple=True, help="All about this node; may be repeated.")
+@click.option("--all", "each", is_flag=True, help="Each node by itself, however alike they are.")
+@click.option("--patch", "patches", is_flag=True, help="Show the changes of each remedy.")
 @output_option(TABLE, WIDE, JSON, YAML)
 @click.pass_context
 def explain(
     context: click.Context,
-    pod: str,
+    target: str | None,
     namespace: str | None,
+    what_if: str | None,
     files: tuple[str, ...],
+    lenient: bool,
     config_file: Path | None,
     server: Remote,
     nodes: tuple[str, ...],
     each: bool,
+    patches: bool,
     output: str,
 ) -> None:
-    """Show which nodes fit POD, how each scores, and why the others do not.
+    """Show why a pod waits or where it goes, and what would let it run.
 
-    POD is a name, namespace/name or pod/name. With -f it is judged on the objects of the files
-    when `equipoise simulate` pops it, otherwise a running scheduler is asked. A pod that
-    runs already is judged as if it had to be placed now, and one that is not tried as if nothing
-    held it. Exits 3 if it gets no node.
+    It is about a pod (NAME, NAMESPACE/NAME, pod/NAME), or about deployment/NAME, statefulset/NAME,
+    replicaset/NAME, daemonset/NAME, job/NAME or podgroup/NAME: one of its pods that waits, and how
+    many like it fit. The scheduler is found by your kubeconfig, or by --server. With -f the pod is
+    judged on the objects of the files when `equipoise simulate` pops it. A pod that runs already is
+    judged as if it had to be placed now, and one that is not tried as if nothing held it. Exits 3
+    if it gets no node, or if too few replicas fit.
     """
-    namespace, name = pod_name(pod, namespace)
-    _check_combination(context, files, config_file)
+    _check_combination(context, target, what_if, files, config_file)
+    asked = parse_target(target, namespace) if target else None
+    summary, owner = "", asked if asked is not None and asked.kind != POD else None
     if files:
-        answer = _offline(namespace, name, files, config_file)
+        answer, summary = _offline(asked, namespace, what_if, files, config_file, lenient=lenient)
+    elif what_if is not None:
+        answer = _supposed(server, asked, namespace, what_if, lenient=lenient)
     else:
-        answer = ask_any_replica(server, "/api/v1/explain", pod=f"{namespace}/{name}")
+        assert asked is not None, "it is checked above"
+        answer, summary = _live(server, asked)
     if unknown := [node for node in nodes if node not in answer["nodes"]]:
         fail(f"no such node: {', '.join(unknown)}")
     if for_programs(output):
         emit(_about(nodes, answer) if nodes else answer, output)
     else:
-        show_explanation(answer, nodes, each=each, wide=output == WIDE)
-    if answer["node"] is None:
+        if summary:
+            paragraph(summary, DIM)
+        show_explanation(
+            answer, nodes, each=each, wide=output == WIDE, patches=patches, owner=owner
+        )
+    if answer["node"] is None or _too_few(answer):
         raise click.exceptions.Exit(UNSCHEDULABLE)
+
+
+def _too_few(answer: Body) -> bool:
+    """Whether only some of the replicas that were asked about fit."""
+    replicas = answer.get("replicas")
+    return replicas is not None and bool(replicas["fit"] < replicas["asked"])
 
 
 def _about(nodes: tuple[str, ...], answer: dict[str, Any]) -> dict[str, Any]:
@@ -87,33 +123,180 @@ def _about(nodes: tuple[str, ...], answer: dict[str, Any]) -> dict[str, Any]:
 
 
 def _check_combination(
-    context: click.Context, files: tuple[str, ...], config_file: Path | None
+    context: click.Context,
+    target: str | None,
+    what_if: str | None,
+    files: tuple[str, ...],
+    config_file: Path | None,
 ) -> None:
+    if target is None and what_if is None:
+        raise click.UsageError("name a pod or a workload, or a file with --what-if")
     if files and context.get_parameter_source("server") is ParameterSource.COMMANDLINE:
         raise click.UsageError("either -f or --server, not both")
     if config_file is not None and not files:
         raise click.UsageError("--config needs -f: a running scheduler has its own")
 
 
-def _offline(
-    namespace: str, name: str, files: tuple[str, ...], config_file: Path | None
+# From a running scheduler.
+
+
+def _live(server: Remote, target: Target) -> tuple[Body, str]:
+    target = target._replace(namespace=target.namespace or server.namespace)
+    if target.kind == POD:
+        return ask_any_replica(server, PATH, pod=target.key), ""
+    from scheduler.cli.live_workloads import question_about
+
+    question = question_about(server.cluster, target)
+    if question.pod:
+        answer = ask_any_replica(server, PATH, pod=question.pod, count=question.count)
+    else:
+        answer = ask_any_replica(server, PATH, question.manifest, count=question.count)
+    return answer, question.summary
+
+
+def _supposed(
+    server: Remote,
+    target: Target | None,
+    namespace: str | None,
+    what_if: str,
+    *,
+    lenient: bool,
 ) -> dict[str, Any]:
+    """The scheduler's answer about a pod that does not exist."""
+    objects = [*objects_of([what_if], lenient=lenient), *_priority_classes(server)]
+    pods = [body for body in as_in_cluster(objects) if body["kind"] == "Pod"]
+    pods = [pod for pod in pods if not pod["spec"].get("nodeName")]
+    chosen = _members(pods, target, what_if) if target else pods
+    if not chosen:
+        fail(f"{what_if}: no pod that needs a node", USAGE)
+    first = chosen[0]
+    alike = [pod for pod in chosen if pod["spec"] == first["spec"]]
+    if len(alike) < len(pods):
+        note(f"the answer is about {first['metadata']['name']} alone, not about other pods given")
+    metadata = first["metadata"]
+    metadata["namespace"] = metadata.get("namespace") or namespace or server.namespace
+    count = len(alike) if len(alike) > 1 else None
+    answer: dict[str, Any] = ask_any_replica(server, PATH, first, count=count)
+    return answer
+
+
+def _priority_classes(server: Remote) -> list[Body]:
+    """Those of the cluster, if the user may read them: admission gives pods their priority."""
+    if server.urls:
+        return []
+    try:
+        found = server.cluster.read("/apis/scheduling.k8s.io/v1/priorityclasses")
+    except (NoAnswer, Refused):
+        return []
+    kind = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return [{**kind, **each} for each in found.get("items") or ()]
+
+
+# From files.
+
+
+def _offline(
+    target: Target | None,
+    namespace: str | None,
+    what_if: str | None,
+    files: tuple[str, ...],
+    config_file: Path | None,
+    *,
+    lenient: bool,
+) -> tuple[Body, str]:
     from scheduler import simulation
-    from scheduler.cli.workloads import pod_key
     from scheduler.config.problems import ConfigError
 
     config = configuration(config_file)
-    objects = cluster(files)
-    pods = {pod_key(body): body for body in objects if body["kind"] == "Pod"}
-    key = f"{namespace}/{name}"
-    if key not in pods:
-        fail(f"{', '.join(files)}: no pod {key}{_nearest(key, list(pods))}", USAGE)
+    where = ", ".join(files if what_if is None else (*files, what_if))
+    supposed = [] if what_if is None else objects_of([what_if], lenient=lenient)
+    objects = as_in_cluster(_with(objects_of(files, lenient=lenient), supposed))
+    pods = [body for body in objects if body["kind"] == "Pod"]
+    if target is None:
+        members = [pod for pod in pods if _comes_of(pod, supposed)]
+    else:
+        target = target._replace(namespace=target.namespace or namespace or "default")
+        members = _members(pods, target, where)
+    if not members:
+        fail(f"{where}: no pod that needs a node", USAGE)
     try:
-        return simulation.explain(objects, pods[key], config)
+        replicas = None
+        chosen = members[0]
+        if len(members) > 1:
+            placed = simulation.place(objects, config)
+            chosen, replicas = _together(members, placed)
+        answer = simulation.explain(objects, chosen, config)
     except simulation.InputError as fault:
-        fail(f"{', '.join(files)}: {fault}", USAGE)
+        fail(f"{where}: {fault}", USAGE)
     except ConfigError as fault:  # a plugin that cannot be made
         fail(f"{config_file}: {fault}", USAGE)
+    return ({**answer, "replicas": replicas} if replicas else answer), ""
+
+
+def _with(objects: Sequence[Body], supposed: Sequence[Body]) -> list[Body]:
+    """The objects, with those that are supposed in place of others of their names."""
+    from scheduler.cli.workloads import identity
+
+    replaced = {identity(body) for body in supposed}
+    return [*(body for body in objects if identity(body) not in replaced), *supposed]
+
+
+def _comes_of(pod: Body, objects: Sequence[Body]) -> bool:
+    """Whether a pod is one of the objects, or a pod of a workload among them."""
+    from scheduler.cli.workloads import identity
+
+    return any(
+        identity(body) == identity(pod) or _belongs(pod, Target(*identity(body)))
+        for body in objects
+    )
+
+
+def _together(
+    members: Sequence[Body], placed: Sequence[tuple[str, str | None, str]]
+) -> tuple[Body, dict[str, Any]]:
+    """The first member that gets no node, or else the last; and how many of all get one."""
+    from scheduler.cli.workloads import pod_key
+
+    nodes = {pod: node for pod, node, _ in placed}
+    where = [body["spec"].get("nodeName") or nodes.get(pod_key(body)) for body in members]
+    without = [body for body, node in zip(members, where, strict=True) if not node]
+    found = Counter(node for node in where if node)
+    asked, fit = len(members), found.total()
+    message = f"{fit} of {asked} replicas fit together"
+    replicas = {"asked": asked, "fit": fit, "nodes": dict(found.most_common()), "message": message}
+    return (without[0] if without else members[-1]), replicas
+
+
+def _members(pods: Sequence[Body], target: Target, where: str) -> list[Body]:
+    """The pods of a target among those given; ends the command if there is none."""
+    from scheduler.cli.workloads import pod_key
+
+    if target.kind == POD:
+        by_key = {pod_key(body): body for body in pods}
+        key = f"{target.namespace or 'default'}/{target.name}"
+        if key not in by_key:
+            fail(f"{where}: no pod {key}{_nearest(key, list(by_key))}", USAGE)
+        return [by_key[key]]
+    members = [pod for pod in pods if _belongs(pod, target)]
+    if not members:
+        fail(f"{where}: no pods of {target}", USAGE)
+    return members
+
+
+def _belongs(pod: Body, target: Target) -> bool:
+    from scheduler.cli.workloads import DEFAULT_NAMESPACE, controller_of, identity
+    from scheduler.model.workloads import POD_GROUP_LABEL
+
+    if identity(pod)[1] != (target.namespace or DEFAULT_NAMESPACE):
+        return False
+    if target.kind == "PodGroup":
+        labels: dict[str, str] = pod["metadata"].get("labels", {})
+        return labels.get(POD_GROUP_LABEL) == target.name
+    kind, _, name = controller_of(pod) or ("", "", "")
+    if target.kind == "Deployment" and kind == "ReplicaSet":
+        # As the Deployment's controller names them: its own name and the hash of the template.
+        return name.rpartition("-")[0] == target.name
+    return (kind, name) == (target.kind, target.name)
 
 
 def _nearest(key: str, keys: list[str]) -> str:
@@ -121,189 +304,3 @@ def _nearest(key: str, keys: list[str]) -> str:
     near = [other for other in keys if other.startswith(f"{key}-")]
     near = near or difflib.get_close_matches(key, keys, n=1)
     return f", did you mean {near[0]}?" if near else ""
-
-
-# An explanation as a table: the best nodes first, then the rejected ones, and why.
-
-
-BEST_SHOWN = 20
-NAMES_SHOWN = 3
-
-
-def show_explanation(
-    answer: dict[str, Any], only: Collection[str] = (), *, each: bool = False, wide: bool = False
-) -> None:
-    """Print the verdicts on all nodes, or on some; alike rejections share a line unless ``each``.
-
-    The wide form has a line per node and a column per score plugin.
-    """
-    each = each or wide
-    verdicts = {n: v for n, v in answer["nodes"].items() if not only or n in only}
-    scores = {n: s for n, s in answer["scores"].items() if n in verdicts}
-    plugins = _plugins(answer["scores"]) if wide else []
-    table = Table(
-        [
-            TableColumn("NODE"),
-            TableColumn("VERDICT"),
-            TableColumn("PLUGIN"),
-            TableColumn("REASON", text=True),
-            TableColumn("SCORE", right=True),
-            *(TableColumn(plugin, right=True) for plugin in plugins),
-        ]
-    )
-    chosen = answer["node"] or answer["wouldGoTo"]
-    ranked = sorted(scores, key=lambda name: (name != chosen, -scores[name]["total"], name))
-    shown = ranked if each else ranked[:BEST_SHOWN]
-    for name in shown:
-        parts = [scores[name]["plugins"].get(plugin, 0) for plugin in plugins]
-        table.add(*_fitting(name, answer["node"]), scores[name]["total"], *parts)
-    if hidden := ranked[len(shown) :]:
-        low, high = scores[hidden[-1]]["total"], scores[hidden[0]]["total"]
-        extent = str(low) if low == high else f"{low}-{high}"
-        table.add(f"{len(hidden)} more", TableCell("fits", GOOD), "", "", extent)
-    for names, plugin, reason in _rejected(verdicts, each):
-        blanks = [""] * (1 + len(plugins))
-        table.add(_named(names), TableCell("rejected", BAD), plugin, reason, *blanks)
-    if table.rows:
-        show(table)
-        say("")
-    _conclude(answer)
-
-
-def _fitting(name: str, chosen: str | None) -> tuple[TableCell, TableCell, str, str]:
-    if name == chosen:
-        return TableCell(name, "bold"), TableCell("chosen", f"bold {GOOD}"), "", ""
-    return TableCell(name), TableCell("fits", GOOD), "", ""
-
-
-def _plugins(scores: dict[str, Any]) -> list[str]:
-    """All plugins that scored some node, in the order of their profile."""
-    return list(dict.fromkeys(plugin for score in scores.values() for plugin in score["plugins"]))
-
-
-def _rejected(verdicts: dict[str, Any], each: bool) -> list[tuple[list[str], str, str]]:
-    """Nodes with the same plugin and reasons, the largest group first; or every node by itself."""
-    groups: dict[tuple[str, str, str], list[str]] = {}
-    for name, verdict in sorted(verdicts.items()):
-        if not verdict["fit"]:
-            reason = ", ".join(verdict["reasons"])
-            key = (verdict["plugin"], reason, name if each else "")
-            groups.setdefault(key, []).append(name)
-    ordered = sorted(groups.items(), key=lambda group: -len(group[1]))
-    return [(names, plugin, reason) for (plugin, reason, _), names in ordered]
-
-
-def _named(names: list[str]) -> str:
-    return ", ".join(names) if len(names) <= NAMES_SHOWN else f"{len(names)} nodes"
-
-
-def _conclude(answer: dict[str, Any]) -> None:
-    if gang := answer.get("group"):
-        say(_standing(gang), DIM)
-    pod, standing = answer["pod"], answer["standing"]
-    state = standing["state"]
-    same = state == "unschedulable" and _as_last_time(answer)
-    if not same and (sentence := _sentence(standing)):
-        say(f"{pod} {sentence}", BAD if state in _IF_NOT_HELD else DIM)
-    if state in _IF_NOT_HELD:
-        say(f"{_IF_NOT_HELD[state]} {_outcome(answer, answer['wouldGoTo'])}", DIM)
-    elif standing["node"]:
-        say(f"placed anew it would {_outcome(answer, answer['node'])}", DIM)
-        if plugin := answer["countsItself"]:
-            words = f"on {standing['node']}, {plugin} counts the pod itself: it may fit there"
-            say(words, DIM)
-    elif node := answer["node"]:
-        say(f"{pod} goes to {node}{_compared(answer, node)}", GOOD)
-    else:
-        verdict = "gets no node" if answer["fit"] else "fits nowhere"
-        say(f"{pod} {verdict}: {answer['message']}", BAD)
-    if batch := answer.get("batch"):
-        say(_batch(batch), DIM)
-    if answer["nominated"]:
-        say(f"{answer['nominated']} is nominated for it", DIM)
-    if answer["preemption"] is not None:
-        say(_preemption(answer["preemption"]), DIM)
-
-
-_IF_NOT_HELD = {
-    "gated": "without the gate it would",
-    "group": "alone, without its group, it would",
-    "terminating": "otherwise it would",
-    "ended": "placed anew it would",
-    "other-scheduler": "scheduled here it would",
-}
-"""In which states a pod is not tried, or not by itself, and when it would be."""
-
-
-def _as_last_time(answer: dict[str, Any]) -> bool:
-    """Whether the pod would be rejected again, for what it was last rejected for."""
-    last: str = answer["standing"]["message"]
-    return answer["node"] is None and last.startswith(answer["message"])
-
-
-def _sentence(standing: dict[str, Any]) -> str:
-    """The state of the pod; nothing if it is simply active in the queue."""
-    message, plugins = standing["message"], ", ".join(standing["plugins"])
-    node, retry = standing["node"], standing["retrySeconds"]
-    again = f"is tried again in {span(retry)}" if retry is not None else "is to be tried again"
-    sentences = {
-        "new": message.removeprefix("it "),
-        "backoff": f"backs off and {again}; last time: {message}",
-        "error-backoff": f"backs off and {again}; last time: {message}",
-        "unschedulable": f"was rejected when it was last tried: {message}",
-        "gated": f"is gated by {plugins}: {message}; nothing else was tried",
-        "in-flight": f"is being tried{': ' if message else ''}{message}",
-        "group": f"is placed with its group or not at all: {message}",
-        "permit": f"holds {node} and waits at permit for {plugins}",
-        "binding": f"holds {node} and is being bound{': ' if message else ''}{message}",
-        "bound": f"is on {node}{' and is being deleted' if message else ''}",
-        "terminating": "is being deleted, so it is not tried",
-        "ended": message.removeprefix("it "),
-        "other-scheduler": f"is not tried: {message}",
-    }
-    sentence: str = sentences.get(standing["state"], "")
-    return sentence
-
-
-def _outcome(answer: dict[str, Any], node: str | None) -> str:
-    """What would become of the pod, after "would"."""
-    if node is not None:
-        return f"go to {node}{_compared(answer, node)}"
-    return f"fit nowhere: {answer['message']}"
-
-
-def _compared(answer: dict[str, Any], node: str) -> str:
-    summary = f"{len(answer['fit'])} of {counted(len(answer['nodes']), 'node')} fit"
-    score = answer["scores"].get(node)
-    return f" with score {score['total']}; {summary}" if score else f"; {summary}"
-
-
-def _batch(batch: dict[str, Any]) -> str:
-    """Who chooses the node when the pod is one of many."""
-    model = batch["costModel"]
-    if batch["chose"]:
-        return f"cost model {model} chose the node, for all pods that wait at once"
-    many = f"where {batch['minPending']} or more pods wait at once"
-    score = "" if model == "Scores" else ", whatever they score"
-    return f"{many}, cost model {model} chooses among the nodes that fit{score}"
-
-
-def _preemption(preview: dict[str, Any]) -> str:
-    """The victims of a preemption, or why there is none."""
-    if preview["node"] is None:
-        message: str = preview["message"]
-        return message
-    victims = preview["victims"]
-    more = f" and {len(victims) - NAMES_SHOWN} more" if len(victims) > NAMES_SHOWN else ""
-    against = preview["violations"]
-    budgets = f", {against} of them against a disruption budget" if against else ""
-    names = ", ".join(victims[:NAMES_SHOWN])
-    return f"preemption: it would evict {names}{more} from {preview['node']}{budgets}"
-
-
-def _standing(gang: dict[str, Any]) -> str:
-    """How the pod's gang stands: no member is bound before enough of them have nodes."""
-    if gang["fault"]:
-        return f"pod group {gang['name']}: {gang['fault']}"
-    counts = f"{gang['placed']} of {gang['minMember']} members have nodes, {gang['existing']} exist"
-    return f"pod group {gang['name']} is {gang['phase']}: {counts}"

@@ -93,7 +93,7 @@ def _from_files(files: tuple[str, ...], node: str | None) -> tuple[Standing, Top
     from scheduler.numa.topology import topology_of
 
     try:
-        objects = read(files)
+        objects = read(files, lenient=True)
     except ManifestError as fault:
         fail(str(fault), USAGE)
     pods = [from_dict(body, Pod) for body in objects if body["kind"] == "Pod"]

@@ -1,4 +1,4 @@
-"""``equipoise queue``, ``nodes`` and ``decisions``: what a running scheduler sees and does."""
+"""``equipoise nodes`` and ``decisions``: what a running scheduler sees and does."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import click
 
+from scheduler.cli.addresses import NoAnswer, Refused
+from scheduler.cli.options import AT_MOST, limit_option
 from scheduler.cli.output import (
     BAD,
     DIM,
-    GOOD,
     JSON,
     TABLE,
     WARN,
@@ -28,16 +29,17 @@ from scheduler.cli.output import (
 )
 from scheduler.cli.remote import (
     AnsweringReplica,
-    NoAnswer,
-    Refused,
     Remote,
     ask_any_replica,
     ask_leader,
     fetch,
     server_option,
 )
+from scheduler.cli.states import style_of
 from scheduler.cli.tables import Table, TableCell, TableColumn
-from scheduler.cli.units import amount, cpu, duration, memory, span
+from scheduler.cli.targets import parse_pod
+from scheduler.cli.units import amount, cpu, duration, memory
+from scheduler.explaining.reasons import informative
 
 # Follows the numbered decisions of a scheduler that only keeps its latest ones.
 
@@ -45,7 +47,6 @@ from scheduler.cli.units import amount, cpu, duration, memory, span
 Decision = dict[str, Any]
 
 USUALLY = 100
-AT_MOST = 5000
 
 
 class Latest(NamedTuple):
@@ -96,75 +97,8 @@ FOLLOW_SECONDS = 1.0
 
 DECISIONS = "/api/v1/decisions"
 
-_TIER_STYLES = {"active": GOOD, "unschedulable": BAD, "gated": DIM, "waiting-on-permit": GOOD}
-_RESULT_STYLES = {"scheduled": GOOD, "unschedulable": WARN, "error": BAD}
 _CORDON_TAINT = "node.kubernetes.io/unschedulable"
 _COMMON = ("cpu", "memory")
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def limit_option(default: int, what: str) -> Callable[[Command], Command]:
-    """The ``--limit`` option."""
-    return click.option(
-        "--limit",
-        type=click.IntRange(1, AT_MOST),
-        default=default,
-        show_default=True,
-        help=f"How many {what} to show.",
-    )
-
-
-@click.command()
-@server_option()
-@limit_option(100, "pods")
-@output_option(TABLE, WIDE, JSON, YAML)
-def queue(server: Remote, limit: int, output: str) -> None:
-    """List the pods that wait, tier by tier, and why."""
-    answer = ask_leader(server, "/api/v1/queue", limit=limit)
-    if for_programs(output):
-        emit(answer, output)
-        return
-    pods, wide = answer["pods"], output == WIDE
-    gangs = any(pod["group"] for pod in pods)
-    held = any(pod.get("node") for pod in pods)
-    extra = [TableColumn("GROUP")] if gangs else []
-    extra += [TableColumn("NODE"), TableColumn("TIME LEFT", right=True)] if held else []
-    extra += (
-        [TableColumn("RETRY IN", right=True), TableColumn("BEHIND"), TableColumn("PROFILE")]
-        if wide
-        else []
-    )
-    table = Table(
-        [
-            TableColumn("POD"),
-            TableColumn("TIER"),
-            TableColumn("SINCE", right=True),
-            TableColumn("ATTEMPTS", right=True),
-            *extra,
-            TableColumn("REJECTED BY", text=True),
-            TableColumn("MESSAGE", text=True),
-        ]
-    )
-    for pod in pods:
-        table.add(
-            pod["pod"],
-            TableCell(pod["tier"], _TIER_STYLES.get(pod["tier"], WARN)),
-            span(pod["waitingSeconds"]),
-            pod["attempts"],
-            *([pod["group"]] if gangs else []),
-            *([pod.get("node", ""), _time_left(pod)] if held else []),
-            *([_retry(pod), pod["behind"], pod["profile"]] if wide else []),
-            ", ".join(pod["plugins"]),
-            pod["message"],
-        )
-    if table.rows:
-        show(table)
-        say("")
-    counts = answer["counts"]
-    waiting = sum(number for tier, number in counts.items() if tier != "in-flight")
-    tiers = ", ".join(f"{number} {tier}" for tier, number in counts.items() if number)
-    say(f"{_shown(len(pods), waiting, 'waiting')}{': ' if tiers else ''}{tiers}")
 
 
 @click.command()
@@ -208,21 +142,40 @@ def nodes(server: Remote, limit: int, output: str) -> None:
 @server_option()
 @limit_option(50, "decisions")
 @click.option("--follow", "following", is_flag=True, help="Go on with new ones until Ctrl-C.")
+@click.option("--pod", help="Those about this pod: NAME or NAMESPACE/NAME.")
+@click.option("-n", "--namespace", help="Namespace of the pod; default: the context's.")
 @output_option(TABLE, WIDE, JSON, YAML)
-def decisions(server: Remote, limit: int, following: bool, output: str) -> None:
+def decisions(
+    server: Remote,
+    limit: int,
+    following: bool,
+    pod: str | None,
+    namespace: str | None,
+    output: str,
+) -> None:
     """List the latest decisions, the newest at the end.
 
     With --follow, JSON comes as one line per decision.
     """
-    latest = ask_leader(server, DECISIONS, limit=limit)
+    about = _about(server, pod, namespace)
+    latest = ask_leader(server, DECISIONS, limit=limit, pod=about)
     if following:
-        _follow(server, latest, output)
+        _follow(server, latest, about, output)
     elif for_programs(output):
         emit(latest, output)
     elif latest["decisions"]:
         show(decisions_table(latest["decisions"][::-1], output == WIDE))
     else:
-        say("no decisions yet")
+        say(f"no decisions about {about} are kept" if about else "no decisions yet")
+
+
+def _about(server: Remote, pod: str | None, namespace: str | None) -> str | None:
+    if pod is None:
+        if namespace is not None:
+            raise click.UsageError("--namespace is that of --pod")
+        return None
+    target = parse_pod(pod, namespace)
+    return f"{target.namespace or server.namespace}/{target.name}"
 
 
 def decisions_table(entries: Sequence[Decision], wide: bool, widths: Sequence[int] = ()) -> Table:
@@ -243,25 +196,26 @@ def decisions_table(entries: Sequence[Decision], wide: bool, widths: Sequence[in
         table.add(
             f"{datetime.fromtimestamp(entry['time']):{'%F %T' if wide else '%T'}}",
             entry["pod"],
-            TableCell(entry["result"], _RESULT_STYLES.get(entry["result"], "")),
+            TableCell(entry["result"], style_of(entry["result"])),
             entry["node"],
             "" if entry["score"] is None else entry["score"],
             f"{entry['feasible']}/{entry['evaluated']}",
             duration(entry["duration"]),
             *([entry.get("model", ""), ", ".join(entry["plugins"])] if wide else []),
-            entry["message"],
+            entry["message"] if wide else informative(entry["message"]),
         )
     return table
 
 
-def _follow(server: Remote, answer: dict[str, Any], output: str) -> None:
+def _follow(server: Remote, answer: dict[str, Any], about: str | None, output: str) -> None:
     """Print what comes until Ctrl-C; a scheduler that goes away, or no longer leads, is awaited."""
     printer = _DecisionPrinter(output)
     first = _latest(answer)
     try:
         printer.print(first.decisions[::-1])
-        for news in follow(first, _PatientSource(server), _pause):
-            if news.missed:
+        for news in follow(first, _PatientSource(server, about), _pause):
+            # Numbers between those about one pod are about others.
+            if news.missed and about is None:
                 note(f"{news.missed} decisions came too fast to be shown")
             printer.print(news.decisions)
     except KeyboardInterrupt:
@@ -279,13 +233,14 @@ def _pause() -> None:
 class _PatientSource:
     """Requests the latest decisions from the leader; prints once why there are none."""
 
-    def __init__(self, server: Remote) -> None:
+    def __init__(self, server: Remote, about: str | None = None) -> None:
         self._server = server
+        self._pod = about
         self._lost = False
 
     def __call__(self, count: int) -> Latest | None:
         try:
-            answer = fetch(self._server, DECISIONS, limit=count)
+            answer = fetch(self._server, DECISIONS, limit=count, pod=self._pod)
         except (NoAnswer, Refused) as fault:
             self._complain(str(fault))
             return None
@@ -322,15 +277,6 @@ class _DecisionPrinter:
             show(table)
             # The message comes last: nothing has to line up behind it.
             self._widths = [*table.widths[:-1], 0]
-
-
-def _time_left(pod: Mapping[str, Any]) -> str:
-    left = pod.get("timeoutSeconds")
-    return "" if left is None else span(left)
-
-
-def _retry(pod: Mapping[str, Any]) -> str:
-    return "" if pod["retrySeconds"] is None else span(pod["retrySeconds"])
 
 
 def _shown(shown: int, total: int, what: str) -> str:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import click
 
 from scheduler import __version__
+from scheduler.cli.completion_command import completion
 from scheduler.cli.config_commands import config
 from scheduler.cli.demo_command import demo
 from scheduler.cli.explain_command import explain
 from scheduler.cli.fingerprint_command import fingerprint
-from scheduler.cli.live import decisions, nodes, queue
-from scheduler.cli.offline import simulate
+from scheduler.cli.live import decisions, nodes
 from scheduler.cli.permit_commands import approve, reject
+from scheduler.cli.queue_command import queue, waiting
+from scheduler.cli.replay_command import replay
 from scheduler.cli.run_command import run
+from scheduler.cli.simulate_command import simulate
+from scheduler.cli.snapshot_command import snapshot
+from scheduler.cli.version_command import FORMAT, PROGRAM, version
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="equipoise")
+@click.version_option(__version__, prog_name=PROGRAM, message=FORMAT)
 def cli() -> None:
     """A secondary Kubernetes scheduler that can explain every verdict.
 
@@ -25,23 +30,22 @@ def cli() -> None:
     """
 
 
-@cli.command()
-def version() -> None:
-    """Print the version."""
-    click.echo(f"equipoise {__version__}")
-
-
 for command in (
     run,
     demo,
     simulate,
+    snapshot,
+    replay,
     explain,
     queue,
+    waiting,
     approve,
     reject,
     nodes,
     decisions,
     fingerprint,
     config,
+    completion,
+    version,
 ):
     cli.add_command(command)

@@ -1,7 +1,8 @@
 """Reads Kubernetes objects from files, directories and standard input, and checks their shape.
 
 Everything is read and checked before anything is done with it. Each error names the file, and
-where it can the line, or the object and its field.
+where it can the line, or the object and its field. Fields that Kubernetes does not know are errors,
+as for kubectl; with ``lenient`` they are only named.
 """
 
 from __future__ import annotations
@@ -15,20 +16,27 @@ from typing import Any
 import msgspec
 import yaml
 
-from scheduler.cli.output import note
+from scheduler.cli.output import counted, note
+from scheduler.cli.snapshots import UnreadableSnapshot, unpacked
 from scheduler.cli.workloads import GROUPS as WORKLOAD_GROUPS
 from scheduler.cli.workloads import SHAPES as WORKLOAD_SHAPES
 from scheduler.cli.workloads import Body, identity
-from scheduler.kube.fields import oddities
+from scheduler.kube.fields import Fault, Oddity, has_schema, oddities
+from scheduler.kube.schemas import KUBERNETES_MINOR
 from scheduler.model.meta import ObjectMeta, Struct
 from scheduler.model.objects import KINDS, from_dict, without_nulls
 
 STDIN = "-"
 _CLOSE = 0.8
 """How alike two names are, from 0 to 1, of which one is taken for a misspelling of the other."""
-_SUFFIXES = (".yaml", ".yml", ".json")
+_SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".json.zst")
 _MOST_VALUES = 20_000_000
 """What aliases may multiply a document to; a cluster of 5,000 nodes and their pods has fewer."""
+_MOST_PROBLEMS = 20
+"""So many problems with fields are named."""
+_OF_LISTS = ("apiVersion", "kind", "metadata", "items", "equipoise")
+"""The fields of a List; the last is the head of a snapshot."""
+_MERGE = "tag:yaml.org,2002:merge"
 _NOT_JSON_TYPES = ("tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:value")
 
 
@@ -43,6 +51,18 @@ class _ManifestLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: i
         first: [(tag, shape) for tag, shape in resolvers if tag not in _NOT_JSON_TYPES]
         for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        """A map whose keys are all different; what is merged into it (``<<``) may be replaced."""
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
+                if key.value in seen:
+                    problem = f'key "{key.value}" is given twice'
+                    raise yaml.constructor.ConstructorError(None, None, problem, key.start_mark)
+                seen.add(key.value)
+        found: dict[Any, Any] = super().construct_mapping(node, deep=deep)
+        return found
 
 
 class _AnyObject(Struct, frozen=True):
@@ -69,24 +89,91 @@ _GROUPS |= WORKLOAD_GROUPS
 _KINDS_BY_GROUP = {
     group: [kind for kind, of in _GROUPS.items() if of == group] for group in _GROUPS.values()
 }
+_VERSIONS = {kind: f"{group}/v1" if group else "v1" for kind, group in _GROUPS.items()}
+_VERSIONS |= {
+    kind.name: kind.path.removeprefix("/apis/").rpartition("/")[0]
+    for kind in KINDS.values()
+    if "/apis/" in kind.path
+}
+"""The apiVersion of kinds whose objects name none."""
 
 
-def read(sources: Sequence[str]) -> list[Body]:
+class _FieldProblems:
+    """What is wrong with the fields of all objects: collected, as one mistake rarely comes alone.
+
+    Equal ones of many objects count as one.
+    """
+
+    def __init__(self, *, lenient: bool) -> None:
+        self.lenient = lenient
+        self._found: dict[tuple[str, str], list[str]] = {}
+        self._unchecked: dict[str, int] = {}
+        self._newer = False
+
+    def look_at(self, body: Body, source: str) -> list[Oddity]:
+        """What is wrong with an object by its schema; it is remembered as well."""
+        described = {"apiVersion": _VERSIONS.get(body["kind"], ""), **body}
+        version = str(described["apiVersion"])
+        if not has_schema(version, body["kind"]):
+            if known(body):
+                name = f"{version} {body['kind']}"
+                self._unchecked[name] = self._unchecked.get(name, 0) + 1
+            return []
+        found = list(oddities(described))
+        for odd in found:
+            self.add(source, _title(body), odd)
+        return found
+
+    def add(self, source: str, title: str, odd: Oddity) -> None:
+        """Remember a problem."""
+        self._newer = self._newer or odd.fault is Fault.UNKNOWN
+        same = self._found.setdefault((source, f"{odd.path}: {odd.message}"), [])
+        same.append(title)
+
+    def conclude(self) -> None:
+        """Say what was found; raises `ManifestError` unless all is forgiven."""
+        for name, number in sorted(self._unchecked.items()):
+            note(
+                f"no schema of {name} here, so fields are not checked: {counted(number, 'object')}"
+            )
+        lines = [
+            f"{source}: {titles[0]}: {problem}"
+            + (f" (and in {len(titles) - 1} more)" if len(titles) > 1 else "")
+            for (source, problem), titles in self._found.items()
+        ]
+        if len(lines) > _MOST_PROBLEMS:
+            lines[_MOST_PROBLEMS:] = [f"and {len(lines) - _MOST_PROBLEMS} more problems"]
+        if self.lenient:
+            for line in lines:
+                note(f"{line}, it has no effect" if "unknown field" in line else line)
+        elif lines:
+            if self._newer:
+                lines.append(
+                    f"These are the fields of Kubernetes {KUBERNETES_MINOR}; with --lenient "
+                    "others are named and ignored."
+                )
+            raise ManifestError("\n".join(lines))
+
+
+def read(sources: Sequence[str], *, lenient: bool = False) -> list[Body]:
     """The objects of all sources in order, Lists taken apart. Raises `ManifestError`.
 
     A source is a file, a directory (its YAML and JSON files, not those below) or ``-``. Objects of
-    kinds that do not matter here come along unchecked.
+    kinds without a schema come along unchecked. ``lenient`` names unknown fields and those of wrong
+    types that nobody reads here, and goes on.
     """
+    problems = _FieldProblems(lenient=lenient)
     found: dict[tuple[str, str, str], str] = {}
     objects = []
     for name, content in _contents(sources):
-        for body in _objects(name, content):
+        for body in _objects(name, content, problems):
             key = identity(body)
             if key in found:
                 where = f"in {found[key]} as well" if found[key] != name else "twice"
                 raise ManifestError(f"{name}: {_title(body)} is given {where}")
             found[key] = name
             objects.append(body)
+    problems.conclude()
     if not objects:
         raise ManifestError(f"{', '.join(sources)}: no objects in there")
     return objects
@@ -95,28 +182,38 @@ def read(sources: Sequence[str]) -> list[Body]:
 def _contents(sources: Sequence[str]) -> Iterator[tuple[str, bytes]]:
     for source in sources:
         if source == STDIN:
-            yield "standard input", sys.stdin.buffer.read()
+            yield "standard input", _plain("standard input", sys.stdin.buffer.read())
             continue
         try:
             for path in _files(Path(source)):
-                yield str(path), path.read_bytes()
+                yield str(path), _plain(str(path), path.read_bytes())
         except OSError as fault:
             raise ManifestError(f"{fault.filename or source}: {fault.strerror}") from None
+
+
+def _plain(name: str, content: bytes) -> bytes:
+    try:
+        return unpacked(content)
+    except UnreadableSnapshot as fault:
+        raise ManifestError(f"{name}: {fault}") from None
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    files = sorted(file for file in path.iterdir() if file.suffix in _SUFFIXES and file.is_file())
+    files = sorted(
+        file for file in path.iterdir() if file.name.endswith(_SUFFIXES) and file.is_file()
+    )
     if not files:
         raise ManifestError(f"{path}: no {', '.join(_SUFFIXES)} files in this directory")
     return files
 
 
-def _objects(name: str, content: bytes) -> Iterator[Body]:
+def _objects(name: str, content: bytes, problems: _FieldProblems) -> Iterator[Body]:
     for number, document in enumerate(_documents(name, content), start=1):
-        for body in _flattened(document, f"{name}: document {number}"):
-            _check(body, name)
+        where = f"document {number}"
+        for body in _flattened(document, name, where, problems):
+            _check(body, name, problems)
             yield body
 
 
@@ -133,7 +230,7 @@ def _parsed(name: str, content: bytes) -> list[Any]:
     if content.lstrip()[:1] == b"{":
         try:
             return [msgspec.json.decode(content)]
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError):
             pass  # YAML with braces, or bad JSON: YAML errors name the line
     try:
         documents = list(yaml.load_all(content.decode("utf-8-sig"), Loader=_ManifestLoader))
@@ -158,8 +255,9 @@ def _values_in(value: Any, known: dict[int, int]) -> int:
     return known[id(value)]
 
 
-def _flattened(body: Any, where: str) -> Iterator[Body]:
+def _flattened(body: Any, source: str, place: str, problems: _FieldProblems) -> Iterator[Body]:
     """The objects of a List, which may leave their kind to it, or the object itself."""
+    where = f"{source}: {place}"
     if not isinstance(body, dict):
         raise ManifestError(f"{where}: expected an object, got {_shown(body)}")
     kind = body.get("kind")
@@ -169,6 +267,11 @@ def _flattened(body: Any, where: str) -> Iterator[Body]:
     if not kind.endswith("List") or ("items" not in body and named):
         yield body
         return
+    for field in body.keys() - set(_OF_LISTS):
+        near = difflib.get_close_matches(field, _OF_LISTS, 1, _CLOSE)
+        hint = f" (did you mean {near[0]}?)" if near else ""
+        fault = Fault.MISSPELT if near else Fault.UNKNOWN
+        problems.add(source, f"{place}, {kind}", Oddity(field, f"unknown field{hint}", fault))
     items = body.get("items", [])  # an empty list may be written as null
     if not isinstance(items, list):
         raise ManifestError(f"{where}: items: expected a list, got {_shown(items)}")
@@ -176,25 +279,27 @@ def _flattened(body: Any, where: str) -> Iterator[Body]:
     for i, item in enumerate(items):
         if element and isinstance(item, dict):
             item = {"kind": element, **item}  # noqa: PLW2901  because the item is what is meant
-        yield from _flattened(item, f"{where}: items[{i}]")
+        yield from _flattened(item, source, f"{place}: items[{i}]", problems)
 
 
-def _check(body: Body, source: str) -> None:
+def _check(body: Body, source: str, problems: _FieldProblems) -> None:
     metadata = body.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(name, str) or not name:
         what = f"metadata.name: expected a name, got {_shown(name)}"
         raise ManifestError(f"{source}: {body['kind']}: {what}")
     _check_kind(body, source)
-    for odd in oddities(body):
-        if odd.certain:
-            raise ManifestError(f"{source}: {_title(body)}: {odd.path}: {odd.message}")
-        note(f"{source}: {_title(body)}: {odd.path}: {odd.message}, it has no effect")
+    found = problems.look_at(body, source)
     for shape in _shapes(body["kind"]) if known(body) else (_AnyObject,):
         try:
             from_dict(body, shape)
         except msgspec.ValidationError as fault:
-            raise ManifestError(f"{source}: {_title(body)}: {_field_first(fault)}") from None
+            if found and not problems.lenient:
+                return  # it is said with all others
+            # The words of the schema are better.
+            typed = (f"{odd.path}: {odd.message}" for odd in found if odd.fault is Fault.TYPE)
+            text = next(typed, _field_first(fault))
+            raise ManifestError(f"{source}: {_title(body)}: {text}") from None
 
 
 def _check_kind(body: Body, source: str) -> None:

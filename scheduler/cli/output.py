@@ -7,11 +7,12 @@ are aligned plain text, one line per row.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from scheduler.cli.states import BAD, DIM, GOOD, WARN
 from scheduler.cli.tables import Table, layout, printable
 
 if TYPE_CHECKING:  # rich takes longer to load than all the rest of a quick command
@@ -23,10 +24,27 @@ WIDE = "wide"
 JSON = "json"
 YAML = "yaml"
 
-GOOD = "green"
-BAD = "red"
-WARN = "yellow"
-DIM = "dim"
+__all__ = [
+    "BAD",
+    "DIM",
+    "GOOD",
+    "JSON",
+    "TABLE",
+    "WARN",
+    "WIDE",
+    "YAML",
+    "counted",
+    "emit",
+    "for_programs",
+    "heading",
+    "note",
+    "output_option",
+    "paragraph",
+    "say",
+    "show",
+    "some",
+    "verbatim",
+]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -77,6 +95,52 @@ def say(text: str, style: str = "") -> None:
     from rich.text import Text
 
     _print(Console(highlight=False), Text(printable(text), style))
+
+
+def verbatim(text: str) -> None:
+    """Print a line to be copied: a terminal may wrap it, but no space is put in."""
+    from rich.console import Console
+    from rich.text import Text
+
+    _print(Console(highlight=False), Text(printable(text)), soft_wrap=True)
+
+
+def heading(text: str) -> None:
+    """Print the title of a part, after a blank line."""
+    say("")
+    say(text, "bold")
+
+
+def paragraph(text: str, style: str = "", first: str = "", rest: str = "") -> None:
+    """Print prose: on a terminal wrapped behind ``first`` and ``rest``, in a pipe as one line."""
+    import textwrap
+
+    from rich.console import Console
+    from rich.text import Text
+
+    console, text = Console(highlight=False), printable(text)
+    lines = [first + text]
+    if console.is_terminal and console.width > len(rest) + _NARROWEST:
+        lines = textwrap.wrap(
+            text,
+            console.width,
+            initial_indent=first,
+            subsequent_indent=rest,
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+    for line in lines:
+        _print(console, Text(line, style), soft_wrap=True)
+
+
+_NARROWEST = 20
+
+
+def some(names: Sequence[str], most: int = 3) -> str:
+    """The first of several names, and how many more there are."""
+    if len(names) <= most:
+        return ", ".join(names)
+    return f"{', '.join(names[:most])} and {len(names) - most} more"
 
 
 def note(text: str) -> None:

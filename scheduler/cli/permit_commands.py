@@ -7,13 +7,13 @@ from urllib.parse import quote
 import click
 
 from scheduler.cli.output import JSON, TABLE, YAML, emit, for_programs, output_option, say
-from scheduler.cli.pod_names import pod_name
 from scheduler.cli.remote import Remote, server_option, tell_leader
+from scheduler.cli.targets import parse_pod
 
 
 @click.command()
 @click.argument("pod")
-@click.option("-n", "--namespace", help="Namespace of the pod.  [default: default]")
+@click.option("-n", "--namespace", help="Namespace of the pod; default: the context's.")
 @click.option("--plugin", default="", help="For this plugin only; default: all that hold the pod.")
 @click.option("--reason", default="", help="Why, for the log.")
 @click.option("--uid", default="", help="Only if the pod has this uid.")
@@ -38,7 +38,7 @@ def approve(
 
 @click.command()
 @click.argument("pod")
-@click.option("-n", "--namespace", help="Namespace of the pod.  [default: default]")
+@click.option("-n", "--namespace", help="Namespace of the pod; default: the context's.")
 @click.option("--plugin", default="", help="For this plugin; default: all that hold the pod.")
 @click.option("--reason", default="", help="Why, for the pod's condition and the log.")
 @click.option("--uid", default="", help="Only if the pod has this uid.")
@@ -70,7 +70,8 @@ def _decide(
     server: Remote,
     output: str,
 ) -> None:
-    namespace, name = pod_name(pod, namespace)
+    _, namespace, name = parse_pod(pod, namespace)
+    namespace = namespace or server.namespace
     path = f"/api/v1/waiting/{quote(namespace, safe='')}/{quote(name, safe='')}/{verb}"
     given = {"plugin": plugin, "reason": reason, "uid": uid}
     answer = tell_leader(server, path, **{key: value for key, value in given.items() if value})

@@ -1,27 +1,31 @@
-"""Requests to a running scheduler over HTTP; an error ends the command with its exit code."""
+"""How commands reach a running scheduler; an error ends the command with its exit code.
+
+By `--server`, at the addresses given. Else by the kubeconfig: the lease names the leader, and the
+API server passes requests on to its pod. Where no kubeconfig leads to a leader's pod, the daemon on
+this machine is asked, if it is the leader that the lease names or if no lease can be read.
+"""
 
 from __future__ import annotations
 
 import functools
-import json
-import ssl
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import cached_property
 from http import HTTPStatus
-from http.client import HTTPException
 from typing import Any, TypeVar
-from urllib.error import HTTPError, URLError
-from urllib.parse import quote, urlencode, urlsplit
-from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+from urllib.parse import urlsplit
 
 import click
 
+from scheduler.cli.addresses import CallerCredentials, NoAnswer, ProxiedCall, Refused, send
+from scheduler.cli.clusters import Cluster, KubeconfigChoice, NotThere
 from scheduler.cli.exits import ERROR, UNREACHABLE, fail
 from scheduler.cli.output import note
 
-DEFAULT_SERVER = "http://127.0.0.1:10259"
-TIMEOUT_SECONDS = 10.0
-LARGEST_ANSWER = 256 << 20
+LOCAL_SERVER = "http://127.0.0.1:10259"
+LEASE = "equipoise-system/equipoise"
+PODS_OF_OURS = "app.kubernetes.io/name=equipoise"
 
 _OTHERS = "Name the leader's address with --server, or those of all replicas."
 
@@ -29,14 +33,49 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
-class Remote:
-    """The addresses of a scheduler's replicas, and how to be let in there."""
+class LeaseName:
+    """The lease of a scheduler; its replicas are pods of the same namespace."""
 
-    urls: tuple[str, ...]
-    token: str = ""
-    authority: str = ""
-    """A file with the certificates to trust; else those that the system trusts."""
-    verified: bool = True
+    namespace: str
+    name: str
+
+    @property
+    def path(self) -> str:
+        """Where the API server has it."""
+        return f"/apis/coordination.k8s.io/v1/namespaces/{self.namespace}/leases/{self.name}"
+
+    @property
+    def viewer(self) -> str:
+        """The service account that the chart makes for users without a token."""
+        return f"{self.name}-viewer"
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A scheduler's replicas, at addresses or behind an API server, and how to be let in."""
+
+    urls: tuple[str, ...] = ()
+    """Empty: the leader is found by the kubeconfig."""
+    credentials: CallerCredentials = field(default_factory=CallerCredentials)
+    choice: KubeconfigChoice = field(default_factory=KubeconfigChoice)
+    lease: LeaseName = field(default_factory=lambda: LeaseName(*LEASE.split("/")))
+
+    @cached_property
+    def cluster(self) -> Cluster:
+        """The cluster of the user's kubeconfig."""
+        return Cluster(self.choice, self.credentials.token)
+
+    @property
+    def namespace(self) -> str:
+        """The namespace of objects whose command names none: the context's, if one is in use."""
+        if self.urls:
+            return "default"
+        with suppress(NoAnswer):
+            return self.cluster.namespace
+        return "default"
 
 
 @dataclass(frozen=True)
@@ -61,22 +100,10 @@ class AnsweringReplica:
         return f"{self.identity} is a standby: {known}"
 
 
-class NoAnswer(Exception):
-    """No server answers; the text says where, and why not."""
-
-
-class Refused(Exception):
-    """The server answers with an error; the text is its own."""
-
-    def __init__(self, text: str, code: int = 0) -> None:
-        super().__init__(text)
-        self.code = code
-
-
 def _server_urls(
     _context: click.Context, _parameter: click.Parameter, given: tuple[str, ...]
 ) -> tuple[str, ...]:
-    return tuple(map(_server_url, given or (DEFAULT_SERVER,)))
+    return tuple(map(_server_url, given))
 
 
 def _server_url(given: str) -> str:
@@ -88,8 +115,15 @@ def _server_url(given: str) -> str:
     except ValueError:
         usable = False
     if not usable:
-        raise click.BadParameter(f"expected an address like {DEFAULT_SERVER}, not {given!r}")
+        raise click.BadParameter(f"expected an address like {LOCAL_SERVER}, not {given!r}")
     return url
+
+
+def _lease(_context: click.Context, _parameter: click.Parameter, given: str) -> LeaseName:
+    namespace, slash, name = given.partition("/")
+    if not (namespace and slash and name) or "/" in name:
+        raise click.BadParameter(f"expected NAMESPACE/NAME, not {given!r}")
+    return LeaseName(namespace, name)
 
 
 _OPTIONS = (
@@ -97,18 +131,35 @@ _OPTIONS = (
         "--server",
         multiple=True,
         envvar="EQUIPOISE_SERVER",
-        show_default=DEFAULT_SERVER,
         show_envvar=True,
         callback=_server_urls,
         metavar="URL",
-        help="Where the scheduler serves. Repeat it for each replica: the leader is asked.",
+        help="Where the scheduler serves; default: its leader, found by the kubeconfig. Repeat it "
+        "for each replica: the leader is asked.",
+    ),
+    click.option(
+        "--kubeconfig",
+        default="",
+        metavar="FILE",
+        help="Default: $KUBECONFIG, ~/.kube/config, the pod's own account.",
+    ),
+    click.option("--context", "context_name", default="", help="A context of the kubeconfig."),
+    click.option(
+        "--lease",
+        default=LEASE,
+        show_default=True,
+        envvar="EQUIPOISE_LEASE",
+        show_envvar=True,
+        callback=_lease,
+        metavar="NAMESPACE/NAME",
+        help="The lease that names the leader.",
     ),
     click.option(
         "--token",
         default="",
         envvar="EQUIPOISE_TOKEN",
         show_envvar=True,
-        help="A bearer token of the cluster, if it serves to known callers only.",
+        help="A bearer token of the cluster for the scheduler; default: the kubeconfig's.",
     ),
     click.option(
         "--certificate-authority",
@@ -116,10 +167,12 @@ _OPTIONS = (
         envvar="EQUIPOISE_CERTIFICATE_AUTHORITY",
         show_envvar=True,
         metavar="FILE",
-        help="Who signed its certificate; default: whom the system trusts.",
+        help="With --server: who signed its certificate; default: whom the system trusts.",
     ),
     click.option(
-        "--insecure-skip-tls-verify", is_flag=True, help="Trust any certificate, as self-signed."
+        "--insecure-skip-tls-verify",
+        is_flag=True,
+        help="With --server: trust any certificate, as self-signed.",
     ),
 )
 
@@ -132,12 +185,16 @@ def server_option() -> Callable[[Command], Command]:
         def with_remote(
             *args: Any,
             server: tuple[str, ...],
+            kubeconfig: str,
+            context_name: str,
+            lease: LeaseName,
             token: str,
             certificate_authority: str,
             insecure_skip_tls_verify: bool,
             **others: Any,
         ) -> Any:
-            remote = Remote(server, token, certificate_authority, not insecure_skip_tls_verify)
+            given = CallerCredentials(token, certificate_authority, not insecure_skip_tls_verify)
+            remote = Remote(server, given, KubeconfigChoice(kubeconfig, context_name), lease)
             return command(*args, server=remote, **others)
 
         for option in reversed(_OPTIONS):
@@ -147,20 +204,16 @@ def server_option() -> Callable[[Command], Command]:
     return decorate
 
 
-def ask(server: Remote, path: str, **query: object) -> Any:
-    """The JSON answer to a GET; ends the command with 4 without an answer, 1 if it is an error.
+def ask(server: Remote, path: str, /, body: Any = None, **query: object) -> Any:
+    """The JSON answer to a GET, or a POST if there is a body.
 
-    Waits up to ten seconds for each part of the answer of each replica.
+    Ends the command with 4 without an answer, 1 if the answer is an error. Waits up to ten seconds
+    for each part of the answer of each replica.
     """
-    try:
-        return fetch(server, path, **query)
-    except NoAnswer as fault:
-        fail(f"{fault}\nIs it running? Name another address with --server.", UNREACHABLE)
-    except Refused as fault:
-        fail(str(fault), ERROR)
+    return _or_end(server, _call(path, "GET" if body is None else "POST", query, body))
 
 
-def ask_leader(server: Remote, path: str, **query: object) -> Any:
+def ask_leader(server: Remote, path: str, /, **query: object) -> Any:
     """Like `ask`, for what only the leader has: ends the command with 1 if a standby answers.
 
     As long as no replica leads, as right after a start, any replica is asked, and a note says so.
@@ -173,19 +226,33 @@ def ask_leader(server: Remote, path: str, **query: object) -> Any:
     return answer
 
 
-def ask_any_replica(server: Remote, path: str, **query: object) -> Any:
+def ask_any_replica(server: Remote, path: str, /, body: Any = None, **query: object) -> Any:
     """Like `ask`, for what a standby has too; a note says if one has answered."""
-    answer = ask(server, path, **query)
+    answer = ask(server, path, body, **query)
     _note_standby(AnsweringReplica.of(answer))
     return answer
 
 
-def tell_leader(server: Remote, path: str, **query: object) -> Any:
+def tell_leader(server: Remote, path: str, /, **query: object) -> Any:
     """The JSON answer of the leader to a POST; ends the command as `ask` does."""
+    return _or_end(server, _call(path, "POST", query))
+
+
+def fetch(server: Remote, path: str, /, **query: object) -> Any:
+    """Like `ask` for a GET, but raises `NoAnswer` or `Refused`."""
+    return _sent(server, _call(path, "GET", query))
+
+
+def _call(path: str, method: str, query: dict[str, object], body: Any = None) -> ProxiedCall:
+    given = tuple((key, str(value)) for key, value in query.items() if value is not None)
+    return ProxiedCall(path, given, method, body)
+
+
+def _or_end(server: Remote, call: ProxiedCall) -> Any:
     try:
-        return fetch(server, path, "POST", **query)
+        return _sent(server, call)
     except NoAnswer as fault:
-        fail(f"{fault}\nIs it running? Name another address with --server.", UNREACHABLE)
+        fail(f"{fault}\nIs it running? Name its address with --server.", UNREACHABLE)
     except Refused as fault:
         fail(str(fault), ERROR)
 
@@ -195,18 +262,25 @@ def _note_standby(replica: AnsweringReplica) -> None:
         note(replica.standby())
 
 
-def fetch(server: Remote, path: str, method: str = "GET", /, **query: object) -> Any:
-    """Like `ask`, but raises `NoAnswer` or `Refused`.
+def _sent(server: Remote, call: ProxiedCall) -> Any:
+    if server.urls:
+        attempts = (functools.partial(send, url, server.credentials, call) for url in server.urls)
+        return _first_leader(attempts)
+    return _found(server, call)
 
-    Replicas are asked in turn until the leader answers. Without the leader, a standby's answer
-    counts for more than a refusal, and a refusal for more than silence.
+
+def _first_leader(attempts: Iterable[Callable[[], Any]]) -> Any:
+    """Ask replicas in turn until the leader answers.
+
+    Without the leader, a standby's answer counts for more than a refusal, and a refusal for more
+    than silence.
     """
     answers: list[Any] = []
     refusals: list[Refused] = []
     silences: list[NoAnswer] = []
-    for url in server.urls:
+    for attempt in attempts:
         try:
-            answer = _fetch(url, server, path, method, query)
+            answer = attempt()
         except Refused as refusal:
             refusals.append(refusal)
         except NoAnswer as silence:
@@ -223,52 +297,97 @@ def fetch(server: Remote, path: str, method: str = "GET", /, **query: object) ->
     raise NoAnswer("\n".join(map(str, silences)))
 
 
-def _fetch(url: str, server: Remote, path: str, method: str, query: dict[str, object]) -> Any:
-    url = f"{url}{path}"
-    if query:
-        url += f"?{urlencode(query, quote_via=quote, safe='/')}"
-    # A scheduler is next door, most often behind a port-forward: a proxy would only disturb.
-    tls = [HTTPSHandler(context=_trust(server))] if url.startswith("https:") else []
-    opener = build_opener(ProxyHandler({}), *tls)
-    headers = {"Authorization": f"Bearer {server.token}"} if server.token else {}
+# By the kubeconfig.
+
+
+def _found(server: Remote, call: ProxiedCall) -> Any:
+    """The answer of the leader that the lease names, of another replica, or of this machine."""
     try:
-        request = Request(url, headers=headers, method=method)
-        with opener.open(request, timeout=TIMEOUT_SECONDS) as response:
-            body = response.read(LARGEST_ANSWER)
-            if response.length:
-                raise NoAnswer(f"no answer from {url}: it was cut off after {len(body)} bytes")
-    except HTTPError as fault:
-        with fault:
-            hint = "\nName who you are with --token." if fault.code in (401, 403) else ""
-            raise Refused(_explained(fault) + hint, fault.code) from None
-    except URLError as fault:
-        raise NoAnswer(f"no answer from {url}: {_cause(fault.reason)}") from None
-    except (OSError, HTTPException) as fault:
-        raise NoAnswer(f"no answer from {url}: {_cause(fault)}") from None
+        holder = _holder(server)
+        if not holder:
+            return _first_leader(_replicas(server, call))
+    except (NoAnswer, Refused) as fault:
+        if server.choice.given:
+            raise
+        return _local(server, call, fault)
+    pod = holder.partition("_")[0]
     try:
-        return json.loads(body)
-    except ValueError:
-        raise Refused(f"{url} does not answer in JSON: is it a scheduler of ours?") from None
+        return server.cluster.pass_on(server.lease.namespace, pod, call, server.lease.viewer)
+    except NotThere as gone:
+        if (answer := _local_leader(holder, call)) is not None:
+            return answer
+        return _standby(server, call, holder, gone)
+    except Refused as refusal:
+        # What the API server says if the pod does not answer: 502 to 504.
+        if refusal.code < HTTPStatus.BAD_GATEWAY:
+            raise
+        return _standby(server, call, holder, refusal)
 
 
-def _trust(server: Remote) -> ssl.SSLContext:
+def _holder(server: Remote) -> str:
+    """The identity in the lease; empty if there is no lease, as for a single replica."""
     try:
-        context = ssl.create_default_context(cafile=server.authority or None)
-    except OSError as fault:
-        raise NoAnswer(f"{server.authority}: {_cause(fault)}") from None
-    if not server.verified:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+        lease = server.cluster.read(server.lease.path)
+    except NotThere:
+        return ""
+    return str(lease.get("spec", {}).get("holderIdentity") or "")
 
 
-def _explained(fault: HTTPError) -> str:
-    """The words of an error answer: those of our endpoints, or the HTTP status of others."""
+def _local(server: Remote, call: ProxiedCall, reason: Exception) -> Any:
+    """The answer of the daemon on this machine; raises why there is none in the cluster."""
     try:
-        return str(json.loads(fault.read(LARGEST_ANSWER))["error"]["message"])
-    except (OSError, HTTPException, ValueError, KeyError, TypeError):
-        return f"{fault.url} answers {fault.code} {fault.reason}"
+        answer = send(LOCAL_SERVER, CallerCredentials(), call)
+        if server.cluster.configured:
+            note(f"{reason}; the scheduler on this machine answers")
+        return answer
+    except NoAnswer as silence:
+        if isinstance(reason, Refused) and reason.code == HTTPStatus.FORBIDDEN:
+            raise reason from None
+        raise NoAnswer(f"{reason}\n{silence}") from None
+    except Refused as refusal:
+        if not refusal.code or refusal.code == HTTPStatus.BAD_REQUEST:  # some other program
+            raise NoAnswer(f"{reason}\n{refusal}") from None
+        raise
 
 
-def _cause(fault: object) -> str:
-    return getattr(fault, "strerror", None) or str(fault) or type(fault).__name__
+def _local_leader(holder: str, call: ProxiedCall) -> Any:
+    """The answer of the daemon on this machine, if it is the one that the lease names."""
+    probe = ProxiedCall("/api/v1/nodes", (("limit", "1"),))
+    try:
+        identity = AnsweringReplica.of(send(LOCAL_SERVER, CallerCredentials(), probe)).identity
+    except (NoAnswer, Refused):
+        return None
+    return send(LOCAL_SERVER, CallerCredentials(), call) if identity == holder else None
+
+
+def _standby(server: Remote, call: ProxiedCall, holder: str, reason: Refused) -> Any:
+    """The answer of a replica that does not lead, since the leader does not answer."""
+    try:
+        return _first_leader(_replicas(server, call, other_than=holder.partition("_")[0]))
+    except (NoAnswer, Refused) as silence:
+        said = f"; {silence}" if str(silence) else ""
+        raise NoAnswer(f"the leader {holder} does not answer: {reason}{said}") from None
+
+
+def _replicas(
+    server: Remote, call: ProxiedCall, other_than: str = ""
+) -> Iterator[Callable[[], Any]]:
+    """How to ask each pod of ours that runs; raises `Refused` if there is none."""
+    lease = server.lease
+    path = f"/api/v1/namespaces/{lease.namespace}/pods"
+    items = server.cluster.read(path, labelSelector=PODS_OF_OURS).get("items", [])
+    names = [
+        pod["metadata"]["name"]
+        for pod in items
+        if pod.get("status", {}).get("phase") == "Running" and pod["metadata"]["name"] != other_than
+    ]
+    if not names:
+        if other_than:
+            raise Refused(f"no other pod {PODS_OF_OURS} runs in {lease.namespace}")
+        raise Refused(
+            f"{server.cluster.server}: no lease {lease} names a leader, and no pod {PODS_OF_OURS} "
+            f"runs in {lease.namespace}: name the scheduler's lease with --lease, or its address "
+            "with --server"
+        )
+    for name in names:
+        yield functools.partial(server.cluster.pass_on, lease.namespace, name, call, lease.viewer)

@@ -45,6 +45,7 @@ _LEADER_FLAGS = {
 @click.option("--leader-elect-resource-name", help="Name of the Lease.")
 @click.option("--leader-elect-resource-namespace", help="Namespace of the Lease.")
 @click.option("--write-config-to", type=click.Path(path_type=Path), help="Write and exit.")
+@click.option("--record", metavar="DIR", help="Keep what is seen and decided, for replay.")
 @click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="Log format.")
 @click.option("-v", "--verbosity", type=int, help="0 to 3 informs, 4 and more debugs.")
 def run(config_file: Path | None, write_config_to: Path | None, **flags: Any) -> None:
@@ -121,6 +122,7 @@ def _overlaid(documents: list[dict[str, Any]], flags: dict[str, Any]) -> list[di
     own = {
         "server": {key: value for key, value in server.items() if value is not None},
         "logging": {"format": flags["log_format"]} if flags["log_format"] else {},
+        "recording": {"directory": flags["record"]} if flags["record"] else {},
     }
     result = [dict(document) for document in documents]
     _lay_over(result, KUBE_KIND, KUBE_API_VERSION, {"leaderElection": election})

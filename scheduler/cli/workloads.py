@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import msgspec
 import xxhash
 
+from scheduler.model.devices import ResourceClaimSpec
 from scheduler.model.meta import Condition, LabelSelector, ObjectMeta, Struct
 from scheduler.model.nodes import Node
 from scheduler.model.objects import from_dict
@@ -104,6 +105,15 @@ class _JobStatus(Struct, frozen=True):
     conditions: tuple[Condition, ...] = ()
 
 
+class _ClaimFromTemplate(Struct, frozen=True):
+    metadata: ObjectMeta = ObjectMeta()
+    spec: ResourceClaimSpec = ResourceClaimSpec()
+
+
+class _ResourceClaimTemplate(Struct, frozen=True):
+    spec: _ClaimFromTemplate = _ClaimFromTemplate()
+
+
 class _Job(Struct, frozen=True):
     spec: _JobSpec = _JobSpec()
     status: _JobStatus = _JobStatus()
@@ -116,6 +126,7 @@ GROUPS = {
     "DaemonSet": "apps",
     "ReplicationController": "",
     "Job": "batch",
+    "ResourceClaimTemplate": "resource.k8s.io",
 }
 """The API group of each kind."""
 
@@ -126,8 +137,9 @@ SHAPES: dict[str, type] = {
     "StatefulSet": _Stateful,
     "DaemonSet": _DaemonSet,
     "Job": _Job,
+    "ResourceClaimTemplate": _ResourceClaimTemplate,
 }
-"""What must hold of a workload before `expand` takes it."""
+"""What must hold of a workload, or of a template, before something is made of it."""
 
 
 def identity(body: Body) -> tuple[str, str, str]:
@@ -150,26 +162,40 @@ def controller_of(body: Body) -> tuple[str, str, str] | None:
 
 
 def expand(objects: list[Body]) -> list[Body]:
-    """The objects, and after them what controllers would still make of the workloads."""
+    """The objects, and after them what controllers would still make of the workloads.
+
+    Nothing is made of what is being deleted, nor in a namespace that is: the API server refuses it.
+    """
     owned: dict[tuple[str, str, str], list[Body]] = {}
     for body in objects:
         if (owner := controller_of(body)) is not None:
             owned.setdefault(owner, []).append(body)
+    ending = {_name(body) for body in objects if body["kind"] == "Namespace" and _ends(body)}
+    staying = [body for body in objects if not _ends(body) and identity(body)[1] not in ending]
     sets = [
         replica_set
-        for body in objects
+        for body in staying
         if body["kind"] == "Deployment" and identity(body) not in owned
         for replica_set in _replica_set(body)
     ]
     result = [*objects, *sets]
-    nodes = [from_dict(body, Node) for body in objects if body["kind"] == "Node"]
-    for body in objects:
-        if body["kind"] == "DaemonSet":
+    if daemons := [body for body in staying if body["kind"] == "DaemonSet"]:
+        nodes = [from_dict(body, Node) for body in objects if body["kind"] == "Node"]
+        for body in daemons:
             result += _daemon_pods(body, owned.get(identity(body), []), nodes)
-    for body in tuple(result):
+    for body in (*staying, *sets):
         if (make := _MAKERS.get(body["kind"])) is not None:
             result += make(body, owned.get(identity(body), []))
     return _without_repetition(result)
+
+
+def _name(body: Body) -> str:
+    name: str = body["metadata"]["name"]
+    return name
+
+
+def _ends(body: Body) -> bool:
+    return body["metadata"].get("deletionTimestamp") is not None
 
 
 def _without_repetition(objects: Iterable[Body]) -> list[Body]:
@@ -211,7 +237,9 @@ def _replica_pods(owner: Body, owned: list[Body]) -> Iterator[Body]:
     if spec.template is None:
         return
     missing = spec.replicas - sum(map(_active, owned))
-    for name in islice(_names(owner["metadata"]["name"], identity(owner), owned), max(0, missing)):
+    for name in islice(
+        generated_names(owner["metadata"]["name"], identity(owner), owned), max(0, missing)
+    ):
         yield _pod(owner, name)
 
 
@@ -267,7 +295,7 @@ def _daemon_pods(owner: Body, owned: list[Body], nodes: Iterable[Node]) -> Itera
     info = PodInfo(from_dict({**example, "spec": {**spec, "tolerations": wanted}}, Pod))
     cover = Cover(info.pod.spec.tolerations)
     manned = {_daemon_node(pod) for pod in owned if _active(pod)}
-    names = _names(owner["metadata"]["name"], identity(owner), owned)
+    names = generated_names(owner["metadata"]["name"], identity(owner), owned)
     for node in nodes:
         name = node.metadata.name
         elsewhere = info.pod.spec.node_name not in ("", name)
@@ -326,7 +354,7 @@ def _job_pods(owner: Body, owned: list[Body]) -> Iterator[Body]:
     job_name = owner["metadata"]["name"]
     labels = {"batch.kubernetes.io/job-name": job_name, "job-name": job_name}
     if spec.completion_mode != "Indexed":
-        for name in islice(_names(job_name, identity(owner), owned), max(0, missing)):
+        for name in islice(generated_names(job_name, identity(owner), owned), max(0, missing)):
             yield _pod(owner, name, labels)
         return
     taken = {
@@ -337,7 +365,7 @@ def _job_pods(owner: Body, owned: list[Body]) -> Iterator[Body]:
     left = _without(_indexes(job.status.completed_indexes), spec.completions or spec.parallelism)
     free = (index for index in left if str(index) not in taken)
     for index in islice(free, max(0, missing)):
-        name = next(_names(f"{job_name}-{index}", identity(owner), owned))
+        name = next(generated_names(f"{job_name}-{index}", identity(owner), owned))
         yield _pod(owner, name, {**labels, _INDEX: str(index)})
 
 
@@ -413,7 +441,7 @@ def _labels(body: Body) -> dict[str, str]:
     return labels
 
 
-def _names(base: str, owner: tuple[str, str, str], owned: list[Body]) -> Iterator[str]:
+def generated_names(base: str, owner: tuple[str, str, str], owned: list[Body]) -> Iterator[str]:
     """Endless names that none of the owned has: the base, a dash and five letters."""
     taken = {body["metadata"]["name"] for body in owned}
     stem = f"{base}-"[:_LONGEST_STEM]

@@ -33,7 +33,10 @@ def join(path: str, name: str) -> str:
 
 def show(value: Any) -> str:
     """A value as its author wrote it, shortened when long."""
-    text = json.dumps(value, default=str, ensure_ascii=False)
+    try:
+        text = json.dumps(value, default=str, ensure_ascii=False)
+    except ValueError:  # YAML has integers of more digits than Python writes, and may be recursive
+        return "a value that is too long to be shown"
     return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 1] + "…"
 
 

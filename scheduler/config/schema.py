@@ -231,6 +231,10 @@ class BindingSettings(Section, frozen=True):
     confirm_seconds: PositiveFloat = 15.0
     """A pod that the watch does not show on its node so long after its binding is read from the API
     server, and scheduled again if it has no node."""
+    headroom_seconds: NotNegativeFloat = 0.0
+    """A node to which another scheduler has bound a pod keeps room for two more of that size for so
+    long; a binding of ours that would take it
+    [waits](bindings.md#beside-another-scheduler). 0: none waits."""
 
 
 class WatchdogSettings(Section, frozen=True):
@@ -304,6 +308,27 @@ class BatchSettings(Section, frozen=True):
     solver_timeout: PositiveDuration = Duration(10.0)
     """How long the solver may take; after that pods are placed one by one."""
     unscheduled_cost: UnscheduledCost = UnscheduledCost()
+
+
+class RecordingSettings(Section, frozen=True):
+    """What the daemon saw and decided, kept in files for `equipoise replay`."""
+
+    directory: str = ""
+    """Where [recordings](replay.md) are kept; nothing is recorded without it."""
+    max_bytes: PositiveInt = 512 * 2**20
+    """What all segments of the recording may take; the oldest go first."""
+    segment_bytes: PositiveInt = 32 * 2**20
+    """About how large a segment becomes; smaller ones can be dropped sooner, and repeat more."""
+    max_age: Duration = Duration(0.0)
+    """Segments that are older are dropped; `0s` keeps them as long as there is room."""
+
+
+class DeviceSettings(Section, frozen=True):
+    """How devices are chosen for claims ([DynamicResources](plugins/DynamicResources.md))."""
+
+    selection: Literal["FirstFit", "BestFit"] = "FirstFit"
+    """`FirstFit`: the first devices that fit, as kube-scheduler; `BestFit`: those that leave the
+    least stranded, on the node that they fit best."""
 
 
 class OutsidePlugins(Section, frozen=True):
@@ -411,6 +436,8 @@ class EquipoiseConfiguration(Section, frozen=True):
     events: EventSettings = EventSettings()
     equivalence: EquivalenceSettings = EquivalenceSettings()
     batch: BatchSettings = BatchSettings()
+    recording: RecordingSettings = RecordingSettings()
+    devices: DeviceSettings = DeviceSettings()
     plugins: OutsidePlugins = OutsidePlugins()
     extension_points: tuple[OwnPoints, ...] = ()
     """Plugin sets of the points that [only Equipoise has](plugins/framework.md#the-points),

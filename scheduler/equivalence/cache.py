@@ -19,6 +19,9 @@ from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
 
 DEFAULT_BUDGET = 64 * 1024 * 1024
+LOOKED_AT = 64
+IDLE_LOOKS = 1200
+"""Five minutes: the daemon looks four times in a second."""
 _DTYPES = {FILTER: np.int32, SCORE: np.int64}
 
 
@@ -45,7 +48,14 @@ class EquivalenceCache:
     ) -> None:
         self.state = state
         self.budget = budget
-        self.statistics = CacheStatistics()
+        self.by_plugin = {
+            (point, each.plugin): CacheStatistics()
+            for points in declared.values()
+            for point, plugins in points.items()
+            for each in plugins
+            if each.kept
+        }
+        """What was saved of each plugin's answers at each point, over all profiles."""
         self.evictions = 0
         self.bytes = 0
         self._columns: dict[tuple[str, str, str, Hashable], AnswerColumn] = {}
@@ -138,12 +148,21 @@ class EquivalenceCache:
                 reader,
                 self.state.columns.capacity,
                 _DTYPES[point],
-                self.statistics,
+                self.by_plugin[point, declared.plugin],
             )
             self.bytes += column.nbytes
         return column
 
     # Letting go
+
+    def forget_idle(self) -> None:
+        """Forget some of the templates and classes that had no pod for `IDLE_LOOKS` calls.
+
+        A call looks at few of them, and takes a fraction of a millisecond.
+        """
+        for classes in self.classes.values():
+            for pod_class in classes.forget_idle(LOOKED_AT, IDLE_LOOKS):
+                self.release(pod_class)
 
     def release(self, pod_class: PodClass) -> None:
         """Drop all that is kept for a class and for no other."""
@@ -174,6 +193,16 @@ class EquivalenceCache:
         self.bytes = columns + sum(self._recent.values())
 
     # For people
+
+    @property
+    def statistics(self) -> CacheStatistics:
+        """What was saved of all answers."""
+        total = CacheStatistics()
+        for each in self.by_plugin.values():
+            total.hits += each.hits
+            total.misses += each.misses
+            total.evaluated += each.evaluated
+        return total
 
     @property
     def column_count(self) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -27,12 +28,15 @@ from scheduler.equivalence.verdicts import AnswerColumn
 from scheduler.model.meta import OwnerReference
 from scheduler.model.packed import as_text
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.pods import Volume
+from scheduler.model.pods import PodSpec, Volume
 from scheduler.model.resources import sizes_reported
 from scheduler.state.aspects import Aspect, ChangeLog
 
 FILTER, SCORE = "filter", "score"
 _POINTS = (FILTER, SCORE)
+
+FORGOTTEN = -1
+"""Marks a class that a template may still refer to."""
 
 Chosen = tuple[Declaration, Key]
 """A plugin and its key for a class."""
@@ -67,6 +71,8 @@ class PodClass:
         """The plugins that have nothing to say about such pods, by point."""
         self.known = all(each.reads is not None for each, _ in self.plugins[FILTER])
         """Whether all filters say what they read, so that a verdict on the class can be kept."""
+        self.own = any(each.reads and each.reads.own for each, _ in self.plugins[FILTER])
+        """Whether pods of one template may be of different classes, now or later."""
         self.results: ClassResults | None = None
         self.columns: dict[tuple[str, str], AnswerColumn] = {}
         """Kept answers by point and plugin."""
@@ -75,6 +81,8 @@ class PodClass:
         """How many pods were looked at, each time counted."""
         self.text = 0
         """The length of its first pod's encoding."""
+        self.used = 0
+        """When a pod was last looked at, in looks of `Classes.forget_idle`."""
 
     @cached_property
     def hash(self) -> int:
@@ -102,8 +110,9 @@ class _EqualPods:
     """Pods that differ in nothing but their names."""
 
     __slots__ = (
-        *("controller", "exemplar", "keys", "kin", "mixed", "named", "pod_class", "positions"),
-        *("revision", "text", "volumes"),
+        *("controller", "exemplar", "keys", "kin", "mixed", "named", "own", "pod_class"),
+        "positions",
+        *("revision", "text", "used", "volumes"),
     )
 
     def __init__(self, exemplar: PodInfo, controller: OwnerReference | None, text: int) -> None:
@@ -121,8 +130,11 @@ class _EqualPods:
         self.kin: bytes | None = None
         """The key by which pods that differ in the names of their claims find this template."""
         self.keys: list[Key] = []
+        self.own: list[Key] = []
+        """Of these keys, those that were made for the last pod itself."""
         self.positions: tuple[int, ...] = ()
         self.pod_class: PodClass | None = None
+        self.used = 0
 
     def describes(self, pod: PodInfo, controller: OwnerReference) -> bool:
         """Whether a pod has the same encoding; cheaper than making one."""
@@ -189,6 +201,14 @@ class Classes:
         self._class_text = 0
         self.overfull = False
         """Whether there are more classes than may be kept; `drop_oldest` helps."""
+        self._looks = 0
+        self._own = [
+            place
+            for place, (_, each) in enumerate(self._declared)
+            if each.reads is not None and each.reads.own
+        ]
+        """The plugins whose keys are made for each pod."""
+        self._own_keys = [self._declared[place][1].key for place in self._own]
         derived = (each.reads.keys for _, each in self._declared if each.reads is not None)
         self._derived_from: tuple[Aspect, ...] = tuple(sorted(frozenset().union(*derived)))
         self._counts_of = _picker(self._derived_from)
@@ -220,13 +240,22 @@ class Classes:
             return None
         template = self._template(pod, controller)
         positions = self.stamp()
-        if template.pod_class is None or template.positions != positions:
+        if template.positions != positions or not template.keys:
             template.keys = self._keys(template, positions)
             template.positions = positions
+            template.pod_class = None
+        own = [key_of(pod) for key_of in self._own_keys]
+        pod_class = template.pod_class
+        if pod_class is None or pod_class.used == FORGOTTEN or own != template.own:
+            template.own = own
+            for place, key in zip(self._own, own, strict=True):
+                template.keys[place] = key
             uid = controller.uid if self._by_controller and controller else ""
-            template.pod_class = self._intern(pod, template.keys, uid, template.text)
-        template.pod_class.pods += 1
-        return template.pod_class
+            pod_class = self._intern(pod, template.keys, uid, template.text)
+            template.pod_class = pod_class
+        pod_class.pods += 1
+        template.used = pod_class.used = self._looks
+        return pod_class
 
     def _template(self, pod: PodInfo, controller: OwnerReference | None) -> _EqualPods:
         """The pods that this one is equal to, by its revision or else by what it says."""
@@ -291,6 +320,30 @@ class Classes:
         self._compare_with_limits()
         return oldest
 
+    def forget_idle(self, number: int, looks: int) -> list[PodClass]:
+        """Look at so many of the oldest, and forget those without a pod for so many looks.
+
+        The others become the youngest. Returns the classes that were forgotten.
+        """
+        self._looks += 1
+        last = self._looks - looks
+        for text, template in list(islice(self._templates.items(), number)):
+            if template.used < last:
+                self._drop_template(text)
+            else:
+                self._templates[text] = self._templates.pop(text)
+        idle = []
+        for identity, pod_class in list(islice(self._classes.items(), number)):
+            del self._classes[identity]
+            if pod_class.used < last:
+                self._class_text -= pod_class.text
+                pod_class.used = FORGOTTEN
+                idle.append(pod_class)
+            else:
+                self._classes[identity] = pod_class
+        self._compare_with_limits()
+        return idle
+
     def _compare_with_limits(self) -> None:
         number = len(self._classes)
         self.overfull = number > 1 and (number > self.TEMPLATES or self._class_text > self.TEXT)
@@ -302,22 +355,30 @@ class Classes:
         while self._templates and (
             len(self._templates) >= self.TEMPLATES or self._template_text > self.TEXT
         ):
-            oldest = next(iter(self._templates))
-            gone = self._templates.pop(oldest)
-            self._template_text -= len(oldest)
-            if gone.revision is not None:
-                self._revisions.pop(gone.revision, None)
-            if gone.kin is not None:
-                self._template_text -= len(gone.kin)
-                del self._kin[gone.kin]
+            self._drop_template(next(iter(self._templates)))
         template = self._templates[text] = _EqualPods(pod, controller, len(text))
         return template
 
+    def _drop_template(self, text: bytes) -> None:
+        gone = self._templates.pop(text)
+        self._template_text -= len(text)
+        if gone.revision is not None:
+            self._revisions.pop(gone.revision, None)
+        if gone.kin is not None:
+            self._template_text -= len(gone.kin)
+            del self._kin[gone.kin]
+
     def _keys(self, template: _EqualPods, positions: tuple[int, ...]) -> list[Key]:
-        """All plugins' keys; those that are derived from nothing that changed are still true."""
+        """The keys that pods of a template have in common.
+
+        Those that are derived from nothing that changed are still true.
+        """
         pod = template.exemplar
         if not template.keys:
-            return [each.key(pod) for _, each in self._declared]
+            return [
+                None if each.reads is not None and each.reads.own else each.key(pod)
+                for _, each in self._declared
+            ]
         changed = {
             aspect
             for aspect, old, new in zip(
@@ -326,7 +387,9 @@ class Classes:
             if old != new
         }
         return [
-            each.key(pod) if each.reads is not None and each.reads.keys & changed else key
+            each.key(pod)
+            if each.reads is not None and not each.reads.own and each.reads.keys & changed
+            else key
             for (_, each), key in zip(self._declared, template.keys, strict=True)
         ]
 
@@ -346,23 +409,51 @@ class Classes:
 
 
 def template_of(pod: PodInfo) -> bytes:
-    """All that plugins may read of a pod, encoded."""
+    """All that plugins may read of a pod, encoded; but for what their keys are ``own`` for."""
     metadata, spec = pod.pod.metadata, pod.pod.spec
-    volumes = _distinctive(spec.volumes)
-    if len(volumes) != len(spec.volumes):
-        spec = msgspec.structs.replace(spec, volumes=volumes)
-    # Claims of ephemeral volumes are named after their pod, and belong to it.
-    name = (pod.key, pod.uid) if any(v.ephemeral is not None for v in volumes) else None
-    return _ENCODER.encode((metadata.namespace, metadata.labels, metadata.controller, spec, name))
+    name = None
+    if spec.volumes:
+        volumes = _distinctive(spec.volumes)
+        if len(volumes) != len(spec.volumes):
+            spec = msgspec.structs.replace(spec, volumes=volumes)
+        # Claims of ephemeral volumes are named after their pod, and belong to it.
+        if volumes and any(volume.ephemeral is not None for volume in volumes):
+            name = pod.key, pod.uid
+    if spec.resource_claims:
+        spec = _of_any_claims(spec)
+    return _encoded((metadata.namespace, metadata.labels, metadata.controller, spec, name))
 
 
 def kin_of(pod: PodInfo) -> bytes:
-    """The same but for the names of claims, encoded."""
-    metadata, spec = pod.pod.metadata, pod.pod.spec
+    """The same but for the names of volumes' claims, encoded."""
+    metadata, spec = pod.pod.metadata, _of_any_claims(pod.pod.spec)
     spec = msgspec.structs.replace(
         spec, volumes=tuple(map(_without_name, _distinctive(spec.volumes)))
     )
-    return _ENCODER.encode((metadata.namespace, metadata.labels, metadata.controller, spec))
+    return _encoded((metadata.namespace, metadata.labels, metadata.controller, spec))
+
+
+def _encoded(parts: tuple[object, ...]) -> bytes:
+    """Bytes that only equal parts have."""
+    try:
+        return _ENCODER.encode(parts)
+    except OverflowError:  # a number beyond 64 bits, as manifests may have: JSON begins otherwise
+        return msgspec.json.encode(parts, enc_hook=as_text)
+
+
+def _of_any_claims(spec: PodSpec) -> PodSpec:
+    """The spec without the names of its claims for devices; how long they are still counts.
+
+    Pods that name claims differ in these names alone, as those with claims from one template differ
+    in their status alone. Who reads either makes a key for each pod.
+    """
+    claims = tuple(
+        msgspec.structs.replace(entry, resource_claim_name="-" * len(entry.resource_claim_name))
+        if entry.resource_claim_name
+        else entry
+        for entry in spec.resource_claims
+    )
+    return msgspec.structs.replace(spec, resource_claims=claims)
 
 
 def _without_name(volume: Volume) -> Volume:

@@ -24,6 +24,9 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """A change anywhere concerns the answers for all rows."""
     keys: Aspects = NOTHING
     """What the plugin's *key* for a pod is derived from, besides the pod."""
+    own: bool = False
+    """The key is made for each pod, also for pods of one template: it reads what these differ in,
+    such as their claims for devices, which they name or which were made for each of them."""
     kept: bool = True
     """Answers are kept per row. Otherwise they are computed for each pod, because almost every
     placement changes almost all of them; they still are the same for all pods of a class."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from typing import Literal
 
+from scheduler import machine
 from scheduler.flow.problem import Problem, Solution, decode, encode
 from scheduler.flow.worker import LENGTH_BYTES, SolverAnswer, SolverRequest, framed
 from scheduler.observe.logs import get_logger
@@ -45,7 +45,7 @@ class SolverProcess:
         timeout: float,
         *,
         command: Sequence[str] = (sys.executable, "-m", "scheduler.flow.worker"),
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
     ) -> None:
         self._timeout = timeout
         self._command = command
@@ -116,7 +116,7 @@ class SolverProcess:
                 stdout=asyncio.subprocess.PIPE,
                 env=environ,
             )
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(max(START_SECONDS, self._timeout)):
                 await self._message(self._process)
         return self._process
 

@@ -27,6 +27,7 @@ from scheduler.plugin_api.extension_points import (
     EquivalentScore,
     Plugin,
 )
+from scheduler.plugin_api.facts import FactsPlugin, NodeFactsPlugin
 from scheduler.plugin_api.groups import GroupPlugin
 from scheduler.plugin_api.traits import NO_TRAITS, PluginTraits, suggestion
 from scheduler.queueing.hints import ANY_KIND, HintRegistration
@@ -101,7 +102,11 @@ def _known_names() -> list[str]:
         and issubclass(value, Protocol)
         and value.__module__ == extension_points.__name__
     ]
-    names = {name for protocol in (*protocols, GroupPlugin) for name in vars(protocol)}
+    names = {
+        name
+        for protocol in (*protocols, GroupPlugin, FactsPlugin, NodeFactsPlugin)
+        for name in vars(protocol)
+    }
     return sorted(name for name in names if not name.startswith("_"))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
+from scheduler import machine
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -38,7 +38,7 @@ class PluginFaultReporter:
         self,
         metrics: Metrics,
         publish: Publish = lambda pod, reason, note: None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
         slow_seconds: float = SLOW_SECONDS,
     ) -> None:
         self._metrics = metrics

@@ -6,12 +6,12 @@ trusted, since their tests check them; a check is cheap, but there are many call
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from scheduler import machine
 from scheduler.framework.declarations import check_declarations, traits_of
 from scheduler.framework.faults import PluginFault, PluginFaultReporter
 from scheduler.model.podinfo import PodInfo
@@ -53,13 +53,13 @@ class Timing:
         self._durations = durations
         self.code = Code.SUCCESS
         """The outcome, under which the time is observed."""
-        self._started = time.perf_counter()
+        self._started = machine.perf_counter()
 
     def __enter__(self) -> Timing:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        elapsed = time.perf_counter() - self._started
+        elapsed = machine.perf_counter() - self._started
         if kind is not None:
             if not issubclass(kind, Exception):
                 return  # a suspended attempt is made again
@@ -103,7 +103,8 @@ class PluginRunner:
         self.plugins = plugins
         self.metrics = metrics
         self.fault_reporter = fault_reporter
-        self._external = frozenset(external)
+        self.external = frozenset(external)
+        """The plugins whose answers are checked."""
         self.traits = {name: traits_of(plugin) for name, plugin in plugins.items()}
         self.entries = {
             point.key: tuple(
@@ -121,7 +122,7 @@ class PluginRunner:
         count = None
         if point.key in _EVALUATED:
             count = self.metrics.plugin_evaluations.labels(name, point.label, self.profile).inc
-        external = name in self._external
+        external = name in self.external
         call: Call = getattr(self.plugins[name], point.method)
         entry = PluginEntry(name, call, weight or 1, count, external)
         return self.with_call(point.key, entry, call)
@@ -179,9 +180,9 @@ class PluginRunner:
             return checked_coroutine
 
         def checked(*args: Any) -> Any:
-            started = time.perf_counter()
+            started = machine.perf_counter()
             answer = call(*args)
-            elapsed = time.perf_counter() - started
+            elapsed = machine.perf_counter() - started
             if elapsed > limit:
                 reporter.slow(_pod_of(args), plugin, point.label, elapsed)
             return answer if expected is None else check(answer)

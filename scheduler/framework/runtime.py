@@ -6,13 +6,13 @@ are written once (`PluginRunner`). Filters and scores can also be run one plugin
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
 
+from scheduler import machine
 from scheduler.equivalence.classes import FILTER, SCORE
 from scheduler.equivalence.reads import Declaration
 from scheduler.framework.declarations import declared_filter, declared_hints, declared_score
@@ -27,6 +27,7 @@ from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable, u
 from scheduler.observe.metrics import Metrics
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.extension_points import (
+    AheadPlugin,
     ConcernedPlugin,
     CountingPlugin,
     LateReserve,
@@ -63,6 +64,7 @@ class PreFilterOutcome(msgspec.Struct, frozen=True):
     """The plugins that named nodes: each of them may be why the others are left out."""
 
 
+_NOBODY: frozenset[str] = frozenset()
 _NOTHING_KNOWN = PreFilterOutcome()
 _ALWAYS_WATCHED = {"Pod", ASSIGNED_POD, UNSCHEDULABLE_POD, "Node", ANY_KIND}
 
@@ -166,6 +168,11 @@ class Framework:
             for name in runner.names("preFilter", "filter", "preScore", "score")
             if isinstance(plugin := plugins[name], CountingPlugin)
         ]
+        self._ahead = [
+            (name, plugin)
+            for name in runner.names("preFilter", "filter")
+            if isinstance(plugin := plugins[name], AheadPlugin)
+        ]
         self.sort_key = sort_key_of(runner)
         """The key of a queued pod, which sorts the next pod first."""
         self.rank = rank_of(runner)
@@ -256,6 +263,14 @@ class Framework:
                 continue
             for sets, living_only in counted:
                 index.count_ahead(*sets, living_only=living_only)
+
+    def look_ahead(self, pod: PodInfo) -> None:
+        """Have plugins prepare for an attempt; the event loop may run meanwhile."""
+        for name, plugin in self._ahead:
+            try:
+                plugin.look_ahead(pod)
+            except Exception as fault:
+                self.runner.fault(name, "preFilter", fault)
 
     def run_pre_filter(self, cycle: Cycle) -> PreFilterOutcome:
         """The verdict on the pod as a whole, and the only nodes worth looking at."""
@@ -389,7 +404,7 @@ class Framework:
         with self.runner.timed("reserve") as timing:
             for entry in self._entries["reserve"]:
                 status: Status = self.runner.call("reserve", entry, cycle, node)
-                if not status.ok:
+                if status is not SUCCESS and not status.ok:
                     timing.code = status.code
                     return status.by(entry.name)
         return SUCCESS
@@ -434,32 +449,40 @@ class Framework:
         waiting = self.waiting.get(cycle.pod.uid)
         if waiting is None:
             return SUCCESS
-        started = time.perf_counter()
+        started = machine.perf_counter()
         try:
             status = await waiting.verdict()
         finally:
             del self.waiting[cycle.pod.uid]
-        elapsed = time.perf_counter() - started
+        elapsed = machine.perf_counter() - started
         self.runner.metrics.permit_wait_duration.labels(status.code.value).observe(elapsed)
         return status
 
     def has_pre_bind_work(self, cycle: Cycle, node: str) -> bool:
-        """Whether some plugin says that its ``pre_bind`` will have work to do for the pod."""
+        """Whether some plugin says that its ``pre_bind`` will have work to do for the pod.
+
+        That of plugins which say that they have none is not called.
+        """
+        idle: set[str] = set()
         for name, plugin in self._pre_flights:
             try:
                 status = plugin.pre_bind_pre_flight(cycle, node)
             except Exception as fault:
                 raise self.runner.fault(name, "preBind", fault) from fault
-            if status.ok:
-                return True
-            if status.code is not Code.SKIP:
+            if status.code is Code.SKIP:
+                idle.add(name)
+            elif not status.ok:
                 raise self.runner.fault(name, "preBind", status.message or status.code.value)
-        return False
+        cycle.skipped["preBind"] = idle
+        return len(idle) < len(self._pre_flights)
 
     async def run_pre_bind(self, cycle: Cycle, node: str) -> Status:
         """The first refusal, else Success."""
         with self.runner.timed("preBind") as timing:
+            idle = cycle.skipped.get("preBind", _NOBODY)
             for entry in self._entries["preBind"]:
+                if entry.name in idle:
+                    continue
                 status: Status = await self.runner.call_async("preBind", entry, cycle, node)
                 if not status.ok and status.code is not Code.SKIP:
                     timing.code = status.code

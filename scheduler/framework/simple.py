@@ -5,6 +5,7 @@ A plugin may have the simple methods::
     filter_node(cycle, node) -> Status       instead of  filter(cycle, rows) -> Codes
     score_node(cycle, node) -> int           instead of  score(cycle, rows) -> Scores, normalize
     less(a, b) -> bool                       instead of  sort_key(queued)
+    node_facts(cycle, node) -> facts         instead of  failures, facts, cluster_facts
 
 ``node`` is a ``NodeView``. Everything else is as for the methods in columns: a plugin may declare
 what it reads, and is then called for changed nodes only.
@@ -13,11 +14,13 @@ what it reads, and is then called for changed nodes only.
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from functools import cache, cmp_to_key
 from typing import Any, Protocol
 
 import numpy as np
 
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugin_api.extension_points import (
@@ -28,6 +31,7 @@ from scheduler.plugin_api.extension_points import (
     Plugin,
     QueueSortPlugin,
 )
+from scheduler.plugin_api.facts import MAX_NODES, Fact, FactsPlugin, NodeFactsPlugin, Told
 from scheduler.plugin_api.handle import PluginFactory
 from scheduler.plugin_api.node_view import NodeView
 from scheduler.queueing.queued_pod import QueuedPod
@@ -48,6 +52,8 @@ def completed(factory: PluginFactory) -> PluginFactory:
             added["normalize"] = _normalize
     if issubclass(factory, LessPlugin) and not issubclass(factory, QueueSortPlugin):
         added["sort_key"] = _sort_key
+    if issubclass(factory, NodeFactsPlugin) and not issubclass(factory, FactsPlugin):
+        added |= {"failures": _failures, "facts": _facts, "cluster_facts": _cluster_facts}
     if not added:
         return factory
     return type(factory.__name__, (factory,), {"__doc__": factory.__doc__, **added})
@@ -105,6 +111,23 @@ def _score_one(self: NodeScorePlugin, cycle: Cycle, row: int) -> Any:
 def _normalize(self: object, cycle: Cycle, scores: Scores) -> Scores:
     """The same scores, which must be in 0..100."""
     return scores
+
+
+def _failures(self: NodeFactsPlugin, cycle: Cycle, rows: Rows, codes: Codes) -> list[Told]:
+    """The facts of each of the first rows; of the others none are asked for."""
+    tell, nothing = self.node_facts, Told(())
+    first = [Told(tell(cycle, NodeView(cycle.state, row))) for row in rows[:MAX_NODES].tolist()]
+    return first + [nothing] * (len(rows) - len(first))
+
+
+def _facts(self: object, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+    """The same."""
+    return failure.facts
+
+
+def _cluster_facts(self: object, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Fact]:
+    """What is known of one node at a time says nothing of all."""
+    return ()
 
 
 def _sort_key(self: LessPlugin, queued: QueuedPod) -> Any:

@@ -7,7 +7,7 @@ from datetime import datetime
 from itertools import islice
 from typing import Any
 
-from scheduler.gangs.gang import Gang, Phase, Stage
+from scheduler.gangs.gang import Gang, Phase, Stage, stage_of
 from scheduler.gangs.registry import find_registry
 from scheduler.model.pods import Pod
 from scheduler.state.cache import ClusterState
@@ -24,6 +24,7 @@ FIELDS = (
 """The fields of the status that Equipoise writes."""
 
 
+MAX_MEMBERS_SHOWN = 50
 MAX_OWNERS_READ = 100
 """How many members are searched for an owner; usually the first one has it."""
 
@@ -61,10 +62,20 @@ def describe_group(state: ClusterState, pod: Pod) -> dict[str, Any] | None:
         "phase": gang.phase.value if rules is not None else "",
         "minMember": rules.min_member if rules is not None else None,
         "existing": gang.existing,
+        "missing": max(0, rules.min_member - gang.existing) if rules is not None else None,
         "placed": gang.placed,
         "waiting": len(gang.waiting_at_permit),
+        "members": [_member(state, gang, uid) for uid in islice(gang.members, MAX_MEMBERS_SHOWN)],
         "fault": rules.fault if rules is not None else "it does not exist",
     }
+
+
+def _member(state: ClusterState, gang: Gang, uid: str) -> dict[str, Any]:
+    """How far one member is; a node that it holds without being bound is its node too."""
+    pod, holding = gang.members[uid], state.pod(uid)
+    stage = "permit" if uid in gang.waiting_at_permit else stage_of(pod).value
+    node = pod.spec.node_name or (holding.node_name if holding is not None else "")
+    return {"pod": pod.metadata.key, "state": stage, "node": node or None}
 
 
 def _owner(gang: Gang) -> str:

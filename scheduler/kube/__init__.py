@@ -14,7 +14,12 @@
 - `listing`: lists of a kind from the API server, without our caches.
 - `paging`: pages of a list, bounded in bytes for memory and for the event loop.
 - `decoding`: from bytes of lists and watches to structs; objects that do not decode are skipped.
-- `fields`: unknown fields and enum values of an object, as the API server would report them.
+- `brackets`: parts of JSON that is nested deeper than a decoder follows, found by their brackets.
+- `lenient`: strings that Kubernetes' own components read and a strict decoder refuses.
+- `schemas`: Kubernetes' own OpenAPI v3 schemas: which fields an object may have, and of which
+  types.
+- `fields`: unknown fields, wrong types and unknown values of an object, as the API server would
+  report them.
 - `writes`: writes of the scheduling path: bindings and pod status, bounded, retried, and stoppable
   at once.
 - `slots`: the order of writes when more wait than may be in flight at once.
@@ -22,5 +27,7 @@
 - `events`: Kubernetes events (events.k8s.io/v1), off the scheduling path.
 - `lease`: leader election by a Lease: of all replicas, one writes.
 - `fencing`: the fence before writes: nothing is written once another replica may hold the lease.
+- `process_deadline`: a deadline of the process that the kernel enforces, also while it is
+  suspended.
 - `reviews`: authentication and authorization by the API server: TokenReview, SubjectAccessReview.
 """

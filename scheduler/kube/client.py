@@ -7,7 +7,6 @@ is broken, and would wait for ever.
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -17,7 +16,7 @@ from urllib.parse import urlencode
 import aiohttp
 import msgspec
 
-from scheduler import __version__
+from scheduler import __version__, machine
 from scheduler.kube.connections import (
     CONNECT_TIMEOUT_SECONDS,
     STREAM_BUFFER_BYTES,
@@ -79,7 +78,8 @@ class KubeClient:
         *,
         user_agent: str = f"equipoise/{__version__}",
         rate_limit: RateLimit | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
+        headers: Mapping[str, str] = {},
     ) -> None:
         self._credentials = credentials
         self._requests = Children(metrics.rest_client_requests)
@@ -90,7 +90,8 @@ class KubeClient:
         self.fence: Fence | None = None
         """Asked before the bytes of each request that changes something go out."""
         # Compression costs both sides more CPU than it saves on a cluster's own network.
-        self._headers = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
+        common = {"User-Agent": user_agent, "Accept": JSON, "Accept-Encoding": "identity"}
+        self._headers = {**common, **headers}
         self._connections = ConnectionPool()
         self._deadlines = Deadlines()
         self._endpoint: tuple[ApiAccess, ApiEndpoint] | None = None
@@ -175,6 +176,33 @@ class KubeClient:
         Raises TooLarge for an answer of more than `limit` bytes, and what `check` raises, which is
         called immediately before the request goes out.
         """
+        answer = await self.exchange(
+            method,
+            path,
+            params=params,
+            body=body,
+            content_type=content_type,
+            timeout=timeout,
+            limit=limit,
+            check=check,
+        )
+        if answer.status < 300:
+            return answer.body
+        raise error_from(answer.status, answer.body, answer.retry_after)
+
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: object = None,
+        content_type: str = JSON,
+        timeout: float = REQUEST_TIMEOUT_SECONDS,
+        limit: int = MAX_BODY_BYTES,
+        check: Check | None = None,
+    ) -> HttpResponse:
+        """Like `request`, but a refusal is returned like any answer: it may be another server's."""
         data = None if body is None else msgspec.json.encode(body)
         call = _Call(method, path, params, data, content_type, check)
         try:
@@ -185,9 +213,7 @@ class KubeClient:
                     answer = await self._ask(await self._credentials.renew(access), call, limit)
         except TimeoutError as error:
             raise Ambiguous(f"{method} {path}: no answer within {timeout:g} s") from error
-        if answer.status < 300:
-            return answer.body
-        raise error_from(answer.status, answer.body, answer.retry_after)
+        return answer
 
     @asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator["ByteStream"]:

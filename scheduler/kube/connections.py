@@ -9,8 +9,9 @@ proxy stay with the library: see `scheduler.kube.client`.
 
 import asyncio
 import re
+import socket
 import ssl
-import time
+import sys
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from dataclasses import dataclass
 from typing import TypeVar, cast
 from urllib.parse import quote, urlsplit
 
+from scheduler import machine
 from scheduler.kube.credentials import ApiAccess
 from scheduler.kube.errors import Ambiguous, Garbled, TooLarge, Unreachable
 from scheduler.kube.http1 import MAX_BODY_BYTES, Head, HttpResponse, Reader, StreamReader, reader
@@ -33,6 +35,9 @@ MAX_CONNECTING = 32
 # How many bytes of a stream may wait for us: one batch of changes is decoded from at most twice
 # this without giving the loop back, which takes a few milliseconds.
 STREAM_BUFFER_BYTES = 128 * 1024
+# After which bytes that nobody acknowledged are given up. Otherwise the kernel sends them for
+# minutes after we are gone, and a partition that ends delivers a binding of a former leader.
+UNACKNOWLEDGED_SECONDS = 5.0
 # Go's HTTP server closes idle connections after 90 s; being first avoids lost requests.
 KEEPALIVE_SECONDS = 75.0
 
@@ -60,7 +65,7 @@ class ApiEndpoint:
             host, port = parts.hostname, parts.port
         except ValueError as error:
             raise Unreachable(f"{access.server}: {error}") from error
-        if not host or parts.scheme not in {"http", "https"}:
+        if not host or parts.scheme not in {"http", "https"} or not _can_be_looked_up(host):
             raise Unreachable(f"{access.server}: not the address of a server")
         tls = _context(access.tls) if parts.scheme == "https" else None
         common = {"Host": parts.netloc.rpartition("@")[2], **headers}
@@ -96,7 +101,7 @@ class ConnectionPool:
     """Connections to one endpoint at a time, each carrying one request at a time."""
 
     def __init__(
-        self, limit: int = MAX_CONNECTIONS, clock: Callable[[], float] = time.monotonic
+        self, limit: int = MAX_CONNECTIONS, clock: Callable[[], float] = machine.monotonic
     ) -> None:
         self._clock = clock
         self._room = asyncio.Semaphore(limit)
@@ -104,7 +109,7 @@ class ConnectionPool:
         self._key: tuple[object, ...] = ()
         # By the time of their last use. The latest is used first, so that the rest can grow old.
         self._idle: deque[_Connection] = deque()
-        self._open: set[_Connection | Stream] = set()
+        self._open: dict[_Connection | Stream, None] = {}
         self._closed = False
 
     async def exchange(
@@ -204,13 +209,14 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         with _while_connecting(endpoint.server):
             async with asyncio.timeout(CONNECT_TIMEOUT_SECONDS):
-                _, connection = await loop.create_connection(
+                transport, connection = await loop.create_connection(
                     protocol,
                     endpoint.host,
                     endpoint.port,
                     ssl=endpoint.tls,
                     server_hostname=endpoint.server_hostname,
                 )
+                _bound_transmission(transport)
         return connection
 
     def _release(self, connection: "_Connection", key: tuple[object, ...]) -> None:
@@ -226,7 +232,7 @@ class _Connection(asyncio.Protocol):
     """One connection; `usable` while it is open and no answer is outstanding."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, all_open: "set[_Connection | Stream]"
+        self, loop: asyncio.AbstractEventLoop, all_open: "dict[_Connection | Stream, None]"
     ) -> None:
         self.usable = False
         self.kept = False
@@ -264,7 +270,7 @@ class _Connection(asyncio.Protocol):
         """Ready for the first request."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no common class
         self.usable = True
-        self._all_open.add(self)
+        self._all_open[self] = None
 
     def data_received(self, data: bytes) -> None:
         """Assemble the answer; bytes without a request make the connection unusable."""
@@ -285,7 +291,7 @@ class _Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Complete the waiting request with what has arrived."""
         self.usable = False
-        self._all_open.discard(self)
+        self._all_open.pop(self, None)
         if self._reader is None:
             return
         try:
@@ -318,7 +324,7 @@ class Stream(asyncio.Protocol):
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        all_open: "set[_Connection | Stream]",
+        all_open: "dict[_Connection | Stream, None]",
         server: str,
     ) -> None:
         self._loop = loop
@@ -369,7 +375,7 @@ class Stream(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Ready for the request."""
         self._transport = cast("asyncio.Transport", transport)  # uvloop's is of no common class
-        self._all_open.add(self)
+        self._all_open[self] = None
 
     def data_received(self, data: bytes) -> None:
         """Keep the body that is in it, and pause if too much waits."""
@@ -390,7 +396,7 @@ class Stream(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Hand the reader what has arrived, then the end or the error."""
-        self._all_open.discard(self)
+        self._all_open.pop(self, None)
         if self._ended or self._error is not None:
             return
         try:
@@ -429,6 +435,14 @@ class Stream(asyncio.Protocol):
 P = TypeVar("P", _Connection, Stream)
 
 
+def _bound_transmission(transport: asyncio.Transport) -> None:
+    """Have the kernel give up what is not acknowledged in time, also after we closed."""
+    connected = transport.get_extra_info("socket")
+    if sys.platform == "linux" and connected is not None:
+        milliseconds = int(1000 * UNACKNOWLEDGED_SECONDS)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+
+
 def _lost(server: str, error: Exception) -> Ambiguous:
     """Why there is no answer, in the words of the tree of errors."""
     kind = type(error) if isinstance(error, Ambiguous) else Ambiguous
@@ -454,6 +468,15 @@ def _while_connecting(server: str) -> Iterator[None]:
         if "used by transport" not in str(error):
             raise
         raise Unreachable(f"{server}: {error}") from error
+
+
+def _can_be_looked_up(host: str) -> bool:
+    """Whether a host has no label that is empty or too long: resolvers raise for those."""
+    try:
+        host.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 def _context(tls: ssl.SSLContext | bool) -> ssl.SSLContext:

@@ -8,7 +8,6 @@ import asyncio
 import os
 import ssl
 import sys
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -21,8 +20,8 @@ from typing import Any, Protocol
 
 import aiohttp
 
+from scheduler import machine
 from scheduler.kube.errors import ClusterUnreachable, Unreachable
-from scheduler.kube.timestamps import utc_now
 from scheduler.observe.logs import get_logger
 
 # The part of kubernetes_asyncio that reads configuration, without the rest of it.
@@ -118,6 +117,8 @@ class CredentialSource(Protocol):
     """A place that credentials come from."""
 
     name: str
+    namespace: str
+    """The namespace that commands mean if they name none; known once it is loaded."""
 
     async def load(self) -> tuple[Any, float | None]:
         """A kubernetes_asyncio Configuration, and for how many seconds it is good if known."""
@@ -127,9 +128,10 @@ class KubeconfigSource:
     """One kubeconfig file, or several joined with ``:`` as $KUBECONFIG allows."""
 
     def __init__(
-        self, path: str, context: str | None, wall: Callable[[], datetime] = utc_now
+        self, path: str, context: str | None, wall: Callable[[], datetime] = machine.utc_now
     ) -> None:
         self.name = f"kubeconfig {path}" + (f" (context {context})" if context else "")
+        self.namespace = ""
         self._path = path
         self._context = context
         self._wall = wall
@@ -146,6 +148,8 @@ class KubeconfigSource:
             # A scheduler has no business writing into its user's kubeconfig.
             persist_config=False,
         )
+        chosen = (loader.current_context or {}).get("context", {})
+        self.namespace = str(chosen.get("namespace") or "")
         return configuration, self._good_for(loader)
 
     def _good_for(self, loader: Any) -> float | None:
@@ -166,6 +170,7 @@ class InClusterSource:
     def __init__(self, directory: Path, environ: Mapping[str, str]) -> None:
         self._directory = directory
         self._environ = environ
+        self.namespace = ""
 
     async def load(self) -> tuple[Any, float | None]:
         """Read host, token and CA again."""
@@ -176,6 +181,8 @@ class InClusterSource:
             try_refresh_token=False,
             environ=dict(self._environ),
         ).load_and_set(configuration)
+        named = self._directory / "namespace"
+        self.namespace = named.read_text().strip() if named.exists() else ""
         return configuration, TOKEN_FILE_SECONDS
 
 
@@ -184,6 +191,7 @@ class MasterSource:
 
     def __init__(self, master: str) -> None:
         self.name = f"master {master}"
+        self.namespace = ""
 
     async def load(self) -> tuple[Any, float | None]:
         """An empty configuration; the address is filled in by `Credentials`."""
@@ -229,7 +237,7 @@ class Credentials:
         source: CredentialSource,
         master: str | None = None,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
     ) -> None:
         self.source = source
         self._master = master

@@ -4,16 +4,18 @@ An event is decoded in two steps: an envelope that leaves the object as raw byte
 into the struct of its kind. So one malformed object costs itself and not the stream.
 """
 
-from typing import Generic, Protocol, TypeVar
+import re
+from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 from msgspec.structs import force_setattr
 
 from scheduler.bounded import MEBIBYTE
-from scheduler.kube.errors import Garbled
+from scheduler.kube.brackets import members
+from scheduler.kube.errors import UNREADABLE, Garbled
+from scheduler.kube.lenient import as_go_reads
 from scheduler.model.objects import ObjectMeta, from_dict
 from scheduler.model.packed import MANY, pack_labels
-from scheduler.observe.arenas import OutsideArenas
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 
@@ -21,12 +23,14 @@ log = get_logger(__name__)
 
 # Far above what etcd stores in one object (1.5 MB by default); beyond, the stream is broken.
 MAX_LINE_BYTES = 32 * 1024 * 1024
-# Objects of at least as many bytes are allocated where all of their memory can be returned.
-LONG_BYTES = 16 * 1024
 # How many undecodable versions are remembered so that each is logged once.
 MAX_REMEMBERED = 1024
-# What decoding raises for bad input; objects can be nested deeper than a decoder follows.
-UNREADABLE = (msgspec.DecodeError, RecursionError)
+# So many brackets, commas and strings of an object that is nested too deeply are looked at for its
+# identity, which is near its beginning: some milliseconds.
+MAX_TOKENS = 20_000
+
+# As API servers write it.
+_EVENT = re.compile(rb'\s*\{\s*"type"\s*:\s*"([A-Z]+)"\s*,\s*"object"\s*:')
 
 
 class KubeObject(Protocol):
@@ -79,6 +83,9 @@ class _Identified(msgspec.Struct, gc=False):
     metadata: Identity = Identity()
 
 
+_IDENTITIES = msgspec.json.Decoder(_Identified)
+
+
 class LineTooLong(Garbled):
     """A line of a watch that cannot be an object."""
 
@@ -124,27 +131,27 @@ class ObjectDecoder(Generic[T]):
         self._kind = kind
         self._type = type_
         self._decoder = msgspec.json.Decoder(type_)
-        self._outside_arenas = OutsideArenas()
-        self._identities = msgspec.json.Decoder(_Identified)
         self._errors = metrics.watch_decode_errors
         self._logged: dict[tuple[str, str], None] = {}
 
     def decode(self, raw: msgspec.Raw) -> T | Identity:
-        """The object; or, counted and logged, its identity if it does not decode."""
+        """The object; or, counted and logged, its identity if it does not decode or has no name."""
         try:
             decoded = self._decode(raw)
         except UNREADABLE as error:
-            identity = self.identify(raw)
-            self.skip(identity, str(error))
-            return identity
+            return self._skipped(raw, str(error))
+        if not decoded.metadata.name:
+            return self._skipped(raw, "metadata.name: missing")
         return _measured(decoded, raw)
+
+    def _skipped(self, raw: msgspec.Raw, error: str) -> Identity:
+        identity = self.identify(raw)
+        self.skip(identity, error)
+        return identity
 
     def identify(self, raw: msgspec.Raw) -> Identity:
         """Who the object is, from its metadata alone."""
-        try:
-            return self._identities.decode(raw).metadata
-        except UNREADABLE:
-            return Identity()
+        return identity_of(raw)
 
     def skip(self, identity: Identity, error: str) -> None:
         """Count an object that is passed over; log it if this version was not logged before."""
@@ -164,18 +171,67 @@ class ObjectDecoder(Generic[T]):
         )
 
     def _decode(self, raw: msgspec.Raw) -> T:
-        if len(memoryview(raw)) < LONG_BYTES:
-            return self._decode_here(raw)
-        with self._outside_arenas:
-            return self._decode_here(raw)
-
-    def _decode_here(self, raw: msgspec.Raw) -> T:
         try:
             return self._decoder.decode(raw)
         except UNREADABLE:
             # Explicit nulls, legal for what may be absent, come only from unusual writers: they are
             # worth a second pass over few objects, not optional types all over the structs.
-            return from_dict(msgspec.json.decode(raw), self._type)
+            return from_dict(plain(raw), self._type)
+
+
+def plain(raw: bytes | msgspec.Raw) -> Any:
+    """JSON as plain values; strings that are no text are read as Go does. Raises `UNREADABLE`."""
+    try:
+        return msgspec.json.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return msgspec.json.decode(as_go_reads(bytes(raw)))
+
+
+def deep_event(line: bytes) -> WatchEvent:
+    """A line of a watch whose object is nested deeper than a decoder follows.
+
+    The object is not looked at, so this takes no longer for a large one. Raises DecodeError.
+    """
+    start, end = _EVENT.match(line), line.rfind(b"}")
+    if start is None or end < start.end():
+        raise msgspec.DecodeError("not an event of a watch, and nested too deeply")
+    return WatchEvent(start[1].decode(), msgspec.Raw(line[start.end() : end]))
+
+
+def read_event(decoder: msgspec.json.Decoder[WatchEvent], line: bytes) -> WatchEvent:
+    """A line of a watch, whatever its object holds. Raises DecodeError if it is no event."""
+    try:
+        return decoder.decode(line)
+    except RecursionError:
+        return deep_event(line)
+    except msgspec.DecodeError:
+        readable = as_go_reads(line)
+        if readable == line:
+            raise
+        return read_event(decoder, readable)
+
+
+def identity_of(raw: msgspec.Raw) -> Identity:
+    """Who an object is, from its metadata alone; nobody if that cannot be read."""
+    try:
+        return _IDENTITIES.decode(raw).metadata
+    except UNREADABLE:  # something else than its identity, perhaps
+        return _identity_by_brackets(bytes(raw))
+
+
+def _identity_by_brackets(body: bytes) -> Identity:
+    """The same for an object of which no decoder reads all."""
+    try:
+        metadata = next(value for name, value in members(body, MAX_TOKENS) if name == "metadata")
+        fields = {f.encode_name for f in msgspec.structs.fields(Identity)}
+        found = {
+            name: msgspec.json.decode(value)
+            for name, value in members(metadata, MAX_TOKENS)
+            if name in fields
+        }
+        return msgspec.convert(found, Identity)
+    except (StopIteration, *UNREADABLE):
+        return Identity()
 
 
 def _measured(decoded: T, raw: msgspec.Raw) -> T:

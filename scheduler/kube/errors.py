@@ -27,6 +27,12 @@ from http import HTTPStatus
 
 import msgspec
 
+UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+"""What decoding raises for bad input: objects can be nested deeper than a decoder follows, and
+strings that are read need not be UTF-8."""
+MAX_RETRY_AFTER_SECONDS = 60.0
+"""A server that asks for a longer pause is tried again sooner: nothing here may wait for ever."""
+
 
 class KubeError(Exception):
     """Base of the tree. `retriable`: the same request may succeed a little later."""
@@ -146,15 +152,18 @@ class ErrorStatus(msgspec.Struct, frozen=True, gc=False):
 def error_from(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
     """The typed error for a refusal; proxies that answer with something else than a Status count.
 
-    `retry_after` is the header's value; only its form in seconds is used, as Kubernetes sends.
+    `retry_after` is the header's value; only its form in seconds is used, as Kubernetes sends, and
+    at most `MAX_RETRY_AFTER_SECONDS` of it.
     """
     try:
         details = msgspec.json.decode(body, type=ErrorStatus)
-    except msgspec.DecodeError:
+    except UNREADABLE:
         details = ErrorStatus(message=body[:200].decode(errors="replace").strip())
     kind = _BY_STATUS.get(status, ServerError if status >= 500 else ApiError)
     reason = details.reason or _phrase(status)
-    seconds = float(retry_after) if retry_after and retry_after.isdecimal() else None
+    seconds = None
+    if retry_after and retry_after.isdecimal():
+        seconds = min(float(retry_after), MAX_RETRY_AFTER_SECONDS)
     return kind(status, reason, details.message, seconds)
 
 

@@ -9,8 +9,6 @@ begins, when it is first repeated, every half hour while it goes on, and when it
 """
 
 import asyncio
-import random
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -18,12 +16,13 @@ from typing import Never
 
 import msgspec
 
+from scheduler import machine
 from scheduler.bounded import Usage
 from scheduler.fairness import FairQueue
 from scheduler.kube.client import JSON, MERGE_PATCH
 from scheduler.kube.errors import ApiError, Conflict, KubeError, NotFound
 from scheduler.kube.pacing import RetryDelays
-from scheduler.kube.timestamps import micro_time, utc_now
+from scheduler.kube.timestamps import micro_time
 from scheduler.kube.writes import PATIENT_MOST, ApiWriter
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -97,9 +96,9 @@ class EventRecorder:
         instance: str,
         *,
         capacity: int = CAPACITY,
-        clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], datetime] = utc_now,
-        rng: Callable[[], float] = random.random,
+        clock: Callable[[], float] = machine.monotonic,
+        wall: Callable[[], datetime] = machine.utc_now,
+        rng: Callable[[], float] = machine.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._writer = writer

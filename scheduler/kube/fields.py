@@ -1,65 +1,59 @@
-"""Unknown fields and enum values of an object, as the API server would report them.
+"""Unknown fields, wrong types and unknown values of an object, as the API server reports them.
 
 For objects that come from files: the API server refuses, or drops with a warning, what is spelt
-wrongly, and nothing else would notice. The fields are those of the client library's models, which
-may be older than the cluster; so an unknown field is a mistake only if it looks like a known one.
+wrongly, and nothing else would notice. The schemas are Kubernetes' own (`schemas`), of a version
+that may be older than the cluster's: a field that is like no known one may be newer.
 """
 
 from __future__ import annotations
 
 import difflib
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterator, Mapping
+from enum import Enum
+from functools import cache, cached_property
 from typing import Any, NamedTuple
+
+from scheduler.kube import schemas
+from scheduler.kube.schemas import Schema
 
 _CLOSE = 0.8
 """How alike two names are, from 0 to 1, of which one is taken for a misspelling of the other."""
-_GROUPS = ("v1", "apps/v1", "batch/v1", "policy/v1", "scheduling.k8s.io/v1", "storage.k8s.io/v1")
-_LIST = re.compile(r"list\[(\w+)\]")
-_MAP = re.compile(r"dict\(str, (\w+)\)")
-_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
-    ("V1NodeSelectorRequirement", "operator"): (*_OPERATORS, "Gt", "Lt"),
-    ("V1LabelSelectorRequirement", "operator"): _OPERATORS,
-    ("V1Toleration", "operator"): ("Exists", "Equal", "Lt", "Gt"),
-    ("V1Toleration", "effect"): ("", "NoSchedule", "PreferNoSchedule", "NoExecute"),
-    ("V1Taint", "effect"): ("NoSchedule", "PreferNoSchedule", "NoExecute"),
-    ("V1TopologySpreadConstraint", "whenUnsatisfiable"): ("DoNotSchedule", "ScheduleAnyway"),
-    ("V1TopologySpreadConstraint", "nodeAffinityPolicy"): ("Honor", "Ignore"),
-    ("V1TopologySpreadConstraint", "nodeTaintsPolicy"): ("Honor", "Ignore"),
-    ("V1PodSpec", "preemptionPolicy"): ("PreemptLowerPriority", "Never"),
-    ("V1PodSpec", "restartPolicy"): ("Always", "OnFailure", "Never"),
-    ("V1ContainerPort", "protocol"): ("TCP", "UDP", "SCTP"),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelectorRequirement", "operator"): (
+        *("DoesNotExist", "Exists", "In", "NotIn"),
+    ),
 }
-
-
+"""Choices that the API server checks and its schemas do not list."""
+_REQUIREMENTS = "io.k8s.api.core.v1.ResourceRequirements"
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 """Resources that containers may request without a domain, besides huge pages."""
-
-_Fields = Mapping[str, "_Fields"]
-_ANYTHING: _Fields = {}
-_NAMED_VALUE: _Fields = {"name": _ANYTHING, "value": _ANYTHING}
-_AMOUNTS: _Fields = dict.fromkeys(("name", "capacity", "allocatable", "available"), _ANYTHING)
-_COMMON: _Fields = dict.fromkeys(("apiVersion", "kind", "metadata", "status"), _ANYTHING)
-_CUSTOM: Mapping[tuple[str, str], _Fields] = {
-    ("scheduling.x-k8s.io/v1alpha1", "PodGroup"): {
-        **_COMMON,
-        "spec": dict.fromkeys(("minMember", "minResources", "scheduleTimeoutSeconds"), _ANYTHING),
-    },
-    ("topology.node.k8s.io/v1alpha2", "NodeResourceTopology"): {
-        **_COMMON,
-        "topologyPolicies": _ANYTHING,
-        "attributes": _NAMED_VALUE,
-        "zones": {
-            **dict.fromkeys(("name", "type", "parent"), _ANYTHING),
-            "costs": _NAMED_VALUE,
-            "attributes": _NAMED_VALUE,
-            "resources": _AMOUNTS,
-        },
-    },
+_WORDS = {
+    "string": "a text",
+    "boolean": "true or false",
+    "integer": "an integer",
+    "number": "a number",
+    "array": "a list",
+    "object": "an object",
 }
-"""The fields of custom resources, of which the library has no models; a list has its items'."""
+_NOT_WRITTEN = ("status", "managedFields")
+"""Fields of an object, or of its metadata, that no manifest is about."""
+_DEEPEST = 12
+"""How deep a field is looked for elsewhere in an object."""
+
+_Path = tuple["_Path | None", str | int]
+"""The path of a value as a chain; it becomes a text only if something is wrong there."""
+
+
+class Fault(Enum):
+    """What is wrong with a value."""
+
+    UNKNOWN = "unknown"
+    """No such field, and none like it: it may be newer than the schemas."""
+    MISSPELT = "misspelt"
+    """No such field, but one like it."""
+    TYPE = "type"
+    VALUE = "value"
+    """None of the values that may stand there."""
 
 
 class Oddity(NamedTuple):
@@ -67,101 +61,169 @@ class Oddity(NamedTuple):
 
     path: str
     message: str
-    certain: bool
-    """It is a mistake; otherwise it may be newer than the library."""
+    fault: Fault
+
+
+def has_schema(api_version: str, kind: str) -> bool:
+    """Whether the fields of a kind are known."""
+    return _shape_of(api_version, kind) is not None
 
 
 def oddities(body: Mapping[str, Any]) -> Iterator[Oddity]:
-    """Suspicious fields of an object of a kind in the library. Cost: one look at each value.
+    """What is wrong with an object of a kind with a schema. Cost: one look at each value."""
+    root = _shape_of(str(body.get("apiVersion")), str(body.get("kind")))
+    if root is not None:
+        yield from _object(body, root, None, root)
 
-    What the API server has written (it has a uid) needs no look.
-    """
-    metadata = body.get("metadata")
-    if isinstance(metadata, Mapping) and "uid" in metadata:
+
+class _Shape:
+    """A schema, made ready to be compared with values."""
+
+    def __init__(self, schema: Schema, name: str) -> None:
+        self.name = name
+        """The schema's name, if it has one."""
+        self._schema = schema
+        self.types = schemas.types_of(schema)
+        self.choices: tuple[str, ...] = tuple(schema.get("enum") or ())
+
+    @cached_property
+    def fields(self) -> Mapping[str, _Shape]:
+        """The fields of an object, if they are known."""
+        properties = self._schema.get("properties") or {}
+        found = {name: _made(schema) for name, schema in properties.items()}
+        for (definition, field), choices in _CHOICES.items():
+            if definition == self.name:
+                found[field].choices = choices
+        return found
+
+    @cached_property
+    def values(self) -> _Shape | None:
+        """What the values of a map are like; None if it is none, or they are like anything."""
+        values = self._schema.get("additionalProperties")
+        return _made(values) if isinstance(values, dict) and values else None
+
+    @cached_property
+    def items(self) -> _Shape | None:
+        """What the items of a list are like."""
+        items = self._schema.get("items")
+        return _made(items) if items else None
+
+    @cached_property
+    def open(self) -> bool:
+        """Whether an object may have any other field."""
+        return schemas.field_of(self._schema, "") is not None
+
+    @cached_property
+    def places(self) -> Mapping[str, str]:
+        """Where fields are, by name, in an object of this kind; the place nearest to the top."""
+        found: dict[str, str] = {}
+        seen = {self.name}
+        level = [(self, "")]
+        for _ in range(_DEEPEST):
+            below = []
+            for shape, path in level:
+                for name, field in shape.fields.items():
+                    if name in _NOT_WRITTEN and not path.rpartition(".")[0]:
+                        continue
+                    where = f"{path}.{name}" if path else name
+                    found.setdefault(name, where)
+                    inner, listed = (field.items, "[]") if field.items else (field, "")
+                    if inner.fields and inner.name not in seen:
+                        seen.add(inner.name)
+                        below.append((inner, where + listed))
+            level = below
+        return found
+
+
+def _shape_of(api_version: str, kind: str) -> _Shape | None:
+    # Whoever sends a manifest chooses the words: only those of kinds that exist are remembered.
+    known = schemas.of_kind(api_version, kind) is not None
+    return _shape_of_known(api_version, kind) if known else None
+
+
+@cache
+def _shape_of_known(api_version: str, kind: str) -> _Shape:
+    schema = schemas.of_kind(api_version, kind)
+    assert schema is not None, "its schema is known"
+    return _Shape(schema, f"{api_version}/{kind}")
+
+
+def _made(schema: Schema) -> _Shape:
+    name = schemas.reference(schema)
+    if name is None:
+        return _Shape(schema, "")
+    return _named(name) if "enum" not in schema else _Shape(schemas.resolved(schema), name)
+
+
+@cache
+def _named(name: str) -> _Shape:
+    return _Shape(schemas.resolved(schemas.definitions()[name]), name)
+
+
+def _compared(value: Any, shape: _Shape, path: _Path, root: _Shape) -> Iterator[Oddity]:
+    if isinstance(value, str) and shape.types[:1] == ("string",):
+        if shape.choices and value and value not in shape.choices:
+            known = ", ".join(filter(None, shape.choices))
+            message = f'unknown value "{value}" (expected one of {known})'
+            yield Oddity(_text(path), message, Fault.VALUE)
         return
-    version = body.get("apiVersion")
-    custom = _CUSTOM.get((str(version), str(body.get("kind"))))
-    if custom is not None:
-        yield from _custom(body, custom, "")
-    if version not in _GROUPS:
-        return
-    model = f"V1{body.get('kind', '')}"
-    if hasattr(_models(), model):
-        yield from _object(body, model, "")
-
-
-def _custom(value: Any, fields: _Fields, path: str) -> Iterator[Oddity]:
-    if isinstance(value, list):
+    if shape.types and not any(schemas.fits(wanted, value) for wanted in shape.types):
+        wanted = " or ".join(_WORDS[each] for each in shape.types)
+        yield Oddity(_text(path), f"expected {wanted}, got {_shown(value)}", Fault.TYPE)
+    elif isinstance(value, dict):
+        yield from _object(value, shape, path, root)
+    elif isinstance(value, list) and shape.items is not None:
         for number, item in enumerate(value):
-            yield from _custom(item, fields, f"{path}[{number}]")
-    if not fields or not isinstance(value, Mapping):
-        return
+            yield from _compared(item, shape.items, (path, number), root)
+
+
+def _object(
+    value: Mapping[str, Any], shape: _Shape, path: _Path | None, root: _Shape
+) -> Iterator[Oddity]:
+    fields, others = shape.fields, shape.values
     for name, member in value.items():
-        where = f"{path}.{name}" if path else str(name)
-        if name in fields:
-            yield from _custom(member, fields[name], where)
-        else:
-            yield _unknown(str(name), fields, where)
+        if (field := fields.get(name, others)) is not None:
+            yield from _compared(member, field, (path, name), root)
+        elif not shape.open:
+            yield _unknown(str(name), shape, (path, str(name)), root)
+    if shape.name == _REQUIREMENTS:
+        for name in ("requests", "limits"):
+            yield from _resources(value.get(name), (path, name))
 
 
-def _resources(value: Any, path: str) -> Iterator[Oddity]:
+def _resources(value: Any, path: _Path) -> Iterator[Oddity]:
     """Resources that a container cannot request: without a domain there are few names."""
     for name in value if isinstance(value, Mapping) else ():
         if "/" in str(name) or str(name).startswith("hugepages-") or name in _RESOURCES:
             continue
         known = f"{', '.join(_RESOURCES)}, hugepages-… or a name with a domain"
-        yield Oddity(f"{path}.{name}", f"unknown resource (expected one of {known})", True)
+        message = f"unknown resource (expected one of {known})"
+        yield Oddity(_text((path, str(name))), message, Fault.VALUE)
 
 
-def _object(value: Any, model: str, path: str) -> Iterator[Oddity]:
-    if not isinstance(value, Mapping):
-        return
-    fields = _fields(model)
-    for name, member in value.items():
-        where = f"{path}.{name}" if path else str(name)
-        kind = fields.get(name)
-        if kind is None:
-            yield _unknown(str(name), fields, where)
-            continue
-        choices = _CHOICES.get((model, name))
-        if choices is not None and isinstance(member, str) and member not in choices:
-            known = ", ".join(filter(None, choices))
-            yield Oddity(where, f'unknown value "{member}" (expected one of {known})', True)
-        if model == "V1ResourceRequirements" and name in ("requests", "limits"):
-            yield from _resources(member, where)
-        yield from _typed(member, kind, where)
+def _unknown(name: str, shape: _Shape, path: _Path, root: _Shape) -> Oddity:
+    close = difflib.get_close_matches(name, list(shape.fields), 1, _CLOSE)
+    meant = close[0] if close else root.places.get(name)
+    if meant:
+        return Oddity(_text(path), f"unknown field (did you mean {meant}?)", Fault.MISSPELT)
+    return Oddity(_text(path), "unknown field", Fault.UNKNOWN)
 
 
-def _typed(value: Any, kind: str, path: str) -> Iterator[Oddity]:
-    if listed := _LIST.fullmatch(kind):
-        for number, item in enumerate(value if isinstance(value, list) else ()):
-            yield from _typed(item, listed[1], f"{path}[{number}]")
-    elif mapped := _MAP.fullmatch(kind):
-        for name, item in value.items() if isinstance(value, Mapping) else ():
-            yield from _typed(item, mapped[1], f"{path}.{name}")
-    elif hasattr(_models(), kind):
-        yield from _object(value, kind, path)
+def _text(path: _Path | None) -> str:
+    """``spec.containers[0].image``."""
+    parts: list[str] = []
+    while path is not None:
+        path, step = path
+        parts.append(f"[{step}]" if isinstance(step, int) else f".{step}")
+    return "".join(reversed(parts)).removeprefix(".")
 
 
-def _unknown(name: str, fields: Iterable[str], where: str) -> Oddity:
-    close = difflib.get_close_matches(name, list(fields), 1, _CLOSE)
-    if close:
-        return Oddity(where, f"unknown field (did you mean {close[0]}?)", True)
-    return Oddity(where, "unknown field", False)
-
-
-@cache
-def _fields(model: str) -> dict[str, str]:
-    """The fields of a model as JSON names them, with their types."""
-    found = getattr(_models(), model)
-    return {found.attribute_map[name]: str(kind) for name, kind in found.openapi_types.items()}
-
-
-@cache
-def _models() -> Any:
-    """The library's models; nothing in an image, which leaves them out."""
-    try:
-        from kubernetes_asyncio.client import models
-    except ImportError:
-        return None
-    return models
+def _shown(value: Any) -> str:
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "a list"
+    if isinstance(value, bool):
+        return str(value).lower()
+    shown = f'the text "{value}"' if isinstance(value, str) else str(value)
+    return shown if len(shown) <= 60 else f"{shown[:59]}…"

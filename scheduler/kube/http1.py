@@ -23,7 +23,12 @@ MAX_CHUNK_LINE_BYTES = 4096
 # all memory.
 MAX_BODY_BYTES = 1 << 30
 
-_STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5]\d\d)\b")
+# A bare line feed, a header that goes on in the next line or a space before a colon may mean
+# something else to another reader on the way.
+_HEAD = re.compile(
+    rb"HTTP/1\.([01]) ([1-5]\d\d)(?: [^\r\n\0]*)?"
+    rb"(?:\r\n[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[^\r\n\0]*)*"
+)
 _LENGTH = re.compile(rb"\d{1,15}")
 _CHUNK_SIZE = re.compile(rb"([0-9a-fA-F]{1,12})[ \t]*(?:;.*)?")
 
@@ -197,7 +202,8 @@ def _whole_chunks(data: bytes, pieces: list[bytes]) -> int:
     while (cut := data.find(b"\r\n", at)) > 0:
         match = _CHUNK_SIZE.fullmatch(data, at, cut)
         stop = cut + 2 + (int(match[1], 16) if match is not None else 0)
-        if stop == cut + 2 or not data.startswith(b"\r\n", stop):
+        long = cut - at > MAX_CHUNK_LINE_BYTES
+        if long or stop == cut + 2 or not data.startswith(b"\r\n", stop):
             break
         pieces.append(data[cut + 2 : stop])
         at = stop + 2
@@ -230,7 +236,7 @@ class _Buffer:
     def until(self, mark: bytes, limit: int = MAX_HEAD_BYTES) -> Generator[None, bytes, bytes]:
         """Everything up to `mark`, which is passed over."""
         while (end := self.data.find(mark, self.at)) < 0:
-            if len(self.data) - self.at > limit:
+            if len(self.data) - self.at > limit + len(mark):
                 raise Garbled("headers without end")
             yield from self.more()
         if end - self.at > limit:
@@ -272,7 +278,7 @@ def _read_head(buffer: _Buffer) -> Generator[None, bytes, Head]:
     """The head of the answer, past the few that only announce it."""
     for _ in range(MAX_ANNOUNCEMENTS + 1):
         head = yield from buffer.until(b"\r\n\r\n")
-        line = _STATUS_LINE.match(head)
+        line = _HEAD.fullmatch(head)
         if line is None:
             raise Garbled(f"not HTTP: {head[:40]!r}")
         if (status := int(line[2])) >= 200:
@@ -304,7 +310,7 @@ def _header(headers: bytes, name: bytes) -> bytes | None:
     if mark not in headers:
         return None
     _, *rest = headers.split(mark)
-    return b", ".join(each.partition(b"\r\n")[0].strip() for each in rest)
+    return b", ".join(each.partition(b"\r\n")[0].strip(b" \t") for each in rest)
 
 
 def _read_chunks(buffer: _Buffer, limit: int) -> Generator[None, bytes, bytes]:
@@ -343,7 +349,7 @@ def _read_to_the_end(buffer: _Buffer, limit: int) -> Generator[None, bytes, byte
 
 def _chunk_size(line: bytes) -> int:
     match = _CHUNK_SIZE.fullmatch(line)
-    if match is None:
+    if match is None or len(line) > MAX_CHUNK_LINE_BYTES:
         raise Garbled(f"not the size of a chunk: {line[:40]!r}")
     return int(match[1], 16)
 

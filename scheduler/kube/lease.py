@@ -21,17 +21,17 @@ also while this code waits.
 
 import asyncio
 import math
-import random
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from scheduler import machine
 from scheduler.kube.client import KubeClient
-from scheduler.kube.errors import Ambiguous, Conflict, KubeError, NotFound
-from scheduler.kube.fencing import Fence, clock_with_suspension
-from scheduler.kube.timestamps import micro_time, utc_now
+from scheduler.kube.errors import UNREADABLE, Ambiguous, Conflict, KubeError, NotFound
+from scheduler.kube.fencing import Fence
+from scheduler.kube.timestamps import micro_time
 from scheduler.model.objects import Lease, from_dict
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -67,9 +67,9 @@ class LeaderElector:
         lease_duration: float = 15.0,
         renew_deadline: float = 10.0,
         retry_period: float = 2.0,
-        clock: Callable[[], float] = clock_with_suspension,
-        wall: Callable[[], datetime] = utc_now,
-        rng: Callable[[], float] = random.random,
+        clock: Callable[[], float] = machine.boottime,
+        wall: Callable[[], datetime] = machine.utc_now,
+        rng: Callable[[], float] = machine.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         if not lease_duration > renew_deadline > retry_period * JITTER > 0:
@@ -106,6 +106,11 @@ class LeaderElector:
     def holder(self) -> str:
         """The holder at the last look; empty if there was none."""
         return self._seen.spec.holder_identity or ""
+
+    @property
+    def took_over(self) -> bool:
+        """Whether the lease had a holder before: its last writes may be unknown here."""
+        return bool(self._seen.spec.lease_transitions)
 
     def overdue(self) -> float:
         """Seconds for which others may see our lease as expired while we lead; 0 if all is well."""
@@ -251,7 +256,7 @@ class LeaderElector:
         answer = await self._client.request(method, path, body=body, timeout=timeout)
         try:
             return msgspec.json.decode(answer, type=dict[str, Any])
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Ambiguous(f"{method} {path}: the answer is no lease: {error}") from error
 
     def _observe(self, document: dict[str, Any]) -> None:

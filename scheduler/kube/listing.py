@@ -9,7 +9,8 @@ from typing import TypeVar
 import msgspec
 
 from scheduler.kube.client import KubeClient
-from scheduler.kube.decoding import UNREADABLE, KubeObject
+from scheduler.kube.decoding import KubeObject, plain
+from scheduler.kube.errors import UNREADABLE
 from scheduler.kube.paging import Pager
 from scheduler.kube.watch import WatchedResource
 from scheduler.model.objects import from_dict
@@ -61,6 +62,6 @@ def decoded(raw: bytes | msgspec.Raw, type_: type[T]) -> T:
     try:
         decoded = msgspec.json.decode(raw, type=type_)
     except UNREADABLE:
-        decoded = from_dict(msgspec.json.decode(raw), type_)
+        decoded = from_dict(plain(raw), type_)
     pack_labels(decoded.metadata)
     return decoded

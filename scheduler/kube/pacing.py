@@ -1,8 +1,8 @@
 """How long to wait: between retries, and for a client-side rate limit."""
 
-import random
-import time
 from collections.abc import Callable
+
+from scheduler import machine
 
 
 class RetryDelays:
@@ -12,7 +12,7 @@ class RetryDelays:
     """
 
     def __init__(
-        self, first: float, most: float, *, rng: Callable[[], float] = random.random
+        self, first: float, most: float, *, rng: Callable[[], float] = machine.random
     ) -> None:
         self._first = first
         self._most = most
@@ -34,7 +34,7 @@ class RateLimit:
     """A token bucket: `burst` at once, then `qps` each second, in order of asking."""
 
     def __init__(
-        self, qps: float, burst: int, *, clock: Callable[[], float] = time.monotonic
+        self, qps: float, burst: int, *, clock: Callable[[], float] = machine.monotonic
     ) -> None:
         if qps <= 0 or burst < 1:
             raise ValueError(f"a rate limit needs qps > 0 and burst >= 1, not {qps} and {burst}")

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from collections.abc import Mapping
 
 import msgspec
 
 from scheduler.bounded import MEBIBYTE
+from scheduler.kube.brackets import spans
 from scheduler.kube.client import KubeClient
 from scheduler.kube.decoding import MAX_LINE_BYTES, Page, PageSize
 from scheduler.kube.errors import TooLarge
+from scheduler.kube.lenient import as_go_reads
 
 # A page of more is not read to its end, but asked for again with fewer objects: one may have 1.5
 # MB, however small those before it were.
@@ -17,6 +21,7 @@ MAX_PAGE_BYTES = 16 * MEBIBYTE
 LIST_TIMEOUT_SECONDS = 60.0
 
 _PAGES = msgspec.json.Decoder(Page)
+_ITEMS = re.compile(rb'"items"\s*:\s*\[')
 
 
 class Pager:
@@ -45,7 +50,7 @@ class Pager:
                     raise
                 size.limit = max(1, size.limit // 8)
                 continue
-            page = _PAGES.decode(body)
+            page = await _decoded(body)
             size.learn(len(body), len(page.items or ()))
             return page
 
@@ -54,4 +59,32 @@ class Pager:
         body = await self._client.request(
             "GET", self._path, params=self._params, timeout=LIST_TIMEOUT_SECONDS
         )
+        return await _decoded(body)
+
+
+async def _decoded(body: bytes) -> Page:
+    """A page; one object that no decoder reads costs itself alone."""
+    try:
         return _PAGES.decode(body)
+    except RecursionError:
+        return await asyncio.to_thread(_taken_apart, body)
+    except msgspec.DecodeError:
+        readable = as_go_reads(body)
+        if readable == body:
+            raise
+        return await _decoded(readable)
+
+
+def _taken_apart(body: bytes) -> Page:
+    """A page whose items are found by their brackets: slow, and as deep as they may be.
+
+    Otherwise one object would keep the scheduler from all others of its kind.
+    """
+    items = _ITEMS.search(body)
+    if items is None:
+        raise msgspec.DecodeError("a page that is nested too deeply and has no items")
+    found = list(spans(body, items.end()))
+    end = found[-1][1] if found else items.end()
+    page = _PAGES.decode(body[: items.end()] + body[end:])
+    page.items = [msgspec.Raw(body[first:last]) for first, last in found]
+    return page

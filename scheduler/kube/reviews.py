@@ -6,7 +6,7 @@ from typing import TypeVar
 import msgspec
 
 from scheduler.kube.client import KubeClient
-from scheduler.kube.errors import Ambiguous
+from scheduler.kube.errors import UNREADABLE, Ambiguous
 
 TOKEN_REVIEWS = "/apis/authentication.k8s.io/v1/tokenreviews"
 ACCESS_REVIEWS = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
@@ -110,5 +110,5 @@ class Reviews:
 def _decoded(raw: bytes, kind: type[Review]) -> Review:
     try:
         return msgspec.json.decode(raw, type=kind)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise Ambiguous(f"the review cannot be read: {error}") from error

@@ -3,11 +3,6 @@
 from datetime import UTC, datetime
 
 
-def utc_now() -> datetime:
-    """The wall clock. Only for what people read: durations are measured on monotonic clocks."""
-    return datetime.now(UTC)
-
-
 def micro_time(moment: datetime) -> str:
     """``2026-01-31T12:00:00.000000Z``: always six digits, which the API server insists on."""
     naive = moment.astimezone(UTC).replace(tzinfo=None)

@@ -11,26 +11,26 @@ A list after the first emits the difference to what is known, so consumers never
 """
 
 import asyncio
-import random
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Never
+from typing import Any, Generic, Never
 
 import msgspec
 
+from scheduler import machine
 from scheduler.kube.client import ByteStream, KubeClient
 from scheduler.kube.decoding import (
-    UNREADABLE,
     Identity,
     LineSplitter,
     ObjectDecoder,
     Page,
     T,
     WatchEvent,
+    read_event,
     share_labels,
 )
 from scheduler.kube.errors import (
+    UNREADABLE,
     Ambiguous,
     ApiError,
     ErrorStatus,
@@ -47,6 +47,7 @@ from scheduler.kube.errors import (
 from scheduler.kube.pacing import RetryDelays
 from scheduler.kube.paging import Pager
 from scheduler.model.objects import Change
+from scheduler.observe.arenas import OutsideArenas
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.slices import in_slices
@@ -94,6 +95,9 @@ class Reflector(Generic[T]):
 
     `age` is the time since the last event, bookmark or page of a list.
 
+    `refresh` has everything listed anew, for a reader who must know what was so at a moment: a
+    watch may be silent although much has happened.
+
     `keep` is given the bytes of each object as it comes, and None for both when it goes. They are a
     part of a larger buffer: a consumer that holds on to them makes a copy.
     """
@@ -107,8 +111,8 @@ class Reflector(Generic[T]):
         *,
         idle_timeout: float = IDLE_SECONDS,
         line_timeout: float = LINE_SECONDS,
-        clock: Callable[[], float] = time.perf_counter,
-        rng: Callable[[], float] = random.random,
+        clock: Callable[[], float] = machine.monotonic,
+        rng: Callable[[], float] = machine.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         keep: Callable[[str, T | None, msgspec.Raw | None], None] | None = None,
     ) -> None:
@@ -127,8 +131,15 @@ class Reflector(Generic[T]):
         self._sleep = sleep
         self._keep = keep
         self._objects = ObjectDecoder(resource.kind, resource.type, metrics)
+        self._outside_arenas = OutsideArenas()
         self._events = msgspec.json.Decoder(WatchEvent)
         self._position = ""
+        self._lists_begun = 0
+        self._lists_wanted = 0
+        self._lists_taken = 0
+        self._list_ended = asyncio.Condition()
+        self._reader: asyncio.Task[Any] | None = None
+        """The task that waits for bytes of a watch, and does nothing else."""
         self._garbled = 0
         self._heard = clock()
         self._after_trouble = RetryDelays(0.5, 30.0, rng=rng)
@@ -148,16 +159,30 @@ class Reflector(Generic[T]):
             if delay > 0:
                 await self._sleep(delay)
 
+    async def refresh(self) -> None:
+        """Return when a list is taken that was begun after this call. `run` must be running."""
+        wanted = self._lists_wanted = self._lists_begun + 1
+        if self._reader is not None:
+            self._reader.cancel()
+        async with self._list_ended:
+            await self._list_ended.wait_for(lambda: self._lists_taken >= wanted)
+
+    @property
+    def _outdated(self) -> bool:
+        return self._lists_begun < self._lists_wanted
+
     async def _follow(self) -> tuple[str, float]:
         """List if the position is lost, then watch. Returns why that ended and how long to wait."""
         try:
+            if self._outdated:
+                self._position = ""  # until a list has succeeded
             if not self._position:
                 await self._list()
             lively = await self._watch()
         except (KubeError, *UNREADABLE) as error:
             return await self._trouble(error)
         # A server that ends each watch at once must not be asked in a tight loop.
-        return "ended", 0.0 if lively else self._after_trouble.next()
+        return "ended", 0.0 if lively or self._outdated else self._after_trouble.next()
 
     async def _trouble(self, error: Exception) -> tuple[str, float]:
         resource = self.resource
@@ -179,6 +204,8 @@ class Reflector(Generic[T]):
 
     async def _list(self) -> None:
         """Bring `store` to one consistent state of the server, page by page."""
+        self._lists_begun += 1
+        number = self._lists_begun
         seen: set[str] = set()
         token = ""
         pager = Pager(self._client, self.resource.path, self.resource.params)
@@ -198,14 +225,21 @@ class Reflector(Generic[T]):
         await self._deliver([self._forget(key) for key in self.store.keys() - seen])
         self._position = page.metadata.resource_version
         self._after_absence.reset()
+        await self._listed(number)
+
+    async def _listed(self, number: int) -> None:
+        self._lists_taken = number
         self.synced.set()
+        async with self._list_ended:
+            self._list_ended.notify_all()
 
     async def _take_page(self, page: Page, seen: set[str]) -> None:
         self._heard = self._clock()
         changes: list[Change[T]] = []
         taken = 0
         for raw in page.items or ():
-            seen.add(self._upsert(raw, changes))
+            with self._outside_arenas:
+                seen.add(self._upsert(raw, changes))
             taken += len(memoryview(raw))
             if taken >= PAGE_SLICE_BYTES:
                 await self._deliver(changes)
@@ -239,7 +273,24 @@ class Reflector(Generic[T]):
         return lively
 
     async def _read(self, stream: ByteStream, line_began: float | None) -> bytes:
-        """More of the stream: in time for it to be alive, and for a line to end."""
+        """More of the stream: in time for it to be alive, and for a line to end.
+
+        Nothing, as at its end, when everything is to be listed anew.
+        """
+        if self._outdated:
+            return b""
+        task = self._reader = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"
+        try:
+            return await self._read_in_time(stream, line_began)
+        except asyncio.CancelledError:
+            if not self._outdated or task.uncancel():
+                raise  # by others
+            return b""
+        finally:
+            self._reader = None
+
+    async def _read_in_time(self, stream: ByteStream, line_began: float | None) -> bytes:
         if line_began is None:
             return await stream.read(self._idle_timeout)
         try:
@@ -252,8 +303,9 @@ class Reflector(Generic[T]):
         began = self._clock()
         changes: list[Change[T]] = []
         try:
-            for line in lines:
-                self._take_line(line, changes)
+            with self._outside_arenas:
+                for line in lines:
+                    self._take_line(line, changes)
             self._heard = began
             self._garbled = 0
         finally:
@@ -262,16 +314,15 @@ class Reflector(Generic[T]):
             await self._deliver(changes)
 
     def _take_line(self, line: bytes, changes: list[Change[T]]) -> None:
-        try:
-            event = self._events.decode(line)
-        except RecursionError as error:
-            self._objects.skip(Identity(), str(error))
-            return
+        event = read_event(self._events, line)
         match event.type:
             case "ADDED" | "MODIFIED":
                 self._upsert(event.object, changes, watched=True)
             case "DELETED":
                 identity = self._objects.identify(event.object)
+                if not identity.name:
+                    self._position = ""  # only a list says what is gone
+                    raise Garbled("a deleted object without a name")
                 if identity.key in self.store:
                     changes.append(self._forget(identity.key))
                 self._position = identity.resource_version
@@ -321,7 +372,7 @@ class Reflector(Generic[T]):
         self._position = ""
         self._heard = self._clock()
         await self._deliver([self._forget(key) for key in list(self.store)])
-        self.synced.set()
+        await self._listed(self._lists_begun)
 
     async def _deliver(self, changes: list[Change[T]]) -> None:
         if changes:
@@ -351,7 +402,7 @@ def _reason(error: Exception) -> str:
             return "unreachable"
         case Silent():
             return "silent"
-        case Garbled() | msgspec.DecodeError() | RecursionError():
+        case Garbled() | msgspec.DecodeError() | RecursionError() | UnicodeDecodeError():
             return "garbled"
         case Ambiguous():
             return "cut"

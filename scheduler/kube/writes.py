@@ -9,15 +9,15 @@ and each try waits for a slot again; namespaces take turns.
 
 import asyncio
 import enum
-import random
-import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 import msgspec
 
+from scheduler import machine
 from scheduler.kube.client import JSON, STRATEGIC_MERGE_PATCH, KubeClient
 from scheduler.kube.errors import (
+    UNREADABLE,
     Ambiguous,
     ApiError,
     Conflict,
@@ -106,8 +106,8 @@ class ApiWriter:
         attempts: int = 6,
         deadline: float = 30.0,
         timeout: float = WRITE_TIMEOUT_SECONDS,
-        clock: Callable[[], float] = time.monotonic,
-        rng: Callable[[], float] = random.random,
+        clock: Callable[[], float] = machine.monotonic,
+        rng: Callable[[], float] = machine.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._client = client
@@ -120,7 +120,7 @@ class ApiWriter:
         self._sleep = sleep
         self._stopped = False
         self._loop = asyncio.get_running_loop()
-        self._in_flight: set[EndableScope] = set()
+        self._in_flight: dict[EndableScope, None] = {}
 
     def stop(self) -> None:
         """Stop writing: calls in flight are cancelled, they and all later ones raise."""
@@ -240,6 +240,33 @@ class ApiWriter:
             finally:
                 self._slots.release(namespace, patient=True)
 
+    async def exchange(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        content_type: str = JSON,
+        *,
+        namespace: str = "",
+        once: bool = False,
+    ) -> bytes:
+        """A request that takes its namespace's turn, and its answer; raises KubeError.
+
+        Tried again after lost answers and overload, unless it may be sent only ``once``.
+        """
+        budget = self._budget()
+        with self._permitted():
+            while True:
+                await self._slots.take(namespace)
+                try:
+                    return await self._request(method, path, body, content_type)
+                except KubeError as error:
+                    trouble = error
+                finally:
+                    self._slots.release(namespace)
+                if once or not await budget.allows_retry(trouble):
+                    raise trouble
+
     async def _try_to_patch(self, request: "_PatchRequest") -> KubeError | None:
         """Send a patch; what went wrong, if something did."""
         try:
@@ -316,7 +343,7 @@ class ApiWriter:
     async def _read(self, path: str) -> _BoundPod:
         try:
             return msgspec.json.decode(await self._request("GET", path), type=_BoundPod)
-        except msgspec.DecodeError as error:
+        except UNREADABLE as error:
             raise Ambiguous(f"the pod cannot be read: {error}") from error
 
     async def _request(

@@ -9,6 +9,7 @@
 - `limits`: limits on the lists of one pod.
 - `nodes`: Node, node selectors as written, and NodeResourceTopology.
 - `storage`: volumes, claims, classes, CSI drivers and what they attach, as a scheduler reads them.
+- `devices`: claims for devices, what drivers publish, and device classes (resource.k8s.io/v1).
 - `workloads`: namespaces, controllers and policies around pods, gangs, and the leader's lease.
 - `volumes`: the volumes of a pod: claims, disks, and what binds them to each other.
 - `disks`: volume sources that name a disk themselves, in pods and in PersistentVolumes.
@@ -20,7 +21,9 @@
   counts them.
 - `quantity`: Kubernetes quantities ("250m", "1.5Gi", "1e3"), read exactly as the API machinery
   reads them.
+- `amounts`: amounts of resources as Kubernetes writes quantities: exact, and rounded for people.
 - `packed`: labels in one piece of memory, for objects that have very many.
 - `status`: verdicts are values: what a plugin says about a pod, or about a pod on a node.
+- `journal`: what a recording is told: every step that changes the state or decides.
 - `events`: cluster events: what happened, in the words that queueing hints listen to.
 """

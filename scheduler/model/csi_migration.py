@@ -104,7 +104,10 @@ def _ebs_handle(volume_id: str) -> str:
     """``vol-1`` of ``vol-1``, ``aws:///vol-1`` and ``aws://zone/vol-1``."""
     if not volume_id.startswith("aws://"):
         return volume_id
-    handle = urlsplit(volume_id).path.strip("/")
+    try:
+        handle = urlsplit(volume_id).path.strip("/")
+    except ValueError:  # brackets that do not match, for instance
+        handle = ""
     if not _EBS_ID.fullmatch(handle):
         raise TranslationError(
             "failed to translate Kubernetes ID to EBS Volume ID"

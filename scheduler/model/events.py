@@ -131,6 +131,8 @@ def pod_update(old: PodInfo, new: PodInfo) -> Action:
     # Tolerations can only be added, so comparing their number suffices.
     if len(was.spec.tolerations) != len(now.spec.tolerations):
         changed |= Action.POD_TOLERATION
+    if was.status.resource_claim_statuses != now.status.resource_claim_statuses:
+        changed |= Action.POD_GENERATED_CLAIM
     return changed or Action.UPDATE
 
 

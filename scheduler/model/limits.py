@@ -20,7 +20,15 @@ import msgspec
 from scheduler.model.meta import LabelSelector, LabelSelectorRequirement
 from scheduler.model.nodes import NodeSelectorRequirement, NodeSelectorTerm
 from scheduler.model.packed import as_text
-from scheduler.model.pods import Affinity, Container, Pod, PodAffinity, PodAffinityTerm, PodSpec
+from scheduler.model.pods import (
+    Affinity,
+    Container,
+    Pod,
+    PodAffinity,
+    PodAffinityTerm,
+    PodSpec,
+    Volume,
+)
 
 _FEW = 256
 """So many entries take few bytes, whatever is in them."""
@@ -50,8 +58,12 @@ class PodLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Ports of all containers."""
     volumes: int = 512
     """Volumes."""
+    resource_claims: int = 256
+    """Resource claims."""
+    scheduling_gates: int = 256
+    """Scheduling gates."""
     encoded_bytes: int = 512 * 1024
-    """Bytes of the labels and of what a scheduler reads of the spec."""
+    """Bytes of labels, owners and what a scheduler reads of the spec."""
 
     @property
     def smallest(self) -> int:
@@ -74,14 +86,20 @@ def excess(pod: Pod, limits: PodLimits) -> tuple[str, ...]:
     Nothing is compiled or hashed, and the entries of a list that is too long are not looked at: so
     the cost is O(limits), and for the values of selectors a pass in C.
     """
-    spec, labels = pod.spec, pod.metadata.labels
+    spec, labels, owners = pod.spec, pod.metadata.labels, pod.metadata.owner_references
     containers = len(spec.containers) + len(spec.init_containers)
-    requests, ports, images = _of_containers(spec) if containers <= limits.containers else (0, 0, 0)
-    requests += len(spec.overhead) + (len(spec.resources.requests) if spec.resources else 0)
-    total = requests + ports + containers + len(labels) + len(spec.volumes)
+    few = containers <= limits.containers
+    requests, ports, rules, images = _of_containers(spec) if few else (0, 0, 0, 0)
+    requests += len(spec.overhead)
+    if spec.resources:
+        requests += len(spec.resources.requests) + len(spec.resources.limits)
+    total = requests + ports + rules + containers + len(labels) + len(owners) + len(spec.volumes)
     total += len(spec.tolerations) + len(spec.node_selector)
+    claims, gates = len(spec.resource_claims), len(spec.scheduling_gates)
+    total += claims + gates
+    nested = bool(spec.volumes) and len(spec.volumes) <= limits.volumes and _nested(spec.volumes)
     selecting = spec.affinity is not None or spec.topology_spread_constraints
-    if not selecting and total <= limits.smallest and images <= _LONG:
+    if not selecting and total <= limits.smallest and images <= _LONG and not nested:
         return ()  # as most pods are
     constraints = len(spec.topology_spread_constraints)
     found = [
@@ -91,6 +109,8 @@ def excess(pod: Pod, limits: PodLimits) -> tuple[str, ...]:
         _over("spec.containers[*].ports", ports, "ports", limits.ports),
         _over("spec.volumes", len(spec.volumes), "volumes", limits.volumes),
         _over("spec.tolerations", len(spec.tolerations), "tolerations", limits.tolerations),
+        _over("spec.resourceClaims", claims, "resourceClaims", limits.resource_claims),
+        _over("spec.schedulingGates", gates, "schedulingGates", limits.scheduling_gates),
         _over(
             "spec.topologySpreadConstraints",
             constraints,
@@ -103,11 +123,17 @@ def excess(pod: Pod, limits: PodLimits) -> tuple[str, ...]:
     if not any(found):
         entries = _selector_entries(spec) if selecting else 0
         found.append(_over("spec", entries, "selectorEntries", limits.selector_entries))
-        ephemeral = any(volume.ephemeral is not None for volume in spec.volumes)
-        if entries + total > _FEW or images > _LONG or ephemeral:
-            size = len(_ENCODER.encode((labels, spec)))
+        if entries + total > _FEW or images > _LONG or nested:
+            size = _encoded_bytes((labels, owners, spec))
             found.append(_over("spec", size, "encodedBytes", limits.encoded_bytes, "bytes "))
     return tuple(text for text in found if text is not None)
+
+
+def _encoded_bytes(parts: tuple[object, ...]) -> int:
+    try:
+        return len(_ENCODER.encode(parts))
+    except OverflowError:  # a number beyond 64 bits, as manifests may have
+        return len(msgspec.json.encode(parts, enc_hook=as_text))
 
 
 def _over(field: str, number: int, setting: str, limit: int, unit: str = "") -> str | None:
@@ -116,17 +142,23 @@ def _over(field: str, number: int, setting: str, limit: int, unit: str = "") -> 
     return f"{field}: {number} {unit}exceed the limit of {limit} (limits.{setting})"
 
 
-def _of_containers(spec: PodSpec) -> tuple[int, int, int]:
-    """How many requests, limits and ports there are, and how long the images' names are."""
-    requests = ports = images = 0
+def _of_containers(spec: PodSpec) -> tuple[int, int, int, int]:
+    """How many requests, ports and rules there are, and how long the images' names are."""
+    requests = ports = rules = images = 0
     containers: Iterable[Container] = spec.containers
     if spec.init_containers:
         containers = (*spec.containers, *spec.init_containers)
     for container in containers:
         requests += len(container.resources.requests) + len(container.resources.limits)
         ports += len(container.ports)
+        rules += len(container.restart_policy_rules)
         images += len(container.image)
-    return requests, ports, images
+    return requests, ports, rules, images
+
+
+def _nested(volumes: Sequence[Volume]) -> bool:
+    """Whether some volume has a list or map of its own."""
+    return any(each.ephemeral is not None or each.rbd is not None for each in volumes)
 
 
 def _of_nodes(spec: PodSpec, limits: PodLimits) -> Iterator[str | None]:

@@ -16,9 +16,9 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from scheduler.model import quantity
-from scheduler.model.meta import RawQuantity, ResourceList
+from scheduler.model.meta import ResourceList
 from scheduler.model.pods import Container, Pod, ResourceRequirements
+from scheduler.model.quantity import QuantityError
 from scheduler.model.resources import (
     CPU,
     MAX_AMOUNT,
@@ -26,6 +26,7 @@ from scheduler.model.resources import (
     AmountError,
     Amounts,
     is_extended,
+    nanos_of,
 )
 
 _HUGEPAGES = "hugepages-"
@@ -146,19 +147,20 @@ def _pinned(resources: ResourceRequirements, managed: bool, path: str) -> Amount
 def _amount(resources: ResourceRequirements, name: str, path: str) -> int:
     """What is requested of a resource; a limit alone counts as the request."""
     if name in resources.requests:
-        nanos = _nanos(resources.requests[name], f"{path}.requests[{name}]")
+        nanos = _nanos(resources.requests, name, f"{path}.requests")
     else:
-        nanos = _nanos(resources.limits[name], f"{path}.limits[{name}]")
+        nanos = _nanos(resources.limits, name, f"{path}.limits")
     return -(-nanos // (_MICRO if name == CPU else _NANO))
 
 
-def _nanos(text: RawQuantity, path: str) -> int:
+def _nanos(raw: ResourceList, name: str, path: str) -> int:
+    text = raw[name]
     try:
-        nanos = quantity.parse(text).nanos
-    except quantity.QuantityError as fault:
-        raise AmountError(f"{path}: {fault}") from None
+        nanos = nanos_of(text)
+    except QuantityError as fault:
+        raise AmountError(f"{path}[{name}]: {fault}") from None
     if nanos < 0:
-        raise AmountError(f"{path}: must not be negative: {text!r}")
+        raise AmountError(f"{path}[{name}]: must not be negative: {text!r}")
     return nanos
 
 
@@ -206,5 +208,5 @@ def is_guaranteed(pod: Pod) -> bool:
 
 
 def _compute(raw: ResourceList, path: str) -> Amounts:
-    nanos = {name: _nanos(raw[name], f"{path}[{name}]") for name in (CPU, MEMORY) if name in raw}
+    nanos = {name: _nanos(raw, name, path) for name in (CPU, MEMORY) if name in raw}
     return {name: amount for name, amount in nanos.items() if amount > 0}

@@ -39,6 +39,8 @@ class Toleration(Struct, frozen=True):
     operator: str = ""
     value: str = ""
     effect: str = ""
+    toleration_seconds: int | None = None
+    """No filter reads it. But patches carry tolerations whole, and would take it away."""
 
 
 class PreferredSchedulingTerm(Struct, frozen=True):
@@ -151,6 +153,14 @@ class ContainerStatus(Struct, frozen=True):
     resources: ResourceRequirements | None = None
 
 
+class PodResourceClaimStatus(Struct, frozen=True):
+    """The claim that was made from a template for an entry of ``spec.resourceClaims``."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    """None: there is intentionally no claim."""
+
+
 class PodStatus(Struct, frozen=True):
     phase: str = ""
     reason: str = ""
@@ -161,6 +171,7 @@ class PodStatus(Struct, frozen=True):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
     allocated_resources: ResourceList = {}
     resources: ResourceRequirements | None = None
+    resource_claim_statuses: tuple[PodResourceClaimStatus, ...] = ()
 
 
 class Pod(Struct, frozen=True):

@@ -39,7 +39,8 @@ class AmountError(ValueError):
 
 
 @lru_cache(maxsize=8192)
-def _nanos(text: RawQuantity) -> int:
+def nanos_of(text: RawQuantity) -> int:
+    """A quantity in billionths. Raises QuantityError."""
     return quantity.parse(text).nanos
 
 
@@ -47,7 +48,7 @@ def _read(raw: ResourceList, path: str) -> _Nanos:
     amounts: _Nanos = {}
     for name, text in paced(raw.items()):
         try:
-            nanos = _nanos(text)
+            nanos = nanos_of(text)
         except quantity.QuantityError as fault:
             raise AmountError(f"{path}[{name}]: {fault}") from None
         if nanos < 0:

@@ -6,6 +6,7 @@ can evaluate it once per distinct value of that key instead of once per node.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import msgspec
@@ -114,6 +115,32 @@ class NodeMatcher(msgspec.Struct, frozen=True, cache_hash=True):
         if not all(r.accepts(labels.get(r.key)) for r in self.selector):
             return False
         return self.terms is None or any(term.matches(node) for term in self.terms)
+
+
+_TERMS = re.compile(r",(?![^(]*\))")
+_KEY = r"[A-Za-z0-9](?:[A-Za-z0-9._/-]*[A-Za-z0-9])?"
+_VALUE = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
+_SET = re.compile(rf"({_KEY})\s+(in|notin)\s*\(([^()]*)\)")
+_EQUALITY = re.compile(rf"({_KEY})\s*(==|=|!=)\s*({_VALUE}|)")
+_EXISTS = re.compile(rf"(!?)\s*({_KEY})")
+
+
+def parse_label_selector(text: str) -> Selector:
+    """A selector as kubectl takes it (``app=web,tier in (a, b),!old``); raises SelectorError."""
+    if not text.strip():
+        return Selector()
+    return Selector(tuple(_parsed(term.strip()) for term in _TERMS.split(text)))
+
+
+def _parsed(term: str) -> Requirement:
+    if found := _SET.fullmatch(term):
+        operator = "In" if found[2] == "in" else "NotIn"
+        return Requirement(found[1], operator, frozenset(v.strip() for v in found[3].split(",")))
+    if found := _EQUALITY.fullmatch(term):
+        return Requirement(found[1], "NotIn" if found[2] == "!=" else "In", frozenset({found[3]}))
+    if found := _EXISTS.fullmatch(term):
+        return Requirement(found[2], "DoesNotExist" if found[1] else "Exists")
+    raise SelectorError(f"cannot be understood: {term!r}")
 
 
 def compile_label_selector(selector: LabelSelector | None, path: str) -> Selector:

@@ -13,7 +13,7 @@ from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
 
 MONITORS = 64
 """How many monitors of a disk are looked at."""
@@ -102,7 +102,7 @@ def _disks(volume: Volume) -> list[DiskUse]:
 
 def class_of(thing: PersistentVolumeClaim | PersistentVolume) -> str:
     """The storage class of a claim or a volume, empty if it has none."""
-    beta = thing.metadata.annotations.get(_BETA_CLASS)
+    beta = thing.metadata.annotations.get(BETA_CLASS)
     return beta if beta is not None else thing.spec.storage_class_name or ""
 
 

@@ -2,6 +2,8 @@
 
 - `plugin`: NodeResourceTopologyMatch: filters nodes whose kubelet would refuse the pod, and scores
   the rest.
+- `cell_facts`: what is asked of one cell and what is free, for explanations.
+- `cell_view`: cells for people: what is reserved against what the node reports.
 - `filtering`: which nodes' cells can take what a pod needs, for many nodes at once, and why others
   cannot.
 - `scoring`: scores by cells, with scheduler-plugins' formulas.

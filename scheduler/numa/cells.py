@@ -7,6 +7,7 @@ Columns are as wide as the node with the most cells.
 from __future__ import annotations
 
 import enum
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
@@ -14,11 +15,13 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from scheduler.bounded import ENTRY_BYTES, Usage
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.numa.topology import ManagerPolicy, ManagerScope, Topology
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows, Scores, where
 from scheduler.state.interning import Interner
+from scheduler.state.row_values import RowValues
 
 MAX_RESOURCES = 64
 """How many resource names objects may add to the columns; no machine has as many kinds."""
@@ -47,6 +50,10 @@ _KINDS = {
 }
 
 _CPU = 0
+_FEWEST_CELLS = 2
+_SPARE_RESOURCES = 8
+"""So many resources that no node has in cells any more keep their columns."""
+_ID_BYTES = 40
 Distances = tuple[tuple[int, ...], ...]
 UNKNOWN_DISTANCE = 255
 
@@ -82,11 +89,12 @@ class CellColumns:
         self.resources: Interner[str] = Interner(CPU, MEMORY)
         self._nodes: dict[str, NodeCells] = {}
         self._withdrawn: set[str] = set()
-        self._rows = 0
-        self._width = 0
-        self._distances: Interner[Distances] = Interner(())
-        self.id_sets: Interner[tuple[int, ...]] = Interner(())
-        self._allot(state.columns.capacity, 2)
+        self._needed = _Needed()
+        self._changes = 0
+        """Since resources that no node has any more were looked for."""
+        self._rows = state.columns.capacity
+        self._width = _FEWEST_CELLS
+        self._allot(self._rows, self._width)
 
     def _allot(self, rows: int, width: int) -> None:
         """Make arrays of a size; the caller fills in every row."""
@@ -108,8 +116,8 @@ class CellColumns:
         """Rows of the pod scope, whatever the policy."""
         self.unconfirmed: Mask = np.zeros(rows, np.bool_)
         self.max_cells: Scores = np.ones(rows, np.int64)
-        self.distance_set: NDArray[np.int32] = np.zeros(rows, np.int32)
-        self.id_set: NDArray[np.int32] = np.zeros(rows, np.int32)
+        self.distances: RowValues[Distances] = RowValues((), rows, _distance_bytes)
+        self.ids: RowValues[tuple[int, ...]] = RowValues((), rows, _id_bytes)
         self._of: NDArray[np.uint64] = np.zeros(rows, np.uint64)
         """Hashes of the names of the nodes whose cells are in the rows."""
 
@@ -121,9 +129,12 @@ class CellColumns:
         """The cells of a node, if it publishes them."""
         return self._nodes.get(node)
 
-    def distances(self, number: int) -> Distances:
-        """The matrix behind a number of ``distance_set``."""
-        return self._distances.values[number]
+    def usage(self) -> Usage:
+        """How much the columns take."""
+        columns = (self.free, self.sure, self.worst, self.expected, self.allocatable, self.capacity)
+        held = sum(column.nbytes for column in columns) + self.lists.nbytes + self.exists.nbytes
+        values = self.distances.usage().bytes + self.ids.usage().bytes
+        return Usage(len(self._nodes), held + self.ignores.nbytes + values)
 
     def set(self, node: str, known: NodeCells | None) -> None:
         """Take over the cells of a node, or (None) that nothing is known of them."""
@@ -131,10 +142,15 @@ class CellColumns:
         if known is not None:
             self._nodes[node] = known
             self._withdrawn.discard(node)
+        self._needed.replace(before, known)
         row = self._state.row(node)
         if row is None:
             # A node of that name that is added again may get the same row; fill it again then.
-            self._of[self._of == np.uint64(xxhash.xxh64_intdigest(node.encode()))] = 0
+            hashed = np.uint64(xxhash.xxh64_intdigest(node.encode()))
+            for left in np.flatnonzero(self._of == hashed).tolist():
+                self._clear(left)
+                self._of[left] = 0
+            self._shrink()
             return
         if known is not None and before is not None and before.topology is known.topology:
             self.follow(np.array([row]))
@@ -142,6 +158,8 @@ class CellColumns:
         else:
             self._fit(known)
             self._fill(row, known)
+            if before is not None:
+                self._shrink()
 
     def withdraw(self, node: str) -> None:
         """The object of a node was deleted, and its cells are no longer known."""
@@ -185,6 +203,30 @@ class CellColumns:
             for row, other in self._placed():
                 self._fill(row, other)
 
+    def _shrink(self) -> None:
+        """Make columns smaller that have become much too large for the nodes that are left."""
+        width = max(_FEWEST_CELLS, self._needed.width())
+        names = self._names_in_use()
+        if 2 * width < self._width or len(self.resources) - len(names) > _SPARE_RESOURCES:
+            self.resources.restart(*dict.fromkeys((CPU, MEMORY, *names)))
+            self._allot(self._rows, width)
+            for row, known in self._placed():
+                self._fill(row, known)
+
+    def _names_in_use(self) -> list[str]:
+        """The resources that have columns, without those that are known to be in no cell any more.
+
+        All nodes are looked at once for as many changes as there are nodes.
+        """
+        self._changes += 1
+        if len(self.resources) <= _SPARE_RESOURCES or self._changes < len(self._nodes):
+            return self.resources.values
+        self._changes = 0
+        there: set[str] = set().union(*(known.free for known in self._nodes.values()))
+        if there.issuperset(self.resources.values):
+            return self.resources.values
+        return [name for name in self.resources.values if name in there]
+
     def _fill(self, row: int, known: NodeCells | None) -> None:
         self._of[row] = self._state.columns.name_hash[row]
         self._clear(row)
@@ -199,8 +241,8 @@ class CellColumns:
         self.kind[row] = _KINDS.get((topology.policy, topology.scope), KubeletKind.NOT_ENFORCED)
         self.whole_pods[row] = topology.scope is ManagerScope.POD
         self.max_cells[row] = topology.max_cells
-        self.distance_set[row] = self._distance_set(topology)
-        self.id_set[row] = self._id_set(topology)
+        self.distances.set(row, _matrix(topology))
+        self.ids.set(row, _ids(topology))
         for name in known.free:
             index = self.resources.find(name)
             if index is not None:
@@ -232,26 +274,44 @@ class CellColumns:
         self.ignores[_CPU, row] = False
         self.unconfirmed[row] = self.whole_pods[row] = False
         self.kind[row] = KubeletKind.UNKNOWN
-
-    def _distance_set(self, topology: Topology) -> int:
-        if len(self._distances) > 2 * self._rows + 64:
-            self._distances.restart(())
-            for row, known in self._placed():
-                self.distance_set[row] = self._distances.intern(_matrix(known.topology))
-        return self._distances.intern(_matrix(topology))
-
-    def _id_set(self, topology: Topology) -> int:
-        if len(self.id_sets) > 2 * self._rows + 64:
-            self.id_sets.restart(())
-            for row, known in self._placed():
-                self.id_set[row] = self.id_sets.intern(_ids(known.topology))
-        return self.id_sets.intern(_ids(topology))
+        self.distances.clear(row)
+        self.ids.clear(row)
 
     def _placed(self) -> Iterator[tuple[int, NodeCells]]:
         for name, known in self._nodes.items():
             row = self._state.row(name)
             if row is not None:
                 yield row, known
+
+
+class _Needed:
+    """How wide columns must be for all nodes that publish their cells."""
+
+    def __init__(self) -> None:
+        self._widths: Counter[int] = Counter()
+        """How many nodes have so many cells."""
+
+    def width(self) -> int:
+        """The cells of the node that has the most."""
+        return max(self._widths, default=0)
+
+    def replace(self, old: NodeCells | None, new: NodeCells | None) -> None:
+        """The cells of a node, or (None) nothing, instead of others."""
+        if new is not None:
+            self._widths[len(new.topology.cells)] += 1
+        if old is not None:
+            cells = len(old.topology.cells)
+            self._widths[cells] -= 1
+            if not self._widths[cells]:
+                del self._widths[cells]
+
+
+def _distance_bytes(distances: Distances) -> int:
+    return sum(ENTRY_BYTES + 8 * len(row) for row in distances)
+
+
+def _id_bytes(ids: tuple[int, ...]) -> int:
+    return _ID_BYTES * len(ids)
 
 
 def _matrix(topology: Topology) -> Distances:

@@ -233,13 +233,13 @@ def _codes(
     )
     # Nodes fail in few different ways: each is one value, and is written out once.
     packed = np.packbits(bits, axis=0)
-    ids = cells.id_set[rows].astype(np.int32).view(np.uint8).reshape(len(rows), -1)
+    ids = cells.ids.numbers[rows].astype(np.int32).view(np.uint8).reshape(len(rows), -1)
     kinds = np.ascontiguousarray(np.concatenate((packed.T, ids), axis=1))
     _, first, which = np.unique(
         kinds.view(np.dtype((np.void, kinds.shape[1]))), return_index=True, return_inverse=True
     )
     codes = [
-        statuses.code(_status(plugin, why, cells.id_sets.values[cells.id_set[rows[at]]], at, named))
+        statuses.code(_status(plugin, why, cells.ids.of(rows[at]), at, named))
         for at in first.tolist()
     ]
     return np.array(codes, np.int32)[which.reshape(-1)]

@@ -31,6 +31,7 @@ from scheduler.numa.cell_cache import (
     ReserveCache,
     ReserveSettings,
 )
+from scheduler.numa.cell_facts import Failure, facts_of, facts_of_cluster, failures_of
 from scheduler.numa.cells import KubeletKind, NodeCells
 from scheduler.numa.filtering import has_room
 from scheduler.numa.fingerprint import ALL, WITH_EXCLUSIVE_RESOURCES
@@ -38,6 +39,7 @@ from scheduler.numa.scoring import CellScorer, Requests, least_numa_nodes, reque
 from scheduler.numa.topology import ManagerPolicy
 from scheduler.plugin_api import MAX_SCORE, Handle
 from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.facts import Fact
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
@@ -187,6 +189,20 @@ class NodeResourceTopologyMatch:
             fit[i] = view is not None and view.admits(needs)
         return fit
 
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Failure]:
+        """What each row's cells have of what they lack."""
+        cells = self.cache.cells
+        cells.follow(rows)
+        return failures_of(cells, cycle.pod.pinning, rows)
+
+    def facts(self, pod: PodInfo, failure: Failure) -> Iterator[Fact]:
+        """The same in words, cell by cell."""
+        return facts_of(pod.pinning, failure)
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterator[Fact]:
+        """What is free in the cell that has most."""
+        return facts_of_cluster(self._state, self.cache.cells, cycle.pod.pinning, rows)
+
     # Score
 
     def score_key(self, pod: PodInfo) -> Key:
@@ -291,14 +307,21 @@ def _cell_cache(args: NodeResourceTopologyMatchArgs, handle: Handle) -> CellCach
     """The cache for these arguments, shared by all profiles with the same."""
     state, settings = handle.state, _settings(args)
     if settings is None:
-        return state.shared.get_or_make(PublishedCells, lambda: PublishedCells(state))
+        published = state.shared.get_or_make(PublishedCells, lambda: PublishedCells(state))
+        _follow(published, handle, "published")
+        return published
     cache = state.shared.get_or_make(
         ReserveCache,
         lambda: ReserveCache(state, settings, handle.metrics, handle.queue.tell, handle.run.clock),
         settings,
     )
     cache.profiles.add(handle.profile)
+    _follow(cache, handle, repr(settings))
     return cache
+
+
+def _follow(cache: CellCache, handle: Handle, which: str) -> None:
+    handle.metrics.caches.follow(f"{NAME}/{which}", lambda: {"numa_cells": cache.cells.usage()})
 
 
 def _being_bound(handle: Handle) -> NodesBeingBound:

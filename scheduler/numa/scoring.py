@@ -221,10 +221,10 @@ def least_numa_nodes(
     """A score per row, for rows that have cells."""
     wanted = [dict(requests.pod)] if whole_pod else [dict(each) for each in requests.containers]
     scores: Scores = np.full(len(rows), MAX_SCORE, np.int64)
-    kinds = cells.distance_set[rows]
+    kinds = cells.distances.numbers[rows]
     for kind in np.unique(kinds).tolist():
         among = np.flatnonzero(kinds == kind)
-        alike = _SameDistances(cells, rows[among], cells.distances(kind))
+        alike = _SameDistances(cells, rows[among], cells.distances.interner.values[kind])
         scores[among] = alike.score(wanted)
     return scores
 

@@ -8,6 +8,8 @@
   terminal.
 - `repeats`: suppresses messages that repeat, so that logs and events show what is new.
 - `decisions`: the latest scheduling decisions, kept in memory for ``/api/v1/decisions``.
+- `samples`: throughput, latency and queue of the last half hour, for the page.
+- `verdict_history`: how the verdict on each pod changed over its attempts.
 - `watchdog`: detects a scheduling loop without progress, and reports its stack.
 - `runtime`: the health of the interpreter itself: event-loop lag, garbage collector pauses, frozen
   start-up.

@@ -1,6 +1,5 @@
 """The latest scheduling decisions, kept in memory for ``/api/v1/decisions``."""
 
-import time
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
@@ -8,9 +7,12 @@ from typing import Literal
 
 import msgspec
 
+from scheduler import machine
 from scheduler.bounded import ENTRY_BYTES, Usage
+from scheduler.observe.verdict_history import VerdictHistory
 
-Result = Literal["scheduled", "unschedulable", "error"]
+Result = Literal["scheduled", "unschedulable", "error", "refused"]
+"""`refused`: by the kubelet, after the pod was bound."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
@@ -48,12 +50,16 @@ class Decisions:
     Belongs to the event loop's thread.
     """
 
-    def __init__(self, capacity: int = 1024, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, capacity: int = 1024, clock: Callable[[], float] = machine.wall) -> None:
         self._ring: deque[Decision] = deque()
         self._capacity = capacity
         self._text = 0
         self._clock = clock
         self._seq = 0
+        self.scheduled = 0
+        """How many of all decisions gave a pod a node."""
+        self.history = VerdictHistory(clock=clock)
+        """How the verdict on each pod changed; whoever records a failure adds to it."""
 
     def record(
         self,
@@ -71,6 +77,7 @@ class Decisions:
     ) -> Decision:
         """Number, date and keep a decision, and return it."""
         self._seq += 1
+        self.scheduled += result == "scheduled"
         decision = Decision(
             seq=self._seq,
             time=self._clock(),
@@ -95,9 +102,20 @@ class Decisions:
         """How much is kept."""
         return Usage(len(self._ring), 2 * ENTRY_BYTES * len(self._ring) + self._text)
 
-    def latest(self, count: int) -> list[Decision]:
-        """Return the last `count` decisions, newest first."""
-        return list(islice(reversed(self._ring), max(count, 0)))
+    def latest(self, count: int, pod: str = "") -> list[Decision]:
+        """Return the last `count` decisions, newest first; all, or those about one pod."""
+        about = (each for each in reversed(self._ring) if pod in ("", each.pod))
+        return list(islice(about, max(count, 0)))
+
+    def since(self, seq: int, most: int) -> list[Decision]:
+        """Return the decisions after number `seq`, oldest first; the last `most` of them."""
+        count = min(most, self._seq - seq)
+        return list(islice(reversed(self._ring), max(count, 0)))[::-1]
+
+    @property
+    def made(self) -> int:
+        """How many decisions there were: the number of the last."""
+        return self._seq
 
     def __len__(self) -> int:
         return len(self._ring)

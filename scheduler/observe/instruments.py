@@ -20,6 +20,11 @@ from prometheus_client.utils import floatToGoString
 
 F = TypeVar("F", bound=Metric)
 
+MAX_CHILDREN = 4096
+"""How many combinations of label values one metric has at most: nodes and drivers come and go."""
+OTHER = "other"
+"""The value of all labels of further ones."""
+
 
 class Instrument(Collector, Generic[F]):
     """One metric. With label names it is a family: only what `labels` returns can be touched."""
@@ -33,11 +38,13 @@ class Instrument(Collector, Generic[F]):
             self._reset()
 
     def labels(self, *values: str) -> Self:
-        """The child with these label values, created at first use."""
+        """The child with these label values, created at first use; beyond a bound all share one."""
         child = self._children.get(values)
         if child is None:
             if not self._labels or len(values) != len(self._labels):
                 raise ValueError(f"{self.name} has the labels {self._labels}, not {values}")
+            if len(self._children) >= MAX_CHILDREN:
+                values = (OTHER,) * len(values)
             # Two threads may be here: both get the child that was first.
             child = self._children.setdefault(values, self._child())
         return child

@@ -16,8 +16,9 @@ from typing import Any, Protocol, TypeVar
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from scheduler.bounded import Usage
-from scheduler.observe.instruments import Counter, Gauge, Histogram, Instrument
+from scheduler.observe.instruments import MAX_CHILDREN, Counter, Gauge, Histogram, Instrument
 from scheduler.observe.readings import AskedGauge, Reading, Readings
+from scheduler.observe.runtime import interpreter
 
 SOLVE_BUCKETS = tuple(0.002 * 2**i for i in range(13))
 
@@ -184,7 +185,9 @@ class Children(dict[Labels, M]):
         self._family = family
 
     def __missing__(self, label_values: Labels) -> M:
-        child = self[label_values] = self._family.labels(*label_values)
+        child = self._family.labels(*label_values)
+        if len(self) < MAX_CHILDREN:
+            self[label_values] = child
         return child
 
 
@@ -210,6 +213,9 @@ class Metrics:
         self.batch = BatchMetrics(self._registered)
         self.readings = Readings()
         self.registry.register(self.readings)
+        self.interpreter = Readings()
+        self.interpreter.follow(interpreter)
+        self.registry.register(self.interpreter)
         self.caches = Caches()
         cache_readings = Readings()
         cache_readings.follow(self.caches.readings)
@@ -319,6 +325,17 @@ class Metrics:
             "'pod' when the pod was gone, being deleted or bound by others.",
             ("cause",),
         )
+        self.pods_bound_by_others = self._counter(
+            "equipoise_pods_bound_by_others_total",
+            "Pods of other schedulers that were seen without a node and then on one.",
+        )
+        self.headroom_waits = self._counter(
+            "equipoise_headroom_waits_total",
+            "Bindings that waited because their node kept room for pods of other schedulers: "
+            "'bound' when that time was over, 'withdrawn' when others had taken the room or the "
+            "decision did not hold for another reason, 'cancelled' when the scheduler stopped.",
+            ("outcome",),
+        )
         self.bindings_postponed = self._counter(
             "equipoise_bindings_postponed_total",
             "Pods put back into the queue because bindings of their namespace hang.",
@@ -386,6 +403,23 @@ class Metrics:
             ("result",),
             buckets=CYCLE_BUCKETS,
         )
+        self.resourceclaim_creates = self._counter(
+            "scheduler_resourceclaim_creates_total",
+            "Number of ResourceClaims creation requests within scheduler.",
+            ("status",),
+        )
+        self.binding_conditions_allocations = self._counter(
+            "scheduler_dra_bindingconditions_allocations_total",
+            "Number of allocations using devices with BindingConditions, counted per driver per "
+            "scheduling attempt.",
+            ("profile", "driver", "status"),
+        )
+        self.binding_conditions_wait = self._histogram(
+            "scheduler_dra_bindingconditions_wait_duration_seconds",
+            "Time in seconds spent waiting for BindingConditions to be satisfied during PreBind.",
+            ("profile", "driver", "status"),
+            buckets=tuple(0.1 * 2**i for i in range(14)),
+        )
         self.permit_decisions = self._counter(
             "equipoise_permit_decisions_total",
             "Decisions from outside about pods that waited for permission: 'approve' or 'reject'.",
@@ -393,8 +427,9 @@ class Metrics:
         )
         self.waiting_pods = AskedGauge(
             "equipoise_waiting_pods",
-            "Pods that hold a node and wait for permission: of 'plugins' in the process, or "
-            "'outside' it, of a webhook or the rest of their gang.",
+            "Pods that hold a node and wait: for permission of 'plugins' in the process, or "
+            "'outside' it, of a webhook or the rest of their gang; or because the node keeps "
+            "'headroom' for pods of other schedulers.",
             "held_by",
         )
         self.registry.register(self.waiting_pods)
@@ -473,6 +508,14 @@ class Metrics:
         self.memory_returned = self._counter(
             "equipoise_memory_returned_bytes_total",
             "Memory that lay idle in the allocator and was returned to the kernel, in bytes.",
+        )
+        self.recording_bytes = self._counter(
+            "equipoise_recording_bytes_total",
+            "Bytes that were written to the recording, compressed.",
+        )
+        self.recording_dropped = self._counter(
+            "equipoise_recording_dropped_entries_total",
+            "Entries that are missing from the recording, because the disk was full or slow.",
         )
         self.gc_pause = self._histogram(
             "equipoise_gc_pause_seconds",

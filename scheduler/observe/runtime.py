@@ -6,13 +6,14 @@ distinguish the two usual causes.
 
 import asyncio
 import gc
-import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from typing import Any
 
+from scheduler import machine
 from scheduler.observe.allocator import keep_freed_memory
 from scheduler.observe.instruments import Histogram
+from scheduler.observe.readings import Reading
 
 GENERATIONS = 3
 MAX_UNFLUSHED_PAUSES = 4096
@@ -57,6 +58,18 @@ def _freeze() -> None:
     gc.freeze()
 
 
+def interpreter(loop: asyncio.AbstractEventLoop | None = None) -> Iterator[Reading]:
+    """How many tasks the loop has; may be called from another thread.
+
+    Costs some 0.3 µs for each task.
+    """
+    yield Reading(
+        "equipoise_event_loop_tasks",
+        "Tasks of the scheduling loop that have not ended.",
+        len(asyncio.all_tasks(loop)) if loop is not None else 0,
+    )
+
+
 class EventLoopLag:
     """Measures how late the event loop runs a timer; `run` it as a task for the process's life."""
 
@@ -66,7 +79,7 @@ class EventLoopLag:
         *,
         interval: float = 0.25,
         on_tick: Callable[[], None] = lambda: None,
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = machine.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.latest = 0.0
@@ -95,7 +108,7 @@ class GcPauses:
     """
 
     def __init__(
-        self, histogram: Histogram, clock: Callable[[], float] = time.perf_counter
+        self, histogram: Histogram, clock: Callable[[], float] = machine.monotonic
     ) -> None:
         self._children = [histogram.labels(str(generation)) for generation in range(GENERATIONS)]
         self._clock = clock

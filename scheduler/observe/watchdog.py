@@ -14,11 +14,11 @@ process that was suspended as a whole has no stall.
 import os
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from types import FrameType
 
+from scheduler import machine
 from scheduler.model.meta import ObjectMeta
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
@@ -41,7 +41,7 @@ class Watchdog:
     """Watches the thread that makes it; `beat` belongs to that thread, all else to another one."""
 
     def __init__(
-        self, metrics: Metrics, bound: float, clock: Callable[[], float] = time.monotonic
+        self, metrics: Metrics, bound: float, clock: Callable[[], float] = machine.monotonic
     ) -> None:
         self.bound = bound
         self.stalled = 0.0

@@ -22,11 +22,14 @@ import logging
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
+from functools import partial
 from types import ModuleType
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
+from scheduler import machine
 from scheduler.gangs.gang import Gang
 from scheduler.gangs.registry import GangRegistry
 from scheduler.gangs.status import FIELDS, status_of
@@ -58,8 +61,15 @@ async def write_status(writer: ApiWriter, key: str, status: Mapping[str, Any]) -
     await writer.send("PATCH", path, {"status": status}, MERGE_PATCH, patient=True)
 
 
-def _now() -> datetime:
-    return datetime.now(UTC)
+Seen = Callable[[str, Mapping[str, Any] | None], None]
+"""Told what the status of the PodGroup of this ``namespace/name`` says; None: it is gone."""
+
+
+class StatusWatch(Protocol):
+    """Tells what the status of PodGroups says."""
+
+    async def run(self, seen: Seen) -> str:
+        """Tell until cancelled; should it end by itself, returns the fault it ended by."""
 
 
 class PodGroupOperator:
@@ -69,14 +79,14 @@ class PodGroupOperator:
         self,
         registry: GangRegistry,
         write: WriteStatus,
-        access: Callable[[], Awaitable[ApiAccess]],
+        watch: StatusWatch,
         *,
-        wall: Callable[[], datetime] = _now,
+        wall: Callable[[], datetime] = machine.utc_now,
         pause: float = COALESCE_SECONDS,
     ) -> None:
         self._registry = registry
         self._write = write
-        self._access = access
+        self._status_watch = watch
         self._wall = wall
         self._pause = pause
         self._said: dict[str, Mapping[str, Any]] = {}
@@ -161,10 +171,10 @@ class PodGroupOperator:
     # Watching
 
     async def _watch(self) -> None:
-        """Run kopf as soon as there is a PodGroup, and again should it end."""
+        """Watch as soon as there is a PodGroup, and again should that end."""
         while True:
             await self._found.wait()
-            fault = await _Watcher(self.seen, self._access).run()
+            fault = await self._status_watch.run(self.seen)
             log.warning("Watch of pod groups' status ended, starting again", error=fault)
             await asyncio.sleep(RESTART_SECONDS)
             if all(gang.rules is None for gang in self._registry):
@@ -187,20 +197,28 @@ def _without_models() -> Iterator[None]:
             del sys.modules["kubernetes_asyncio"]
 
 
-class _Watcher:
-    """kopf, in a thread of its own."""
+class KopfWatch:
+    """Watches with kopf, in a thread of its own."""
 
-    def __init__(
-        self,
-        seen: Callable[[str, Mapping[str, Any] | None], None],
-        access: Callable[[], Awaitable[ApiAccess]],
-    ) -> None:
+    def __init__(self, access: Callable[[], Awaitable[ApiAccess]]) -> None:
+        self._access = access
+
+    async def run(self, seen: Seen) -> str:
+        """Watch until cancelled; should kopf end by itself, returns the fault it ended by."""
+        return await _KopfThread(seen, self._access).run()
+
+
+class _KopfThread:
+    """kopf, from its beginning to its end."""
+
+    def __init__(self, seen: Seen, access: Callable[[], Awaitable[ApiAccess]]) -> None:
         self._seen = seen
         self._access = access
         self._home = asyncio.get_running_loop()
         self._stop = threading.Event()
         self._ended = asyncio.Event()
         self._fault = ""
+        self._asking: asyncio.Future[ApiAccess] | None = None
 
     async def run(self) -> str:
         """Watch until cancelled; should kopf end by itself, returns the fault it ended by."""
@@ -212,6 +230,8 @@ class _Watcher:
         finally:
             self._stop.set()
             await self._end()
+            if self._asking is not None:
+                self._asking.cancel()
         return self._fault
 
     async def _end(self) -> None:
@@ -242,8 +262,7 @@ class _Watcher:
 
         @kopf.on.login(registry=registry)
         async def login(**_: Any) -> kopf.AiohttpSession:
-            asked = asyncio.run_coroutine_threadsafe(self._current(), self._home)
-            access = await asyncio.wrap_future(asked)
+            access = await asyncio.wrap_future(self._asked())
             return kopf.AiohttpSession(server=access.server, aiohttp_session=open_session(access))
 
         @kopf.on.event("scheduling.x-k8s.io", "v1alpha1", "podgroups", registry=registry)
@@ -262,10 +281,29 @@ class _Watcher:
             stop_flag=self._stop,
         )
 
-    async def _current(self) -> ApiAccess:
-        return await self._access()
+    def _asked(self) -> Future[ApiAccess]:
+        """Ask for access in the daemon's loop; no answer comes if that has ended."""
+        answer: Future[ApiAccess] = Future()
+
+        def begin() -> None:
+            self._asking = asyncio.ensure_future(self._access())
+            self._asking.add_done_callback(partial(_pass_on, answer))
+
+        self._tell(begin)
+        return answer
 
     def _tell(self, function: Callable[..., None], *args: Any) -> None:
         """Call a function in the daemon's loop, unless that has ended."""
         with suppress(RuntimeError):
             self._home.call_soon_threadsafe(function, *args)
+
+
+def _pass_on(answer: Future[ApiAccess], asked: asyncio.Future[ApiAccess]) -> None:
+    """Give an answer to another thread."""
+    if asked.cancelled():
+        answer.cancel()
+    elif answer.set_running_or_notify_cancel():
+        if fault := asked.exception():
+            answer.set_exception(fault)
+        else:
+            answer.set_result(asked.result())

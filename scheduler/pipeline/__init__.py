@@ -16,13 +16,14 @@
 - `open_bindings`: bindings under way, by namespace, and which namespaces are slow.
 - `confirmation`: bindings that were answered and not yet confirmed: each is read back after a
   while.
+- `headroom`: room that nodes keep for a while for pods of other schedulers.
+- `refusals`: pods of ours that a kubelet refused after they were bound: counted, logged, and kept.
 - `failure`: when a pod is not placed: requeue it, and report why in an event and in its status.
 - `nomination`: nominations of waiting pods: kept in step with the pods' status; their end wakes
   other pods.
 - `event_handlers`: from watched changes to the state, and from its events to all that listen: one
   ordered table.
 - `permits`: pods that hold a node and wait at Permit, and decisions about them by people.
-- `explanation`: every verdict and every score for one pod, as plain values.
 - `plugin_handle`: the facets of the handle that plugins get.
 - `background`: work that plugins start and no attempt waits for, such as the eviction of victims.
 """

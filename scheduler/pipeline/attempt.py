@@ -31,6 +31,8 @@ class Attempt(msgspec.Struct):
     started: float
     pod_class: PodClass | None = None
     """The equivalence class of the pod, if it is in one."""
+    searched: int = 0
+    """The version of the state that was searched for a node last."""
     placement: Placement | None = None
     """Set once a node is chosen."""
     answers: RemoteAnswers = msgspec.field(default_factory=RemoteAnswers)
@@ -53,7 +55,7 @@ class Attempt(msgspec.Struct):
         The class does not suffice: two pods of one class may part when the cluster changes, for
         example when a pod arrives that keeps away from the labels of one of them.
         """
-        if self.pod_class is None or not self.pod_class.known:
+        if self.pod_class is None or not self.pod_class.known or self.pod_class.own:
             return None
         if not self.framework.answers_for_class:
             return None
@@ -108,6 +110,8 @@ def unreserve_and_forget(attempt: Attempt, why: Status) -> None:
 def _unreserve(attempt: Attempt, why: Status | None, *, trial: bool = False) -> bool:
     if waiting := attempt.framework.waiting.pop(attempt.cycle.pod.uid, None):
         waiting.dismiss()
+    if (journal := attempt.cycle.state.journal) is not None:
+        journal.reverted(attempt.cycle.pod.uid, trial)
     return unreserve(attempt.framework, attempt.cycle, attempt.node, why, trial=trial)
 
 

@@ -17,12 +17,12 @@ plugins out of process cannot be asked in passing: their verdicts are not checke
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
+from scheduler import machine
 from scheduler.framework.faults import PluginFault
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.decisions import Decisions
@@ -32,6 +32,7 @@ from scheduler.pipeline.attempt import Attempt, unreserve_and_forget
 from scheduler.pipeline.confirmation import Unconfirmed
 from scheduler.pipeline.evaluation import CycleError, evaluate
 from scheduler.pipeline.failure import FailureHandler
+from scheduler.pipeline.headroom import Headroom
 from scheduler.pipeline.open_bindings import OpenBindings
 from scheduler.plugin_api.cycle import STALE, Cycle
 from scheduler.plugin_api.outlet import Outlet, StaleReason
@@ -66,10 +67,11 @@ class Bindings:
         decisions: Decisions,
         unconfirmed: Unconfirmed,
         waits: Waits,
+        headroom: Headroom,
         *,
         limit: int = DEFAULT_LIMIT,
         total: int = DEFAULT_TOTAL,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
     ) -> None:
         self._queue = queue
         self._outlet = outlet
@@ -78,6 +80,7 @@ class Bindings:
         self._decisions = decisions
         self._unconfirmed = unconfirmed
         self._waits = waits
+        self._headroom = headroom
         self._limit = limit
         self._clock = clock
         self._tasks: dict[asyncio.Task[None], Attempt | None] = {}
@@ -103,6 +106,10 @@ class Bindings:
     def attempts(self) -> list[Attempt]:
         """The attempts at them, in the order in which nodes were reserved; O(n)."""
         return [attempt for attempt in self._tasks.values() if attempt is not None]
+
+    def attempt_of(self, uid: str) -> Attempt | None:
+        """The attempt at one of them; O(n)."""
+        return next((each for each in self.attempts() if each.cycle.pod.uid == uid), None)
 
     @property
     def writing(self) -> int:
@@ -250,7 +257,7 @@ class Bindings:
                 self._failures.rejected(attempt, status)
 
     async def _bind(self, attempt: Attempt, check: FreshnessCheck) -> Status:
-        status = await self._ready(attempt)
+        status = await self._ready(attempt, check)
         if not status.ok:
             return status
         if reason := check.check():
@@ -262,8 +269,8 @@ class Bindings:
         finally:
             attempt.cycle.drop(STALE)  # it holds the attempt: a cycle for the garbage collector
 
-    async def _ready(self, attempt: Attempt) -> Status:
-        """Wait for permission, and have the node prepared."""
+    async def _ready(self, attempt: Attempt, check: FreshnessCheck) -> Status:
+        """Wait for permission, leave room to other schedulers, and have the node prepared."""
         namespace = attempt.cycle.pod.pod.metadata.namespace
         self.open.prepare(namespace)
         self._changed()
@@ -272,9 +279,18 @@ class Bindings:
             status = await self._permitted(attempt)
             if not status.ok:
                 return status
+            if self._headroom.keeps_from(attempt.cycle.pod, attempt.node) and _may_wait(attempt):
+                status = await self._leave_headroom(attempt, check)
+                if not status.ok:
+                    return status
             return await attempt.framework.run_pre_bind(attempt.cycle, attempt.node)
         finally:
             self.open.prepared(namespace)
+
+    async def _leave_headroom(self, attempt: Attempt, check: FreshnessCheck) -> Status:
+        """Wait while the node keeps the room for other schedulers; an error if they take it."""
+        reason = await self._headroom.wait(attempt.cycle.pod, attempt.node, check.check)
+        return error(reason) if reason else SUCCESS
 
     def _announce_wait(self, attempt: Attempt) -> None:
         """Write the chosen node to the pod's status, if it is not bound at once."""
@@ -292,7 +308,10 @@ class Bindings:
         refusal = SUCCESS if alone else await self._permitted_out_of_process(attempt)
         if not refusal.ok and (waiting := framework.waiting.get(cycle.pod.uid)) is not None:
             waiting.reject(refusal.plugin, refusal.message, refusal.code)
+        waited = cycle.pod.uid in framework.waiting
         status = await framework.wait_on_permit(cycle)
+        if waited and cycle.state.journal is not None:
+            cycle.state.journal.wait_ended(cycle.pod.uid)
         return status if refusal.ok else refusal
 
     async def _permitted_out_of_process(self, attempt: Attempt) -> Status:
@@ -319,6 +338,8 @@ class Bindings:
 
     def _finish(self, attempt: Attempt) -> None:
         pod, queued, node = attempt.cycle.pod, attempt.queued, attempt.node
+        if (journal := attempt.cycle.state.journal) is not None:
+            journal.bound(pod.uid, node)
         self._queue.done(pod.uid)
         if attempt.cycle.state.assumed(pod.uid):
             self._unconfirmed.expect(attempt)
@@ -353,6 +374,20 @@ class Bindings:
             duration=now - attempt.started,
             model=placement.model,
         )
+        if queued.attempts > 1:
+            self._decisions.history.record(attempt.cycle.pod.uid, "", placement.node)
+
+
+def _may_wait(attempt: Attempt) -> bool:
+    """Whether the binding may wait to leave room to other schedulers.
+
+    Not for a member of a pod group, whose other members would run without it, nor for a pod for
+    which others were evicted.
+    """
+    groups, pod = attempt.framework.groups, attempt.cycle.pod
+    if groups is not None and groups.group_of(pod) is not None:
+        return False
+    return pod.pod.status.nominated_node_name != attempt.node
 
 
 class FreshnessCheck:

@@ -20,12 +20,12 @@ whose binding has an unknown outcome are read by their own tasks (`Outlet.bind`)
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Never, Protocol
 
 import msgspec
 
+from scheduler import machine
 from scheduler.fairness import Shares
 from scheduler.framework.runtime import Framework
 from scheduler.model.objects import Change
@@ -71,7 +71,7 @@ class Expected(msgspec.Struct, gc=False):
 class Unconfirmed:
     """Bindings that were answered and not confirmed, the oldest first. All but `due` is O(1)."""
 
-    def __init__(self, within: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, within: float, clock: Callable[[], float] = machine.monotonic) -> None:
         self._within = within
         self._clock = clock
         self._expected: dict[str, Expected] = {}
@@ -152,7 +152,7 @@ class BindingConfirmer:
         self._reader = reader
         self._metrics = metrics
         self._shares = Shares(READS_AT_ONCE)
-        self._logged = Repeats(time.monotonic)
+        self._logged = Repeats(machine.monotonic)
         self.oldest = 0.0
         """For how long the oldest binding that was answered has not been confirmed, in seconds."""
 
@@ -202,6 +202,8 @@ class BindingConfirmer:
         node = assumed.node_name
         if found is None:
             self._count(assumed, node, "gone")
+            if self._state.journal is not None:
+                self._state.journal.forgotten(assumed.uid)
             self._state.forget(assumed.uid, own=False)
         elif found.spec.node_name:
             self._count(assumed, node, "bound")
@@ -217,6 +219,8 @@ class BindingConfirmer:
         pod, node = PodInfo(assumed.pod), assumed.node_name
         cycle = Cycle(pod, self._state)
         cycle.restore(each.bookings)
+        if self._state.journal is not None:
+            self._state.journal.reverted(assumed.uid, False)
         unreserve(each.framework, cycle, node, error(why))
 
     def _count(self, pod: PodInfo, node: str, outcome: str) -> None:

@@ -30,6 +30,7 @@ from scheduler.model.status import Code, Status
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.state.columns import Codes, Rows, Scores
+from scheduler.state.interning import distinct_codes
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _NO_CODES: Codes = np.zeros(0, np.int32)
@@ -48,9 +49,11 @@ HINTS: Mapping[str, Sequence[HintRegistration]] = {
 class CycleError(Exception):
     """The attempt ends: a plugin reported a fault instead of a verdict."""
 
-    def __init__(self, plugin: str, message: str) -> None:
+    def __init__(self, plugin: str, message: str, diagnosis: Diagnosis | None = None) -> None:
         super().__init__(message)
         self.plugin = plugin
+        self.diagnosis = diagnosis
+        """The verdicts on all nodes, if the fault is that of a filter on some of them."""
 
 
 def evaluate(
@@ -160,8 +163,27 @@ class Evaluation:
         """The rows that pass Filter and AfterFilter; none if the pod is rejected as a whole."""
         if self._feasible is None:
             rows = self._filter_by_class() if self.reads_class_results else self._filter_all()
+            if self.cycle.state.statuses.faults:
+                self._fail_on_faults()
             self._feasible = rows if self.passes_after_filter(rows) else _NO_ROWS
         return self._feasible
+
+    def _fail_on_faults(self) -> None:
+        """End the attempt if a filter failed on some node, as in kube-scheduler.
+
+        The fault is asked for again: what is kept was found for an equal pod, which it may name.
+        """
+        state = self.cycle.state
+        found = self._all_verdicts()
+        failed = np.flatnonzero(np.isin(found.codes, state.statuses.faults))
+        if not len(failed):
+            return
+        first = int(failed[0])
+        status = state.statuses.status(int(found.codes[first]))
+        if self.reads_class_results:
+            code = self.filter_one(status.plugin, int(found.rows[first]))
+            status = state.statuses.status(code)
+        raise CycleError(status.plugin, status.message, found)
 
     def passes_after_filter(self, rows: Rows) -> bool:
         """Whether AfterFilter accepts these rows; if not, the pod is rejected as a whole."""
@@ -222,6 +244,10 @@ class Evaluation:
             self.feasible()
         if self.rejection is not None:
             return _with_plugins(self.rejection, self.cycle)
+        return _with_plugins(self._all_verdicts(), self.cycle)
+
+    def _all_verdicts(self) -> Diagnosis:
+        """A verdict for every node, without the names of plugins."""
         state = self.cycle.state
         rows = state.rows()
         if self._results is None:
@@ -231,8 +257,7 @@ class Evaluation:
         for where, verdicts in self._verdicts:
             codes[where] = verdicts
         narrowing = set(self._outcome.narrowing)
-        found = Diagnosis(rows, codes[rows], unschedulable_plugins=narrowing)
-        return _with_plugins(found, self.cycle)
+        return Diagnosis(rows, codes[rows], unschedulable_plugins=narrowing)
 
     # Filter
 
@@ -312,7 +337,7 @@ def _with_plugins(diagnosis: Diagnosis, cycle: Cycle) -> Diagnosis:
     if diagnosis.pre_filter is not None:
         statuses = [diagnosis.pre_filter]
     else:
-        codes = np.unique(diagnosis.codes).tolist()
+        codes = distinct_codes(diagnosis.codes)
         statuses = [cycle.state.statuses.status(code) for code in codes if code]
     for status in statuses:
         if status.code is Code.PENDING:

@@ -16,12 +16,11 @@ content of an object may stop the loop. Between two changes the event loop may r
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from scheduler import machine
 from scheduler.framework.runtime import Framework
 from scheduler.gangs.registry import GangRegistry
 from scheduler.model.events import (
@@ -35,14 +34,17 @@ from scheduler.model.events import (
 from scheduler.model.limits import DEFAULT_LIMITS, PodLimits
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.pods import Pod, admission_error
+from scheduler.model.pods import Pod
 from scheduler.numa.cell_cache import KIND as NODE_TOPOLOGY
 from scheduler.numa.cell_cache import cell_listeners
+from scheduler.observe.arenas import OutsideArenas
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.confirmation import Unconfirmed
+from scheduler.pipeline.headroom import Headroom
 from scheduler.pipeline.nomination import remove_nomination, update_nomination
+from scheduler.pipeline.refusals import Refusals
 from scheduler.plugin_api.memory import Memories
 from scheduler.plugin_api.waiting import Waits
 from scheduler.queueing.scheduling_queue import SchedulingQueue
@@ -55,6 +57,7 @@ log = get_logger(__name__)
 EVICTED = "removed while it waited for permission"
 GANG_KINDS = (POD, ASSIGNED_POD, "PodGroup")
 
+_SIZES = ("nodes", "pods", "assumed_pods")
 _Applier = Callable[[Any, Any], Event | None]
 """Applies the old and the new version of an object; returns the event, if there is one."""
 
@@ -85,6 +88,8 @@ class EventHandlers:
         memories: Memories,
         unconfirmed: Unconfirmed,
         waits: Waits,
+        headroom: Headroom,
+        refusals: Refusals,
         limits: PodLimits = DEFAULT_LIMITS,
     ) -> None:
         self._state = state
@@ -94,11 +99,15 @@ class EventHandlers:
         self._frameworks = frameworks
         self._suspension = suspension
         self._waits = waits
+        self._headroom = headroom
+        self._refusals = refusals
         self._limits = limits
         self._over_limits = Children(metrics.pods_over_limits)
-        self._admission_errors = Children(metrics.admission_errors)
         self._durations = Children(metrics.event_handling_duration)
         self._sizes = Children(metrics.cache_size)
+        self._shown = (-1, -1, -1)
+        """The sizes of the cache that metrics show."""
+        self._outside_arenas = OutsideArenas()
         self._held_back: list[Event] | None = None
         """Events of the state while a watched change is applied to it."""
         self.table = self._listeners()
@@ -114,7 +123,8 @@ class EventHandlers:
             *(EventListener("gangs", GANG_KINDS, each.on_event) for each in gangs),
             *(EventListener("numa", numa, each.on_event) for each in cell_listeners(self._state)),
             EventListener("memories", (POD, "Node"), self._memories.on_event),
-            EventListener("metrics", (POD,), self._count_refusal),
+            EventListener("refusals", (POD,), self._refusals.on_event),
+            EventListener("headroom", (POD,), self._headroom.on_event),
             EventListener("bindings", (ASSIGNED_POD,), self.confirm_assigned_pod),
             EventListener("suspension", (ASSIGNED_POD,), self.delete_assigned_pod_from_suspension),
             EventListener("queue", None, self._to_queue),
@@ -149,16 +159,6 @@ class EventHandlers:
         ]
         return calls
 
-    @contextmanager
-    def _applying(self) -> Iterator[list[Event]]:
-        """Hold events of the state back until it has applied a change as a whole."""
-        events: list[Event] = []
-        self._held_back = events
-        try:
-            yield events
-        finally:
-            self._held_back = None
-
     def handler(self, kind: str) -> Callable[[Sequence[Any]], None]:
         """The function that takes changes of a kind, each with its ``old`` and ``new`` version.
 
@@ -168,24 +168,41 @@ class EventHandlers:
         apply = appliers.get(kind) or partial(self._other, kind)
 
         def handle(changes: Sequence[Any]) -> None:
+            journal = self._state.journal
             for change in changes:
+                if journal is not None:
+                    key = (change.new or change.old).metadata.key
+                    journal.changed(kind, key, change.new)
                 try:
                     self._timed(apply, change)
                 except Exception as fault:
                     key = (change.new or change.old).metadata.key
                     log.error("Event could not be applied", exc=fault, kind=kind, object=key)
                 checkpoint()
-            self._sizes["nodes",].set(self._state.node_count)
-            self._sizes["pods",].set(self._state.pod_count)
-            self._sizes["assumed_pods",].set(self._state.assumed_count)
+            self._show_sizes()
 
         return handle
 
+    def _show_sizes(self) -> None:
+        state = self._state
+        sizes = state.node_count, state.pod_count, state.assumed_count
+        for name, size, shown in zip(_SIZES, sizes, self._shown, strict=True):
+            if size != shown:  # a batch may be one change, and few change all of them
+                self._sizes[name,].set(size)
+        self._shown = sizes
+
     def _timed(self, apply: _Applier, change: Any) -> None:
-        started = time.perf_counter()
-        event = apply(change.old, change.new)
+        started = machine.perf_counter()
+        if change.new is None:
+            event = apply(change.old, None)
+        else:  # what is made of an object lives as long as the object
+            self._outside_arenas.enter()
+            try:
+                event = apply(change.old, change.new)
+            finally:
+                self._outside_arenas.leave()
         if event is not None:
-            self._durations[event.label,].observe(time.perf_counter() - started)
+            self._durations[event.label,].observe(machine.perf_counter() - started)
 
     # Pods: watch → cache
 
@@ -198,8 +215,12 @@ class EventHandlers:
             self._report_excess(was, now)
             if _placed(now):
                 now.derive_held()  # has checkpoints, so it comes before anything is changed
-        with self._applying() as events:
+        events: list[Event] = []
+        self._held_back = events  # until the state has applied the change as a whole
+        try:
             waiting = self._pod_to_cache(was, now)
+        finally:
+            self._held_back = None
         if waiting is not None:
             events.insert(0, waiting)
         self.publish(Event(POD, _action(old, new), old, new), *events)
@@ -271,17 +292,7 @@ class EventHandlers:
         """Whether a pod asks for one of our profiles."""
         return pod.spec.scheduler_name in self._frameworks
 
-    # Pods: cache → metrics, bindings, suspension
-
-    def _count_refusal(self, event: Event) -> None:
-        """Count a pod of ours that its kubelet rejected."""
-        old, new = event.old, event.new
-        if not isinstance(old, Pod) or not isinstance(new, Pod) or old.finished:
-            return
-        if not _ended(old, new) or not self.responsible(new):
-            return
-        if reason := admission_error(new):
-            self._admission_errors[reason, new.spec.node_name].inc()
+    # Pods: cache → bindings, suspension
 
     def confirm_assigned_pod(self, event: Event) -> None:
         """The watch shows a pod on its node: its binding needs no confirmation any more."""
@@ -388,10 +399,6 @@ class EventHandlers:
 
 def _action(old: object, new: object) -> Action:
     return Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
-
-
-def _ended(old: Pod, new: Pod | None) -> bool:
-    return new is None or new.finished or new.metadata.uid != old.metadata.uid
 
 
 def _placed(info: PodInfo) -> bool:

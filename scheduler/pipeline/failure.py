@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Hashable, Iterable
 
+from scheduler import machine
 from scheduler.model.status import Code, Status
 from scheduler.observe.decisions import Decisions, Result
 from scheduler.observe.logs import get_logger
@@ -39,7 +39,7 @@ class FailureHandler:
         outlet: Outlet,
         metrics: Metrics,
         decisions: Decisions,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
     ) -> None:
         self._queue = queue
         self._outlet = outlet
@@ -112,6 +112,8 @@ class FailureHandler:
             return
         # The version in the queue: the one that was tried may have an older status.
         state, pod = attempt.cycle.state, attempt.queued.info
+        if state.journal is not None:
+            state.journal.nominated(pod.uid, node)
         if node:
             state.nominations.set(pod, node)
             self._outlet.nominate(pod, node)
@@ -129,6 +131,8 @@ class FailureHandler:
         evaluated: int = 0,
     ) -> None:
         pod, profile = attempt.queued.info, attempt.framework.profile
+        if (journal := attempt.cycle.state.journal) is not None:
+            journal.failed(pod.uid, reason, message)
         elapsed = self._clock() - attempt.started
         result: Result = "unschedulable" if reason == UNSCHEDULABLE else "error"
         self._attempts[result, profile].inc()
@@ -143,6 +147,7 @@ class FailureHandler:
         )
         if attempt.queued.tier is None:
             return  # deleted or bound by others meanwhile: to call it unscheduled would be wrong
+        self._decisions.history.record(pod.uid, message)
         news = self._told.news(pod.uid, reason, message)
         if news:
             self._outlet.record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)

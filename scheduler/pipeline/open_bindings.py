@@ -9,11 +9,11 @@ All of this is O(1) for each binding.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 import msgspec
 
+from scheduler import machine
 from scheduler.fairness import Shares
 
 SLOW_SECONDS = 1.0
@@ -31,7 +31,7 @@ class _NamespaceBindings(msgspec.Struct):
 class OpenBindings:
     """Counts of bindings. One namespace alone may have ``total``, whatever they wait for."""
 
-    def __init__(self, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, total: int, clock: Callable[[], float] = machine.monotonic) -> None:
         self.shares = Shares(total)
         """What each namespace has."""
         self._clock = clock

@@ -7,19 +7,19 @@ cannot be approved for, since members would then be bound without their gang.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
 
+from scheduler import machine
 from scheduler.model.workloads import pod_group_of
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt
 from scheduler.pipeline.binding import Bindings
 from scheduler.plugin_api.waiting import WaitingPod, Waits
-from scheduler.queueing.view import QueueEntry
+from scheduler.queueing.view import PermitWait, QueueEntry
 from scheduler.slices import checkpoint
 from scheduler.webhooks.suspension import Suspension
 
@@ -144,10 +144,19 @@ def suspended_entries(suspension: Suspension[Attempt], now: float) -> list[Queue
     return described
 
 
+def permit_waits(held: Sequence[WaitingPod], now: float) -> tuple[PermitWait, ...]:
+    """The plugins at which a pod waits, at a time in seconds since the epoch."""
+    return tuple(
+        PermitWait(plugin, max(0.0, now - each.since), max(0.0, each.until(plugin) - now))
+        for each in held
+        for plugin in each.pending_plugins
+    )
+
+
 def _entry(attempt: Attempt, held: Sequence[WaitingPod]) -> QueueEntry:
-    now = time.time()
+    now = machine.wall()
     queued = attempt.queued
-    until = min(each.until(plugin) for each in held for plugin in each.pending_plugins)
+    waits = permit_waits(held, now)
     return QueueEntry(
         pod=queued.key,
         profile=queued.profile,
@@ -155,11 +164,12 @@ def _entry(attempt: Attempt, held: Sequence[WaitingPod]) -> QueueEntry:
         waiting_seconds=max(0.0, now - min(each.since for each in held)),
         retry_seconds=None,
         attempts=queued.attempts,
-        plugins=tuple(plugin for each in held for plugin in each.pending_plugins),
+        plugins=tuple(wait.plugin for wait in waits),
         message="; ".join(each.message for each in held),
         group=pod_group_of(queued.info.pod.metadata) or "",
         node=attempt.node,
-        timeout_seconds=max(0.0, until - now),
+        timeout_seconds=min(wait.timeout_seconds for wait in waits),
+        permit=waits,
     )
 
 

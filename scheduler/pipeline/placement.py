@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -95,6 +95,7 @@ def proposed_node(evaluation: Evaluation, node: str, model: str) -> Placement | 
 
 
 def _passes(evaluation: Evaluation, row: int) -> bool:
+    """Whether all filters pass; a filter that fails is met again when all nodes are judged."""
     codes = filter_with_nominated_pods(evaluation.framework, evaluation.cycle, _one(row))
     return not codes.any()
 
@@ -151,11 +152,20 @@ def _in_turn(cycle: Cycle, rows: Rows, totals: Scores, seed: int) -> Iterator[in
             yield position
 
 
+def tie_ranks(pod: str, nodes: Sequence[str], seed: int) -> NDArray[np.uint64]:
+    """What ranks nodes with equal totals for a pod: the lowest is chosen."""
+    hashes = [xxhash.xxh64_intdigest(node.encode()) for node in nodes]
+    return _ranks(pod, np.array(hashes, np.uint64), seed)
+
+
 def _mixed(cycle: Cycle, rows: Rows, seed: int) -> NDArray[np.uint64]:
-    pod_hash = xxhash.xxh64_intdigest(cycle.pod.key.encode(), seed)
+    return _ranks(cycle.pod.key, cycle.state.columns.name_hash.take(rows), seed)
+
+
+def _ranks(pod: str, names: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    pod_hash = xxhash.xxh64_intdigest(pod.encode(), seed)
     # Both are good hashes already. One multiplication lets every bit of both move the upper bits,
     # which decide the order.
-    names = cycle.state.columns.name_hash.take(rows)
     mixed: NDArray[np.uint64] = (names ^ np.uint64(pod_hash)) * _ODD
     return mixed
 

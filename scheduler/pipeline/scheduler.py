@@ -24,15 +24,15 @@ Attempts run in slices of a few milliseconds. Only one attempt is under way at a
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Never, TypeVar
 
-from scheduler import slices
+from scheduler import machine, slices
 from scheduler.equivalence.cache import EquivalenceCache
 from scheduler.equivalence.classes import PodClass
 from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
+from scheduler.model.journal import NodeSearch
 from scheduler.model.status import Status, error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -80,7 +80,7 @@ class Scheduler:
         equivalence: EquivalenceCache | None = None,
         batch: BatchConfig | None = None,
         tie_break_seed: int = 0,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
     ) -> None:
         self.frameworks = frameworks
         self.state = state
@@ -140,6 +140,8 @@ class Scheduler:
 
     def begin(self) -> None:
         """Notify plugins that this replica schedules; they may admit pods that they gated."""
+        if self.state.journal is not None:
+            self.state.journal.began()
         for framework in self.frameworks.values():
             framework.remote.begin()
         self.queue.retry_gated()
@@ -266,6 +268,8 @@ class Scheduler:
         try:
             if info.long:
                 info.derive_asked()
+            if not info.excess:
+                attempt.framework.look_ahead(info)
             if (spec.affinity or spec.topology_spread_constraints) and not info.excess:
                 self._count_ahead(attempt)
         except Exception as fault:  # the attempt itself reports what it cannot do without
@@ -301,6 +305,7 @@ class Scheduler:
                 self._metrics.scheduling_algorithm_duration.observe(self.clock() - attempt.started)
             else:
                 chosen = placement
+                self._record(attempt, Proposals({}, placement.model), chosen)
                 if self.on_attempt is not None:
                     self.on_attempt(attempt)
             if isinstance(chosen, Diagnosis):
@@ -353,6 +358,33 @@ class Scheduler:
 
         Changes nothing. Raises AnswerNeeded, PluginFault, CycleError.
         """
+        attempt.searched = self.state.changes.version
+        if self.state.journal is None:
+            return self._search(attempt, proposals)
+        self.state.journal.tick()
+        try:
+            found = self._search(attempt, proposals)
+        except AnswerNeeded:
+            self.state.journal.asked(_searched(attempt, proposals))
+            raise
+        self._record(attempt, proposals, found)
+        return found
+
+    def _record(self, attempt: Attempt, proposals: Proposals, found: Placement | Diagnosis) -> None:
+        """Have the journal keep what a search has found."""
+        journal = self.state.journal
+        if journal is None:
+            return
+        search = _searched(attempt, proposals)
+        if isinstance(found, Diagnosis):
+            plugins = found.unschedulable_plugins | found.pending_plugins
+            journal.unplaced(search, plugins, len(found.rows))
+        else:
+            if found.model:
+                search = search._replace(proposed=found.node)
+            journal.placed(search, found.node, found.score, found.feasible, found.evaluated)
+
+    def _search(self, attempt: Attempt, proposals: Proposals) -> Placement | Diagnosis:
         framework, cycle = attempt.framework, attempt.cycle
         if framework.remote.enabled:
             cycle.put(REMOTE_ANSWERS, attempt.answers)
@@ -387,7 +419,7 @@ class Scheduler:
         if queued.info.volumes.attachable:
             self.state.attachments.catch_up()
         try:
-            found = self.find_node(attempt, proposals)
+            found = self._search(attempt, proposals)
         except (AnswerNeeded, PluginFault, CycleError):
             return None
         return found.node if isinstance(found, Placement) else None
@@ -397,19 +429,31 @@ class Scheduler:
     ) -> Placement | Diagnosis:
         """A node for the pod; or why there is none, after PostFilter (preemption)."""
         chosen = self.find_node(attempt, proposals)
-        if isinstance(chosen, Placement) or chosen.final:
-            return chosen
-        version = self.state.changes.version
-        self._run_post_filter(attempt, chosen)
+        if isinstance(chosen, Diagnosis) and not chosen.final:
+            self.make_room(attempt, chosen)
+        return chosen
+
+    def make_room(self, attempt: Attempt, chosen: Diagnosis) -> None:
+        """Run PostFilter (preemption) for a pod that fits nowhere, and keep what counts for all."""
+        try:
+            self._run_post_filter(attempt, chosen)
+        except AnswerNeeded:
+            if self.state.journal is not None:
+                self.state.journal.asked_for_room(attempt.cycle.pod.uid)
+            raise
+        if self.state.journal is not None:
+            uid, nominated = attempt.cycle.pod.uid, chosen.nominated_node or ""
+            self.state.journal.made_room(uid, chosen.post_filter, nominated)
         if self.class_cache is not None and attempt.pod_class is not None:
             chosen.final = (
                 not chosen.nominated_node
                 and attempt.framework.answers_for_class
-                and version == self.state.changes.version  # nothing else happened meanwhile
+                # Nothing else has happened since the search: a replay comes here only when the
+                # recording says that PostFilter had ended, and answers may come late.
+                and attempt.searched == self.state.changes.version
             )
             if chosen.final:
                 self.class_cache.keep_unschedulable(attempt.pod_class, attempt.cycle, chosen)
-        return chosen
 
     @staticmethod
     def _run_post_filter(attempt: Attempt, diagnosis: Diagnosis) -> None:
@@ -435,6 +479,8 @@ class Scheduler:
             status = attempt.framework.run_reserve(attempt.cycle, node)
         except Exception as fault:
             status = _fault_status(attempt, fault)
+        if state.journal is not None:
+            state.journal.reserved(pod.uid, node, status)
         return NodeReservation(attempt, status)
 
     def permit(self, reservation: NodeReservation) -> None:
@@ -444,6 +490,8 @@ class Scheduler:
             reservation.status = attempt.framework.run_permit(attempt.cycle, attempt.node)
         except Exception as fault:
             reservation.status = _fault_status(attempt, fault)
+        if self.state.journal is not None:
+            self.state.journal.permitted(attempt.cycle.pod.uid, reservation.status)
 
     def handle_scheduling_failure(self, attempt: Attempt, why: Diagnosis | Status) -> None:
         """Put a pod back into the queue and report why. What it held is given up already."""
@@ -451,6 +499,13 @@ class Scheduler:
             self._failures.unschedulable(attempt, why)
         else:
             self._failures.rejected(attempt, why)
+
+
+def _searched(attempt: Attempt, proposals: Proposals) -> NodeSearch:
+    cycle = attempt.cycle
+    in_pass = cycle.find(IN_PASS) is not None
+    proposed = proposals.nodes.get(cycle.pod.uid, "")
+    return NodeSearch(cycle.pod, in_pass, proposed, proposals.model)
 
 
 def _fault_status(attempt: Attempt, fault: Exception) -> Status:

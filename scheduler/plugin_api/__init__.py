@@ -14,6 +14,7 @@ The modules of this package hold the contract; each extension point is explained
 - `registration`: plugins made of functions: ``register("pre-filter", function)``.
 - `memory`: what plugins remember of pods and nodes beyond one cycle.
 - `outlet`: what a scheduler writes.
+- `facts`: what a rejection rests on, for explanations.
 - `groups`: the contract with the plugin that knows pod groups: pods placed together or not at all.
 - `waiting`: pods that wait on permit, between reservation and binding.
 - `scoring`: normalisation that several score plugins share.
@@ -45,6 +46,7 @@ from scheduler.plugin_api.cycle import STALE, Cycle, Diagnosis, Slot
 from scheduler.plugin_api.extension_points import (
     MAX_SCORE,
     AfterFilterPlugin,
+    AheadPlugin,
     BindPlugin,
     ConcernedPlugin,
     CountedPods,
@@ -82,6 +84,13 @@ from scheduler.plugin_api.extension_points import (
     UndoingPlugin,
     WhatIfPlugin,
 )
+from scheduler.plugin_api.facts import (
+    DescribingPlugin,
+    Fact,
+    FactsPlugin,
+    NodeFactsPlugin,
+    fact,
+)
 from scheduler.plugin_api.groups import GroupPlugin, PodGroupState
 from scheduler.plugin_api.handle import (
     Handle,
@@ -114,6 +123,7 @@ __all__ = [
     "UNSCHEDULABLE_POD",
     "Action",
     "AfterFilterPlugin",
+    "AheadPlugin",
     "Alike",
     "Aspect",
     "BindPlugin",
@@ -123,11 +133,14 @@ __all__ = [
     "CountedPods",
     "CountingPlugin",
     "Cycle",
+    "DescribingPlugin",
     "Diagnosis",
     "EnqueueExtensions",
     "EquivalentFilter",
     "EquivalentScore",
     "Event",
+    "Fact",
+    "FactsPlugin",
     "FilterPlugin",
     "GroupPlugin",
     "Handle",
@@ -139,6 +152,7 @@ __all__ = [
     "Mask",
     "Memories",
     "Memory",
+    "NodeFactsPlugin",
     "NodeFilterPlugin",
     "NodeScorePlugin",
     "NodeView",
@@ -191,6 +205,7 @@ __all__ = [
     "alike",
     "by_uid",
     "error",
+    "fact",
     "get_logger",
     "normalize_by_max",
     "own_change",

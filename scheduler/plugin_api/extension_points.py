@@ -271,6 +271,19 @@ class CountingPlugin(Protocol):
 
 
 @runtime_checkable
+class AheadPlugin(Protocol):
+    """Does before an attempt what may take long, and keeps it for ``filter``."""
+
+    def look_ahead(self, pod: PodInfo) -> None:
+        """Prepare for an attempt at a pod. The event loop may run at checkpoints meanwhile.
+
+        Called before every attempt: light if there is nothing new. What is kept may be outdated
+        when the attempt begins, so it is no more than a help.
+        """
+        ...
+
+
+@runtime_checkable
 class WhatIfPlugin(Protocol):
     """Updates in a trial what its ``pre_filter`` computed from the pods of the cluster.
 
@@ -514,7 +527,8 @@ class PreBindPreFlight(Protocol):
     def pre_bind_pre_flight(self, cycle: Cycle, node: str) -> Status:
         """Success if ``pre_bind`` will have work, which takes time; Skip if not. Light.
 
-        With Success, the pod's status has ``nominatedNodeName`` until the pod is bound.
+        With Success, the pod's status has ``nominatedNodeName`` until the pod is bound. After Skip
+        ``pre_bind`` is not called, as in kube-scheduler.
         """
         ...
 

@@ -9,6 +9,7 @@
     handle.write      the API server
     handle.memories   what plugins keep by pod or node beyond one cycle
     handle.metrics    the metrics registry
+    handle.settings   our own settings (EquipoiseConfiguration)
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import msgspec
 
+from scheduler.config.schema import EquipoiseConfiguration
 from scheduler.model.events import Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.metrics import Metrics
@@ -124,6 +126,8 @@ class Handle(msgspec.Struct, frozen=True):
     write: Outlet
     memories: Memories
     metrics: Metrics
+    settings: EquipoiseConfiguration = EquipoiseConfiguration()
+    """Our own settings."""
 
 
 PluginFactory = Callable[[Any, Handle], "Plugin"]

@@ -46,6 +46,7 @@ class Memories:
     def __init__(self) -> None:
         self._of_pods: dict[str, Memory[Any]] = {}
         self._of_nodes: dict[str, Memory[Any]] = {}
+        self._adopted: list[Memory[Any]] = []
 
     def of_pods(self, name: str, limit: int = LIMIT) -> Memory[Any]:
         """A memory by pod uid; created at first use, with the limit given then."""
@@ -54,6 +55,10 @@ class Memories:
     def of_nodes(self, name: str, limit: int = LIMIT) -> Memory[Any]:
         """A memory by node name; created at first use, with the limit given then."""
         return self._of_nodes.setdefault(name, _memory(limit))
+
+    def adopt(self, kept: Memory[Any]) -> None:
+        """Drop what others keep by pod uid likewise; they report its bytes themselves."""
+        self._adopted.append(kept)
 
     def on_event(self, event: Event) -> None:
         """Drop what is kept of a pod that was deleted or has finished, or of a deleted node."""
@@ -69,7 +74,7 @@ class Memories:
 
     def pod_gone(self, uid: str) -> None:
         """A pod was deleted or has finished."""
-        for memory in self._of_pods.values():
+        for memory in (*self._of_pods.values(), *self._adopted):
             memory.drop(uid)
 
     def node_gone(self, name: str) -> None:

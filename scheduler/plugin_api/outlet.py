@@ -2,19 +2,52 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
+
+import msgspec
 
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
 
 
 class WriteError(Exception):
-    """A write did not happen. ``conflict``: the object had changed."""
+    """A write did not happen. ``conflict``: the object had changed; ``gone``: there is none.
 
-    def __init__(self, message: str, *, conflict: bool = False) -> None:
+    ``unknown``: the answer was lost, so it may have happened.
+    """
+
+    def __init__(
+        self, message: str, *, conflict: bool = False, gone: bool = False, unknown: bool = False
+    ) -> None:
         super().__init__(message)
         self.conflict = conflict
+        self.gone = gone
+        self.unknown = unknown
+
+
+class Verb(enum.Enum):
+    """What a request does with one object."""
+
+    GET = "get"
+    CREATE = "create"
+    MERGE = "merge"
+    """Merge a patch; with ``metadata.resourceVersion`` in it, it only applies to that version."""
+    STRATEGIC = "strategic"
+    """The same by the rules of Kubernetes' own kinds, which know the keys of lists."""
+    DELETE = "delete"
+
+
+class ObjectRequest(msgspec.Struct, frozen=True):
+    """A request about one object of a watched kind."""
+
+    verb: Verb
+    kind: str
+    key: str
+    """``namespace/name``; of an object that is created, the namespace and a slash."""
+    body: Mapping[str, Any] = {}
+    subresource: str = ""
 
 
 StaleReason = Callable[[], str]
@@ -41,6 +74,14 @@ class Outlet(Protocol):
         """Merge a patch into an object of a watched kind; raises WriteError.
 
         With ``metadata.resourceVersion`` in the patch it only applies to that version.
+        """
+        ...
+
+    async def send(self, request: ObjectRequest) -> Any:
+        """Send a request; returns the object as it is after it. Raises WriteError.
+
+        Lost answers and overload are retried, except for objects that are created: a patch that
+        names its version conflicts when it has been applied already.
         """
         ...
 

@@ -13,11 +13,11 @@ plugins that it waits for. Both are written once, when the wait begins.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from scheduler import machine
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unschedulable
 from scheduler.plugin_api.cycle import Cycle
@@ -43,7 +43,7 @@ class WaitingPod:
         timeouts: Mapping[str, float],
         *,
         expires: bool = True,
-        now: Callable[[], float] = time.time,
+        now: Callable[[], float] = machine.wall,
     ) -> None:
         self.pod = pod
         self.node = node

@@ -22,7 +22,8 @@ Labels = Mapping[str, str]
 class DefaultSelector:
     """Derives a selector from the services that select a pod and the controller that owns it.
 
-    Costs a lookup per label of the pod. The services are filed anew after one of them changed.
+    Costs a lookup per label of the pod. The services are filed anew after one of them changed, when
+    a pod comes next; until then none is kept here.
     """
 
     KINDS = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
@@ -30,8 +31,8 @@ class DefaultSelector:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._services: dict[tuple[str, str, str], list[Labels]] = {}
-        self._version = -1
+        self._services: dict[tuple[str, str, str], list[Labels]] | None = None
+        objects.subscribe(Service, self._on_service)
 
     def of(self, pod: PodInfo) -> Selector:
         """The selector; without requirements if nothing selects the pod."""
@@ -48,7 +49,8 @@ class DefaultSelector:
 
     def service_labels(self, metadata: ObjectMeta) -> dict[str, str]:
         """The labels that all services of the pod select by; they are all the pod's own."""
-        self._file_services()
+        if self._services is None:
+            self._services = self._filed()
         merged: dict[str, str] = {}
         for key, value in metadata.labels.items():
             for selector in self._services.get((metadata.namespace, key, value), ()):
@@ -56,18 +58,18 @@ class DefaultSelector:
                     merged |= selector
         return merged
 
-    def _file_services(self) -> None:
-        """Put each service under one label of its selector; one without a selector is left out."""
-        version = self._objects.version(Service)
-        if version == self._version:
-            return
-        self._version = version
-        self._services = {}
+    def _on_service(self, key: str, old: Service | None, new: Service | None) -> None:
+        self._services = None
+
+    def _filed(self) -> dict[tuple[str, str, str], list[Labels]]:
+        """Each service under one label of its selector; one without a selector is left out."""
+        filed: dict[tuple[str, str, str], list[Labels]] = {}
         for service in self._objects.all(Service).values():
             for key, value in service.spec.selector.items():
                 place = (service.metadata.namespace, key, value)
-                self._services.setdefault(place, []).append(service.spec.selector)
+                filed.setdefault(place, []).append(service.spec.selector)
                 break
+        return filed
 
     def _controller_labels(self, namespace: str, owner: OwnerReference) -> Labels:
         """What a replication controller selects by; it overrules services."""

@@ -22,6 +22,8 @@ from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugin_api import MAX_SCORE, Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugin_api.extension_points import CountedPods
+from scheduler.plugin_api.facts import Fact, Told
+from scheduler.plugins.inter_pod_affinity_facts import PodRelations
 from scheduler.plugins.inter_pod_affinity_hints import AffinityHints
 from scheduler.plugins.names import INTER_POD_AFFINITY
 from scheduler.queueing.hints import HintRegistration
@@ -154,6 +156,21 @@ class InterPodAffinity:
         if cycle.pod.affinity.required:
             codes[_lonely(cycle, rows)] = cycle.state.statuses.code(self.AFFINITY)
         return codes
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The terms that the row breaks: the pod's own, and those of pods there."""
+        return self._relations(cycle).failures(rows)
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """How many pods match each term, and how many nodes it rules out."""
+        return self._relations(cycle).cluster_facts(rows)
+
+    def _relations(self, cycle: Cycle) -> PodRelations:
+        return PodRelations(cycle, self._said_about(cycle.pod).repelling)
 
     # Score
 

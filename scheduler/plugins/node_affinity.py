@@ -22,9 +22,11 @@ from scheduler.model.selectors import (
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.facts import Fact
 from scheduler.plugin_api.scoring import normalize_by_max
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_AFFINITY
+from scheduler.plugins.node_affinity_facts import Expressions, Failure
 from scheduler.queueing.columns import Indexed, Term, label_tokens, required_tokens
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -85,6 +87,21 @@ class NodeAffinity:
             enforced = cycle.reject(~labels.match(self._enforced, rows), self.NOT_ENFORCED)
             codes = np.where(enforced, enforced, codes)
         return codes
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Failure]:
+        """The requirements that each row does not meet, and what it has instead."""
+        return self._expressions(cycle.pod).failures(cycle.state.columns.labels, rows)
+
+    def facts(self, pod: PodInfo, failure: Failure) -> Iterator[Fact]:
+        """Each requirement that is not met, and what the node has."""
+        return self._expressions(pod).facts(failure)
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterator[Fact]:
+        """How many nodes meet each requirement."""
+        return self._expressions(cycle.pod).facts_of_cluster(cycle.state, len(rows))
+
+    def _expressions(self, pod: PodInfo) -> Expressions:
+        return Expressions(pod.node_matcher, self._enforced)
 
     def pre_score(self, cycle: Cycle, rows: Rows) -> Status:
         """Nothing to score for a pod that prefers nothing; an empty term is a score of 0."""

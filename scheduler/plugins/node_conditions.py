@@ -6,7 +6,7 @@ the conditions themselves, as schedulers did before; it serves clusters without 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,8 +20,10 @@ from scheduler.model.resources import CPU, MEMORY, AmountError, amounts_of
 from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_CONDITIONS
+from scheduler.plugins.node_conditions_facts import bad_conditions, bad_in_cluster
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -58,7 +60,7 @@ class NodeConditions:
     filter_reads = Reads(rows=frozenset({Aspect.CONDITIONS}))
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        self._sets = handle.state.columns.condition_sets
+        self._sets = handle.state.columns.conditions.interner
         self._generation = self._sets.generation
         self._statuses: dict[bool, list[Status]] = {False: [], True: []}
 
@@ -75,7 +77,30 @@ class NodeConditions:
         statuses = self._statuses[best_effort]
         statuses += [_judge(states, best_effort) for states in self._sets.values[len(statuses) :]]
         codes: Codes = np.array([cycle.state.statuses.code(s) for s in statuses], np.int32)
-        return codes[cycle.state.columns.condition_set[rows]]
+        return codes[cycle.state.columns.conditions.numbers[rows]]
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The conditions that keep pods away."""
+        return bad_conditions(cycle, rows, self._watched(cycle.pod))
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """How many nodes are in each such condition."""
+        return bad_in_cluster(cycle, rows, self._watched(cycle.pod))
+
+    @staticmethod
+    def _watched(pod: PodInfo) -> States:
+        """The conditions that keep a pod away."""
+        best_effort = is_best_effort(pod)
+        return frozenset(
+            (trouble.condition, status)
+            for trouble in _TROUBLES
+            if best_effort or not trouble.best_effort_only
+            for status in trouble.statuses
+        )
 
     def hints(self) -> Sequence[HintRegistration]:
         """A node that is well now and was not before."""

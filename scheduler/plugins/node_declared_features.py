@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,10 @@ from scheduler.model.pods import PodSpec
 from scheduler.model.status import SKIP, Code, Status
 from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_DECLARED_FEATURES
+from scheduler.plugins.node_declared_features_facts import missing_features, missing_in_cluster
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid
 from scheduler.state.aspects import Aspect
@@ -38,9 +40,12 @@ class NodeDeclaredFeatures:
     filter_reads = Reads(rows=frozenset({Aspect.FEATURES}))
 
     def __init__(self, args: Any, handle: Handle) -> None:
-        sets = handle.state.columns.feature_sets
+        sets = handle.state.columns.features.interner
         self._missing: InternedAnswers[Features, tuple[str, ...]] = InternedAnswers(
             sets, np.bool_, len
+        )
+        handle.metrics.caches.follow(
+            f"{self.name} {handle.profile}", lambda: {"required_features": self._missing.usage()}
         )
 
     def filter_key(self, pod: PodInfo) -> Key:
@@ -55,7 +60,19 @@ class NodeDeclaredFeatures:
         """Reject nodes that do not declare all that the pod requires."""
         required = required_features(cycle.pod)
         missing = self._missing.ask(required, lambda declared: not required.issubset(declared))
-        return cycle.reject(missing[cycle.state.columns.feature_set[rows]], self.MISSING)
+        return cycle.reject(missing[cycle.state.columns.features.numbers[rows]], self.MISSING)
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The features that the node does not declare."""
+        return missing_features(cycle, rows, required_features(cycle.pod))
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """How many nodes declare each feature."""
+        return missing_in_cluster(cycle, required_features(cycle.pod))
 
     def hints(self) -> Sequence[HintRegistration]:
         """A node that declares what was missing, or a pod that requires something else."""

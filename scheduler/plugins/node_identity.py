@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,15 @@ from scheduler.model.status import Code, Status
 from scheduler.model.tolerations import tolerates_any
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_NAME, NODE_UNSCHEDULABLE
+from scheduler.plugins.node_identity_facts import (
+    cordoned,
+    cordoned_in_cluster,
+    named,
+    named_in_cluster,
+)
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid
 from scheduler.state.aspects import Aspect
@@ -47,6 +54,18 @@ class NodeName:
             return np.zeros(len(rows), np.int32)
         return cycle.reject(rows != cycle.state.row(wanted), self.MISMATCH)
 
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The node that the pod names."""
+        return named(cycle, rows)
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """Whether there is such a node."""
+        return named_in_cluster(cycle, rows)
+
     def hints(self) -> Sequence[HintRegistration]:
         """The named node may turn up."""
         return (HintRegistration("Node", Action.ADD),)
@@ -74,6 +93,18 @@ class NodeUnschedulable:
         if not cordoned.any() or self._tolerated(cycle.pod):
             return np.zeros(len(rows), np.int32)
         return cycle.reject(cordoned, self.CORDONED)
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """That the node is cordoned."""
+        return cordoned(rows)
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """How many nodes are cordoned."""
+        return cordoned_in_cluster(cycle, rows)
 
     def hints(self) -> Sequence[HintRegistration]:
         """A node that takes pods, or the pod's own new toleration."""

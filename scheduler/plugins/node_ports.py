@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -14,8 +14,10 @@ from scheduler.model.podinfo import ANY_PORT, PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_PORTS
+from scheduler.plugins.node_ports_facts import taken_in_cluster, taken_ports
 from scheduler.queueing.columns import Indexed
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -52,6 +54,18 @@ class NodePorts:
         conflicts = map(cycle.state.ports.conflicts, cycle.pod.host_ports)
         taken[list(chain.from_iterable(conflicts))] = True
         return cycle.reject(taken[rows], self.TAKEN)
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The ports that are taken, and by whom."""
+        return taken_ports(cycle, rows)
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """On how many nodes each port is taken."""
+        return taken_in_cluster(cycle, rows)
 
     def hints(self) -> Sequence[HintRegistration]:
         """A new node, or a pod that freed one of the ports."""

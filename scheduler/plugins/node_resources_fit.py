@@ -7,7 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from scheduler.config.plugin_args import CPU_AND_MEMORY, NodeResourcesFitArgs, ScoringStrategy
+from scheduler.dra.extended_resources import extended_resources
+from scheduler.dra.names import CLASS_PREFIX
 from scheduler.equivalence.reads import Key, Reads
+from scheduler.model.devices import DeviceClass
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node
 from scheduler.model.podinfo import PodInfo
@@ -15,6 +18,7 @@ from scheduler.model.resources import PODS, Amounts, is_extended
 from scheduler.model.status import Code, Status
 from scheduler.plugin_api import Handle, PluginTraits
 from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.facts import Fact
 from scheduler.plugins.allocation import (
     AllocationScorer,
     ResourceScore,
@@ -26,7 +30,14 @@ from scheduler.plugins.allocation import (
     requested_to_capacity_ratio,
 )
 from scheduler.plugins.names import NODE_RESOURCES_FIT
+from scheduler.plugins.node_resources_fit_facts import (
+    Failure,
+    facts_of,
+    facts_of_cluster,
+    shortages,
+)
 from scheduler.plugins.waiting_requests import WaitingRequests
+from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import allocatable_of
@@ -40,20 +51,23 @@ class NodeResourcesFit:
 
     name = NODE_RESOURCES_FIT
     traits = PluginTraits(row_by_row=True, by_sums=True, absolute=True)
-    filter_reads = score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}))
+    observes = ("DeviceClass",)
+    score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}))
+    filter_reads = Reads(rows=score_reads.rows, keys=frozenset({Aspect.DEVICE_CLASSES}))
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         args = args or NodeResourcesFitArgs()
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._state = handle.state
+        self._extended = extended_resources(handle.state)
         strategy = args.scoring_strategy or ScoringStrategy("LeastAllocated", CPU_AND_MEMORY)
         self._scorer = AllocationScorer(strategy.resources, _STRATEGIES[strategy.type](strategy))
         self._share = _SHARES.get(strategy.type)
 
     def filter_key(self, pod: PodInfo) -> Key:
-        """Its requests, in the order in which shortages are named."""
-        return tuple(self._wanted(pod.fit_requests).items())
+        """Its requests, in the order in which shortages are named, and which may be devices."""
+        return tuple(self._wanted(pod.fit_requests).items()), tuple(self._extended.served(pod))
 
     def score_key(self, pod: PodInfo) -> Key:
         """The requests that scoring assumes."""
@@ -62,10 +76,12 @@ class NodeResourcesFit:
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes that lack anything; all that is lacking is named.
 
-        A request that exceeds what the node has when empty cannot be helped by evictions.
+        A request that exceeds what the node has when empty cannot be helped by evictions. A
+        resource that a DeviceClass serves is left to DynamicResources where the node has none.
         """
         columns, at = cycle.state.columns, where(rows)
         wanted = self._wanted(cycle.pod.fit_requests)
+        served = self._extended.served(cycle.pod)
         lacking = [columns.pod_count[at] >= columns.pod_limit[at]]
         offered: list[tuple[int, Scores]] = []
         unheard_of = False
@@ -73,13 +89,19 @@ class NodeResourcesFit:
         for resource, amount in wanted.items():
             index = columns.resources.find(resource)
             if index is None:  # no node ever had it
+                if resource in served:
+                    continue
                 unheard_of = True
                 reasons.append((resource, None))
                 continue
             allocatable = columns.allocatable[index][at]
+            short = allocatable - columns.requested[index][at] < amount
             reasons.append((resource, len(lacking)))
+            if resource in served:
+                short &= allocatable > 0
+                allocatable = np.where(allocatable > 0, allocatable, amount)
             offered.append((amount, allocatable))
-            lacking.append(allocatable - columns.requested[index][at] < amount)
+            lacking.append(short)
         if not unheard_of and not any(short.any() for short in lacking):
             return np.zeros(len(rows), np.int32)
         hopeless: Mask = np.full(len(rows), unheard_of)
@@ -122,6 +144,12 @@ class NodeResourcesFit:
         return codes
 
     def _wanted(self, requests: Amounts) -> Amounts:
+        if not self._ignored and not self._ignored_groups:
+            return {
+                resource: amount
+                for resource, amount in requests.items()
+                if amount and resource != PODS
+            }
         return {
             resource: amount
             for resource, amount in requests.items()
@@ -132,6 +160,26 @@ class NodeResourcesFit:
         return is_extended(resource) and (
             resource in self._ignored or resource.split("/", 1)[0] in self._ignored_groups
         )
+
+    def _sure(self, pod: PodInfo) -> Amounts:
+        """The requests that no DeviceClass serves: nodes must have these themselves."""
+        served = self._extended.served(pod)
+        wanted = self._wanted(pod.fit_requests)
+        return {name: amount for name, amount in wanted.items() if name not in served}
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Failure]:
+        """What is free and allocatable of what each row lacks."""
+        wanted, served = self._wanted(cycle.pod.fit_requests), self._extended.served(cycle.pod)
+        return shortages(cycle.state.columns, wanted, rows, served)
+
+    def facts(self, pod: PodInfo, failure: Failure) -> Sequence[Fact]:
+        """How much is asked, and how much is free."""
+        return facts_of(self._wanted(pod.fit_requests), failure)
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Fact]:
+        """How much is asked, and how much is free where most is."""
+        wanted, served = self._wanted(cycle.pod.fit_requests), self._extended.served(cycle.pod)
+        return facts_of_cluster(cycle.state, wanted, served)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """How empty (or full) the node would be, by the configured strategy."""
@@ -157,16 +205,22 @@ class NodeResourcesFit:
             HintRegistration(
                 "Node", Action.ADD | Action.NODE_ALLOCATABLE, self._after_node, self._requests
             ),
+            HintRegistration(
+                "DeviceClass",
+                Action.ADD | Action.UPDATE,
+                after_class,
+                alike(after_class, lambda pod: tuple(pod.fit_requests)),
+            ),
         )
 
     def _requests(self) -> WaitingRequests:
-        return WaitingRequests(self._state, lambda pod: self._wanted(pod.fit_requests))
+        return WaitingRequests(self._state, self._sure)
 
     def accepts(self, pod: PodInfo, rows: Rows) -> Mask:
         """Where there is room for the pod."""
         columns = self._state.columns
         free: Mask = columns.pod_count.take(rows) < columns.pod_limit.take(rows)
-        for resource, amount in self._wanted(pod.fit_requests).items():
+        for resource, amount in self._sure(pod).items():
             index = columns.resources.find(resource)
             if index is None:
                 return np.zeros(len(rows), np.bool_)
@@ -190,7 +244,7 @@ class NodeResourcesFit:
         old, new = event.old, event.new
         if not isinstance(new, Node):
             return Hint.SKIP
-        wanted = {PODS: 1, **self._wanted(pod.fit_requests)}
+        wanted = {PODS: 1, **self._sure(pod)}
         offered = allocatable_of(new)
         if any(amount > offered.get(resource, 0) for resource, amount in wanted.items()):
             return Hint.SKIP
@@ -199,6 +253,18 @@ class NodeResourcesFit:
         before = allocatable_of(old)
         grew = any(offered.get(resource, 0) > before.get(resource, 0) for resource in wanted)
         return Hint.QUEUE if grew else Hint.SKIP
+
+
+def after_class(pod: PodInfo, event: Event) -> Hint:
+    """A class serves a resource of the pod that it did not serve before."""
+    old, new = event.old, event.new
+    if not isinstance(new, DeviceClass):
+        return Hint.SKIP
+    served = new.spec.extended_resource_name
+    if isinstance(old, DeviceClass) and old.spec.extended_resource_name == served:
+        return Hint.SKIP
+    names = (served, f"{CLASS_PREFIX}{new.metadata.name}")
+    return Hint.QUEUE if any(name in pod.fit_requests for name in names) else Hint.SKIP
 
 
 def _status(reasons: Sequence[tuple[str, int | None]], way: Sequence[bool]) -> Status:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from scheduler.model.storage import PersistentVolumeClaim, VolumeAttachment
 from scheduler.model.volumes import made_for
 from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugins.names import NODE_VOLUME_LIMITS
+from scheduler.plugins.node_volume_limits_facts import limits_in_cluster, limits_reached
 from scheduler.plugins.volumes.hints import after_claim, by_claim
 from scheduler.plugins.volumes.words import UnusableVolumesError, claim_not_found, not_owner
 from scheduler.queueing.columns import alike
@@ -92,9 +94,9 @@ class NodeVolumeLimits:
         for driver, number in Counter(volume.driver for volume in wanted).items():
             new = np.full(cycle.state.columns.capacity, number)
             for volume in wanted:
-                # A volume that another pod uses there is attached already.
-                if volume.driver == driver:
-                    new[list(attachments.users(volume))] -= 1
+                # A volume that another pod uses there is attached already; few are used at all.
+                if volume.driver == driver and (users := attachments.users(volume)):
+                    new[list(users)] -= 1
             sums = attachments.counts(driver) + new
             full |= ((new > 0) & (sums > attachments.limits(driver)))[rows]
         return cycle.reject(full, self.FULL)
@@ -112,6 +114,26 @@ class NodeVolumeLimits:
             for driver, number in new.items()
         )
         return int(self.filter(cycle, np.array([row]))[0]) if full else 0
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The drivers whose limit the pod would exceed, with their counts."""
+        return limits_reached(cycle, rows, self._attaching(cycle))
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """How many nodes have reached the limit of each driver."""
+        return limits_in_cluster(cycle, rows, self._attaching(cycle))
+
+    @staticmethod
+    def _attaching(cycle: Cycle) -> set[Attachable] | None:
+        """What the pod would attach; None if that cannot be told."""
+        try:
+            return _wanted(cycle.pod, cycle.state.objects)
+        except (UnusableVolumesError, TranslationError):
+            return None
 
     def hints(self) -> Sequence[HintRegistration]:
         """More may be attached, less is attached, or a claim that was missing came."""

@@ -6,7 +6,7 @@ the configured labels as its node, say the same zone. A pod's own nodeSelector h
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from scheduler.model.selectors import Selector, compile_set
 from scheduler.model.status import SKIP, Code, Status
 from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import SERVICE_AFFINITY
+from scheduler.plugins.service_affinity_facts import apart, apart_in_cluster
 from scheduler.queueing.columns import Indexed, alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -93,6 +95,18 @@ class ServiceAffinity:
             key=lambda other: (other.pod.metadata.creation_timestamp or "", other.key),
         )
         return self._state.node(oldest.node_name)
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The labels in which the node differs from those of the service's pods."""
+        return apart(cycle, rows, compile_set(self._wanted(cycle.pod)))
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """How many nodes have each label."""
+        return apart_in_cluster(cycle, compile_set(self._wanted(cycle.pod)))
 
     def hints(self) -> Sequence[HintRegistration]:
         """Kin that come, change or go, services that do, and nodes whose labels count."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from scheduler.dra.plugin import DynamicResources
 from scheduler.gangs.plugin import Coscheduling
 from scheduler.numa.plugin import NodeResourceTopologyMatch
 from scheduler.plugin_api.handle import PluginFactory
 from scheduler.plugins.balanced_allocation import NodeResourcesBalancedAllocation
 from scheduler.plugins.default_binder import DefaultBinder
-from scheduler.plugins.dynamic_resources import DynamicResources
 from scheduler.plugins.enqueueing import PrioritySort, SchedulingGates
 from scheduler.plugins.image_locality import ImageLocality
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
+from scheduler.bounded import Usage
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node, Taint
@@ -16,9 +17,16 @@ from scheduler.model.status import Code, Status
 from scheduler.model.tolerations import Cover, repelled
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle
+from scheduler.plugin_api.facts import Fact
 from scheduler.plugin_api.scoring import normalize_by_max
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import TAINT_TOLERATION
+from scheduler.plugins.taint_toleration_facts import (
+    Failure,
+    facts_of,
+    facts_of_cluster,
+    taints_of,
+)
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.state.aspects import Aspect
@@ -40,13 +48,18 @@ class TaintToleration:
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._state = handle.state
-        sets = handle.state.columns.taint_sets
+        sets = handle.state.columns.taints.interner
         self._repelled: InternedAnswers[_Tolerations, _Taints] = InternedAnswers(
             sets, np.bool_, len
         )
         self._disliked: InternedAnswers[_Tolerations, _Taints] = InternedAnswers(
             sets, np.int64, len
         )
+        handle.metrics.caches.follow(f"{self.name} {handle.profile}", self._usage)
+
+    def _usage(self) -> dict[str, Usage]:
+        held = zip(self._repelled.usage(), self._disliked.usage(), strict=True)
+        return {"tolerations": Usage(*map(sum, held))}
 
     def filter_key(self, pod: PodInfo) -> Key:
         """What the pod tolerates."""
@@ -58,13 +71,25 @@ class TaintToleration:
         """Reject nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""
         tolerations = cycle.pod.pod.spec.tolerations
         answers = self._repelled.ask(tolerations, Cover(tolerations).repelled)
-        return cycle.reject(answers[cycle.state.columns.taint_set[rows]], self.UNTOLERATED)
+        return cycle.reject(answers[cycle.state.columns.taints.numbers[rows]], self.UNTOLERATED)
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Failure]:
+        """The taints of each row."""
+        return taints_of(cycle, rows)
+
+    def facts(self, pod: PodInfo, failure: Failure) -> Iterator[Fact]:
+        """Each taint, and the toleration that comes near."""
+        return facts_of(pod.pod.spec.tolerations, failure)
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterator[Fact]:
+        """Each taint with the number of nodes that it closes."""
+        return facts_of_cluster(cycle, rows)
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The number of PreferNoSchedule taints that the pod does not tolerate."""
         tolerations = cycle.pod.pod.spec.tolerations
         answers = self._disliked.ask(tolerations, Cover(tolerations).disliked)
-        counts: Scores = answers[cycle.state.columns.taint_set[rows]]
+        counts: Scores = answers[cycle.state.columns.taints.numbers[rows]]
         return counts
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
@@ -87,7 +112,7 @@ class TaintToleration:
         """The nodes whose taints the pod tolerates."""
         tolerations = pod.pod.spec.tolerations
         answers = self._repelled.ask(tolerations, Cover(tolerations).repelled)
-        tolerated: Mask = ~answers[self._state.columns.taint_set[rows]]
+        tolerated: Mask = ~answers[self._state.columns.taints.numbers[rows]]
         return tolerated
 
     def _after_node(self, pod: PodInfo, event: Event) -> Hint:

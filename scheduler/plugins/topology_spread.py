@@ -23,9 +23,11 @@ from scheduler.model.tolerations import Cover
 from scheduler.plugin_api import MAX_SCORE, Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugin_api.extension_points import CountedPods
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import TOPOLOGY_SPREAD
 from scheduler.plugins.topology_spread_domains import Domains, Ground, pods_of
+from scheduler.plugins.topology_spread_facts import crowding, crowding_in_cluster
 from scheduler.queueing.columns import Indexed, Term, alike, label_tokens, required_tokens
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -84,7 +86,7 @@ class PodTopologySpread:
         )
         self.observes = DefaultSelector.KINDS if self._defaults else ()
         self._selector = DefaultSelector(handle.state.objects)
-        taint_sets = handle.state.columns.taint_sets
+        taint_sets = handle.state.columns.taints.interner
         self._repelled: InternedAnswers[tuple[Toleration, ...], tuple[Taint, ...]]
         self._repelled = InternedAnswers(taint_sets, np.bool_, len)
         self._state = handle.state
@@ -214,7 +216,7 @@ class PodTopologySpread:
         if constraint.honor_taints:
             tolerations = cycle.pod.pod.spec.tolerations
             answers = self._repelled.ask(tolerations, Cover(tolerations).repelled)
-            rows = rows[~answers[columns.taint_set[rows]]]
+            rows = rows[~answers[columns.taints.numbers[rows]]]
         return rows
 
     # Hard constraints
@@ -237,6 +239,18 @@ class PodTopologySpread:
             if (labelled := domains.labelled(rows)) is not None and not labelled.all():
                 np.putmask(codes, ~labelled, cycle.state.statuses.code(self.NO_DOMAIN))
         return codes
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The constraints that the pod would break, and the pods of the row's domain."""
+        return crowding(cycle, cycle.get(_HARD), rows)
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """The pods of each domain."""
+        return crowding_in_cluster(cycle, cycle.get(_HARD), rows)
 
     # Soft constraints
 

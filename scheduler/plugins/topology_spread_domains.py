@@ -48,7 +48,8 @@ class Domains:
         self.constraint = constraint
         self._ground = ground
         metadata = pod.pod.metadata
-        self._self_match = int(constraint.selector.matches(metadata.labels))
+        self.self_match = int(constraint.selector.matches(metadata.labels))
+        """1 if the pod itself counts, else 0."""
         self._pods = state.index.counter(pods_of(constraint, pod), living_only=True)
         # To kube-scheduler an empty selector counts no pod that is there already, although it does
         # match the pod itself and those that a trial adds.
@@ -74,11 +75,28 @@ class Domains:
 
     def crowded(self, rows: Rows) -> Mask | None:
         """Where one more pod would exceed the allowed skew; None: nowhere."""
-        sums, eligible = self._sums(), self._ground.eligible
-        enough = 0 < len(eligible) >= self.constraint.min_domains
-        emptiest = int(sums[eligible].min()) if enough else 0
-        full: Mask = sums > self.constraint.max_skew - self._self_match + emptiest
+        sums = self._sums()
+        full: Mask = sums > self.constraint.max_skew - self.self_match + self._emptiest(sums)
         return full.take(self._ground.ids.take(rows)) if full.any() else None
+
+    @property
+    def emptiest(self) -> int:
+        """The pods of the domain with the fewest; 0 if there are fewer domains than required."""
+        return self._emptiest(self._sums())
+
+    def _emptiest(self, sums: Counts) -> int:
+        eligible = self._ground.eligible
+        enough = 0 < len(eligible) >= self.constraint.min_domains
+        return int(sums[eligible].min()) if enough else 0
+
+    def pods_around(self, rows: Rows) -> Counts:
+        """How many pods count in the domain of each row."""
+        return self._sums().take(self._ground.ids.take(rows))
+
+    def pods_by_domain(self) -> dict[int, int]:
+        """How many pods are in each domain of rows that count, by the id of the label's value."""
+        eligible = self._ground.eligible
+        return dict(zip(eligible.tolist(), self._sums()[eligible].tolist(), strict=True))
 
     def _sums(self) -> Counts:
         """How many pods are in each domain, on rows that count."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -21,8 +21,10 @@ from scheduler.model.storage import (
 from scheduler.model.volumes import DELAYED, ClaimUse, class_of, fully_bound, made_for
 from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle, Slot
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugin_api.groups import IN_PASS
 from scheduler.plugins.names import VOLUME_BINDING
+from scheduler.plugins.volume_binding_facts import Searched, unusable, unusable_in_cluster
 from scheduler.plugins.volumes.binder import Binder, Reservation
 from scheduler.plugins.volumes.catalog import AvailableVolumes, StorageCapacities
 from scheduler.plugins.volumes.hints import VolumeHints, after_claim, by_claim
@@ -156,6 +158,26 @@ class VolumeBinding:
     def _find(self, cycle: Cycle, rows: Rows) -> PodVolumesByRow:
         search = VolumeSearch(cycle.state, self._available, self._capacities, rows)
         return search.find(cycle.get(_CLAIMS))
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The claims that cannot be used or bound on a row, and why."""
+        return unusable(cycle, rows, self._searched(cycle, rows))
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """The same for the whole cluster."""
+        return unusable_in_cluster(cycle, rows, self._searched(cycle, rows))
+
+    def _searched(self, cycle: Cycle, rows: Rows) -> Searched | None:
+        """What was found for each claim; None if PreFilter has rejected the pod."""
+        claims = cycle.find(_CLAIMS)
+        if claims is None:
+            return None
+        search = VolumeSearch(cycle.state, self._available, self._capacities, rows)
+        return Searched(search, claims, search.find(claims))
 
     def reserve(self, cycle: Cycle, node: str) -> Status:
         """Assume the volumes that the pod gets on this node."""

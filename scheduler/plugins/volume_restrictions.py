@@ -16,7 +16,9 @@ from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.model.volumes import ClaimUse
 from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle, Slot
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugins.names import VOLUME_RESTRICTIONS
+from scheduler.plugins.volume_restrictions_facts import restrictions, restrictions_in_cluster
 from scheduler.plugins.volumes.hints import after_claim, by_claim, claims_of
 from scheduler.plugins.volumes.words import claim_not_found
 from scheduler.queueing.columns import Indexed, Term, alike
@@ -90,6 +92,18 @@ class VolumeRestrictions:
         if conflicts:
             codes[conflicts] = cycle.state.statuses.code(self.DISK_TAKEN)
         return codes[rows]
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The claims and disks that are missing or in use."""
+        return restrictions(cycle, rows, cycle.find(_EXCLUSIVE))
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """The same for the whole cluster."""
+        return restrictions_in_cluster(cycle, rows, cycle.find(_EXCLUSIVE))
 
     def hints(self) -> Sequence[HintRegistration]:
         """A pod freed a disk or claim of this one, a node or a missing claim was added."""

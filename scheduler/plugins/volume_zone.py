@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,9 @@ from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, Sto
 from scheduler.model.volumes import DELAYED, class_of
 from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle, Slot
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugins.names import VOLUME_ZONE
+from scheduler.plugins.volume_zone_facts import VolumePlace, places, places_in_cluster
 from scheduler.plugins.volumes.hints import VolumeHints, after_claim, by_claim
 from scheduler.plugins.volumes.words import (
     UnusableVolumesError,
@@ -79,6 +81,20 @@ class VolumeZone:
                 places += places_of(volume) if volume else ()
         return tuple(places)
 
+    def _places_by_claim(self, cycle: Cycle) -> list[VolumePlace] | None:
+        """The places of each volume; None if PreFilter has rejected the pod."""
+        if cycle.find(_PLACES) is None:
+            return None
+        found = []
+        for use in cycle.pod.volumes.claims:
+            volume = None if use.ephemeral else _volume(use.name, use.key, self._objects)
+            if volume is not None:
+                name, rows = volume.metadata.name, cycle.state.rows()
+                for place in places_of(volume):
+                    there = _is_in(place, cycle.state.columns.labels, rows)
+                    found.append(VolumePlace(use.name, name, place, there))
+        return found
+
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:
         """Reject nodes in other places; a node without any such label is in a single-zone one."""
         labels = cycle.state.columns.labels
@@ -89,6 +105,18 @@ class VolumeZone:
         for key in _LABELS:
             placed |= labels.column(key).ids[rows] != 0
         return cycle.reject(elsewhere & placed, self.ELSEWHERE)
+
+    def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
+        """The places of the pod's volumes in which the node is not."""
+        return places(cycle, rows, self._places_by_claim(cycle))
+
+    def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
+        """The same in words."""
+        return failure.facts
+
+    def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
+        """How many nodes are in each such place."""
+        return places_in_cluster(cycle, rows, self._places_by_claim(cycle))
 
     def hints(self) -> Sequence[HintRegistration]:
         """A claim of the pod, a volume's labels, a class that binds late, or a node."""

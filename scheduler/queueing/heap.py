@@ -29,6 +29,15 @@ def smallest(items: Iterable[T], count: int, order: Callable[[T], Any]) -> list[
     return best
 
 
+def in_order(items: Iterable[T], order: Callable[[T], Any]) -> Iterator[T]:
+    """All items, sorted; yields to the event loop, and to the caller as it goes."""
+    pool, runs = list(items), list[list[T]]()
+    for start in range(0, len(pool), _SORTED_AT_ONCE):
+        runs.append(sorted(pool[start : start + _SORTED_AT_ONCE], key=order))
+        checkpoint()
+    return heapq.merge(*runs, key=order)
+
+
 class KeyedHeap(Generic[T]):
     """Items by key, smallest ``order(item)`` first, equal ones first come, first served.
 
@@ -52,6 +61,14 @@ class KeyedHeap(Generic[T]):
     def __iter__(self) -> Iterator[T]:
         """All items, best first; O(n log n)."""
         return (item for _, item in sorted(self._live.values(), key=_turn))
+
+    def unsorted(self) -> list[T]:
+        """All items, in any order; O(n)."""
+        return [item for _, item in self._live.values()]
+
+    def in_order(self) -> Iterator[T]:
+        """All items as they are now, best first; yields to the event loop."""
+        return (item for _, item in in_order(self._live.values(), _turn))
 
     def first(self, count: int) -> list[T]:
         """The best items, best first; yields to the event loop."""

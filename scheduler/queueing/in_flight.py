@@ -110,6 +110,8 @@ class InFlightPods:
 
     def activate(self, keys: Collection[str]) -> None:
         """Have these pods back off, and not wait for an event, if their attempt is rejected."""
+        if not keys:  # so for every pod that gets a node
+            return
         for flight in self._flights.values():
             if flight.newest.key in keys:
                 flight.activated = True

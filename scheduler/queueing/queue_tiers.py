@@ -51,6 +51,16 @@ class QueueTiers:
                 found += heap.first(count - len(found))
         return found
 
+    def in_order(self) -> Iterator[QueuedPod]:
+        """All pods in the same order; yields to the event loop, tiers are read one by one."""
+        for tier in Tier:
+            heap = self.unschedulable if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
+            yield from heap.in_order()
+
+    def unsorted(self, tier: Tier) -> list[QueuedPod]:
+        """All pods of a tier other than unschedulable, as they are now, in any order; O(n)."""
+        return self._heaps[tier].unsorted()
+
     def get(self, key: str) -> QueuedPod | None:
         """The waiting pod of this name."""
         return self._pods.get(key)

@@ -41,20 +41,20 @@ from __future__ import annotations
 import asyncio
 import itertools
 import math
-import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
 import msgspec
 
+from scheduler import machine
 from scheduler.model.events import UNSCHEDULABLE_POD, Action, Event, pod_update
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import PodStatus
 from scheduler.model.status import Status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
-from scheduler.queueing.hints import Hints, HintTable, Requeue
+from scheduler.queueing.hints import HintRegistration, Hints, HintTable, Requeue
 from scheduler.queueing.in_flight import InFlightPods
 from scheduler.queueing.queue_tiers import QueueTiers
 from scheduler.queueing.queued_pod import Backoff, QueuedPod, Tier
@@ -124,7 +124,7 @@ class SchedulingQueue:
         *,
         hints: Hints,
         metrics: Metrics,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
         initial_backoff: float = 1.0,
         max_backoff: float = 10.0,
         max_unschedulable: float = 300.0,
@@ -178,6 +178,10 @@ class SchedulingQueue:
         """Whether a pod waits or is in flight."""
         queued = self._pods.get(key)
         return uid in self._in_flight or (queued is not None and queued.info.uid == uid)
+
+    def registrations(self, profile: str, plugin: str) -> Sequence[HintRegistration]:
+        """The events that may cure rejections of a plugin."""
+        return self._hints.registrations((profile, plugin))
 
     # Pods are added, updated and deleted
 

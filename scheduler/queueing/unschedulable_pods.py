@@ -19,8 +19,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
+from typing import Any
 
-from scheduler.queueing.heap import KeyedHeap, smallest
+from scheduler.queueing.heap import KeyedHeap, in_order, smallest
 from scheduler.queueing.hints import Requeue
 from scheduler.queueing.queued_pod import QueuedPod, SortKey
 from scheduler.queueing.waiters import Waiter, Waiters
@@ -50,7 +51,7 @@ class Cohort:
     def __init__(self, key: Hashable, profile: str) -> None:
         self.key = key
         self.profile = profile
-        self.parked: KeyedHeap[QueuedPod] = KeyedHeap(lambda queued: queued.rank)
+        self.parked: KeyedHeap[QueuedPod] = KeyedHeap(_rank)
         self.unschedulable_plugins: AbstractSet[str] = frozenset()
         self.pending_plugins: AbstractSet[str] = frozenset()
         self.message = ""
@@ -114,16 +115,26 @@ class UnschedulablePods:
     def __iter__(self) -> Iterator[QueuedPod]:
         """All pods in the order of the queue; O(n log n)."""
         parked = [queued for cohort in self._cohorts.values() for queued in cohort.parked]
-        return iter(sorted(parked, key=lambda queued: queued.rank))
+        return iter(sorted(parked, key=_rank))
 
     def first(self, count: int) -> list[QueuedPod]:
         """The first pods in the order of the queue; yields to the event loop."""
-        parked = [queued for cohort in self._cohorts.values() for queued in cohort.parked]
-        return smallest(parked, count, lambda queued: queued.rank)
+        return smallest(self._parked(), count, _rank)
+
+    def in_order(self) -> Iterator[QueuedPod]:
+        """All pods as they are now, in the order of the queue; yields to the event loop."""
+        return in_order(self._parked(), _rank)
+
+    def _parked(self) -> list[QueuedPod]:
+        return [queued for cohort in self._cohorts.values() for queued in cohort.parked.unsorted()]
 
     def cohort_of(self, queued: QueuedPod) -> Cohort:
         """The cohort of an unschedulable pod."""
         return self._of[queued.key]
+
+    def cohorts(self) -> list[Cohort]:
+        """All cohorts as they are now; O(cohorts)."""
+        return list(self._cohorts.values())
 
     def oldest(self) -> Cohort | None:
         """The cohort with the oldest verdict, of those without a scout."""
@@ -230,3 +241,7 @@ class UnschedulablePods:
         if cohort.waiter is not None:
             self._waiters.leave(cohort.waiter)
             cohort.waiter = None
+
+
+def _rank(queued: QueuedPod) -> Any:
+    return queued.rank

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import msgspec
 
@@ -13,6 +15,16 @@ from scheduler.queueing.queue_tiers import QueueTiers
 from scheduler.queueing.queued_pod import QueuedPod, Tier
 from scheduler.queueing.unschedulable_pods import Cohort
 from scheduler.slices import checkpoint
+
+
+class PermitWait(msgspec.Struct, frozen=True, rename="camel"):
+    """A plugin at which a pod waits for permission."""
+
+    plugin: str
+    seconds: float
+    """How long it has waited."""
+    timeout_seconds: float
+    """Until the plugin's time is up and the pod is rejected."""
 
 
 class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
@@ -38,6 +50,16 @@ class QueueEntry(msgspec.Struct, frozen=True, rename="camel"):
     """The node that it holds while it waits on permit."""
     timeout_seconds: float | None = None
     """Until the first plugin at which it waits on permit rejects it; None if it waits at none."""
+    permit: tuple[PermitWait, ...] = ()
+    """The plugins at which it waits on permit."""
+
+
+class SharedVerdict(NamedTuple):
+    """One verdict, and how many waiting pods have it."""
+
+    plugins: tuple[str, ...]
+    message: str
+    pods: int
 
 
 class QueueView:
@@ -76,6 +98,33 @@ class QueueView:
             if queued.tier is not None:  # else it has left since
                 entries.append(self._describe(queued, now))
         return entries
+
+    def all(self) -> Iterator[tuple[QueueEntry, QueuedPod]]:
+        """All waiting pods in the same order; yields to the event loop."""
+        now, seen = self.now(), set[str]()
+        for queued in self._pods.in_order():
+            checkpoint()
+            # It may have left since, or have moved to a tier that is read later.
+            if queued.tier is not None and queued.key not in seen:
+                seen.add(queued.key)
+                yield self._describe(queued, now), queued
+
+    def verdicts(self) -> Iterator[SharedVerdict]:
+        """Why pods wait: one verdict for equal unschedulable pods, and for gated ones alike.
+
+        O(pods that wait); yields to the event loop.
+        """
+        for cohort in self._pods.unschedulable.cohorts():
+            checkpoint()
+            if waiting := len(cohort.parked):
+                yield SharedVerdict(tuple(sorted(cohort.rejectors)), cohort.message, waiting)
+        alike: Counter[tuple[tuple[str, ...], str]] = Counter()
+        for tier in (Tier.BACKOFF, Tier.GATED):
+            for queued in self._pods.unsorted(tier):
+                checkpoint()
+                alike[tuple(sorted(queued.rejectors)), queued.message] += 1
+        for (plugins, message), waiting in alike.items():
+            yield SharedVerdict(plugins, message, waiting)
 
     def snapshot(self) -> list[QueueEntry]:
         """All waiting pods, tier by tier; O(n log n)."""

@@ -317,6 +317,8 @@ class Waiters:
 
     def mark(self, event: Event) -> None:
         """Mark the waiters that an event may have cured."""
+        if not self._waiters:
+            return
         plugins = self._hints.matching(event)
         for plugin, registrations in plugins.items():
             group = self._groups.get(plugin)

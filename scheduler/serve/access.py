@@ -1,6 +1,7 @@
 """Authentication and authorization of callers by the API server, as kube-scheduler does it.
 
-A caller shows a client certificate or a bearer token, or is `system:anonymous`. What it may read is
+A caller shows a client certificate or a bearer token, or is `system:anonymous`. A token that comes
+through the API server's proxy of pods is in a header of our own. What it may read is
 what the cluster's authorizers say of the path (`nonResourceURLs` in a ClusterRole); paths that
 probes use are open to all.
 
@@ -12,7 +13,6 @@ import asyncio
 import hashlib
 import math
 import secrets
-import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Hashable
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
@@ -20,6 +20,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
+from scheduler import machine
 from scheduler.kube.errors import KubeError
 from scheduler.kube.pacing import RateLimit
 from scheduler.kube.reviews import Right, User
@@ -59,7 +60,7 @@ class _CachedReview(NamedTuple, Generic[Value]):
 class Questions:
     """How many questions may be asked, of whatever kind."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = machine.monotonic) -> None:
         self._clock = clock
         self._limit = RateLimit(QUESTIONS_PER_SECOND, QUESTIONS_BURST, clock=clock)
         self._open_again = 0.0
@@ -89,7 +90,9 @@ class ReviewCache(Generic[Value]):
     there are.
     """
 
-    def __init__(self, questions: Questions, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, questions: Questions, clock: Callable[[], float] = machine.monotonic
+    ) -> None:
         self._questions = questions
         self._clock = clock
         self._yes: OrderedDict[Hashable, _CachedReview[Value]] = OrderedDict()
@@ -161,6 +164,9 @@ MASTERS = "system:masters"
 
 COMPLAINT_SECONDS = 60.0
 
+PASSED_ON = "Equipoise-Authorization"
+"""Credentials of a caller who comes through the API server, which keeps Authorization to itself."""
+
 DECISIONS = "/api/v1/waiting/"
 """POST below this path decides about a waiting pod."""
 
@@ -187,7 +193,7 @@ class AccessControl:
         self,
         reviewer: Reviewer,
         open_paths: Collection[str],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
     ) -> None:
         self._reviewer = reviewer
         self._open = frozenset(path for path in open_paths if not path.endswith("*"))
@@ -285,7 +291,11 @@ def is_decision(request: web.Request) -> bool:
 
 
 def _bearer_token(request: web.Request) -> str:
-    scheme, _, token = request.headers.get("Authorization", "").strip().partition(" ")
+    """The caller's token. Only without Authorization may another header have it: one credential."""
+    given = request.headers.get("Authorization")
+    if given is None:
+        given = request.headers.get(PASSED_ON, "")
+    scheme, _, token = given.strip().partition(" ")
     return token.strip() if scheme.lower() == "bearer" else ""
 
 

@@ -4,12 +4,12 @@ import asyncio
 import os
 import ssl
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from scheduler import machine
 from scheduler.observe.logs import get_logger
 from scheduler.serve.self_signed import VALID_DAYS, made_elsewhere
 
@@ -45,7 +45,7 @@ class SelfSigned:
     def __init__(
         self,
         names: Sequence[str],
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
         make: Callable[[Sequence[str]], bytes] = made_elsewhere,
     ) -> None:
         self.name = "self-signed certificate"

@@ -9,7 +9,7 @@ import asyncio
 import functools
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -18,11 +18,13 @@ from aiohttp.typedefs import Handler, Middleware
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from scheduler.explaining.queries import DecisionsQuery, ExplainQuery, NodesQuery, QueueQuery
 from scheduler.fairness import Shares
 from scheduler.kube.reviews import Right
 from scheduler.kube.slots import Slots
 from scheduler.pipeline.permits import PermitDecision, Verb
 from scheduler.serve.access import DECISIONS, AccessControl
+from scheduler.serve.answers import Replica
 from scheduler.serve.connections import send
 from scheduler.serve.guards import (
     BadRequest,
@@ -34,6 +36,22 @@ from scheduler.serve.guards import (
     harden,
 )
 from scheduler.serve.health import PING, Check, report
+from scheduler.serve.openapi import PATH, STREAM, check_parameters, document, routes_of
+from scheduler.serve.page import Page, add_page, read_page
+from scheduler.serve.parameters import (
+    MAX_BODY_BYTES,
+    decisions_query,
+    explain_query,
+    limit_of,
+    name_of,
+    nodes_query,
+    number,
+    pod_of_query,
+    queue_query,
+    read_body,
+)
+from scheduler.serve.recent import RecentAnswers, SharedAnswer
+from scheduler.serve.stream import NewsSource, NewsStream
 from scheduler.slices import checkpoint, in_slices
 
 READS_OF_ONE = 3
@@ -42,22 +60,32 @@ WAITING_OF_ONE = 24
 """Likewise for requests that wait for a slot."""
 WAIT_SECONDS = 5.0
 HEAVY = ("/api/", "/debug/")
+EXPLAIN = "/api/v1/explain"
+SHARED = (EXPLAIN, *(f"/api/v1/{name}" for name in ("overview", "classes", "groups")))
+JSON = "application/json; charset=utf-8"
 
 
 class ReadTurns:
     """Turns to read, shared by address; beyond the bounds, or after a while, 429."""
 
-    def __init__(self) -> None:
+    def __init__(self, replica: Callable[[], Replica], recent: RecentAnswers) -> None:
+        self._replica = replica
         self._slots = Slots(READS_OF_ONE, least=0, most=1)
         self._present = Shares(READS_OF_ONE + WAITING_OF_ONE)
+        self._recent = recent
 
     @asynccontextmanager
-    async def turn(self, address: str) -> AsyncIterator[None]:
-        """A block that runs once it has a slot; raises HttpTooManyRequests."""
+    async def turn(self, request: web.Request) -> AsyncIterator[None]:
+        """A block that runs once the request has a slot; raises HttpTooManyRequests.
+
+        Its body is read before, so that no slow sender holds a slot.
+        """
+        address = request.remote or ""
         if not self._present.may_take(address):
             raise HttpTooManyRequests("too many such requests wait already")
         self._present.take(address)
         try:
+            await read_body(request)
             try:
                 async with asyncio.timeout(WAIT_SECONDS):
                     await self._slots.take(address)
@@ -77,16 +105,49 @@ class ReadTurns:
         async def in_turn(request: web.Request, handler: Handler) -> web.StreamResponse:
             if not request.path.startswith(HEAVY):
                 return await handler(request)
-            async with self.turn(request.remote or ""):
+            resource = request.match_info.route.resource
+            if resource is not None:
+                check_parameters(request.method, resource.canonical, request.query.keys())
+            if request.path == STREAM:
+                return await handler(request)
+            if _is_shared(request):
+                return await self._shared(request, handler)
+            async with self.turn(request):
                 response = await handler(request)
                 await send(request, response)
                 return response
 
         return in_turn
 
+    async def _shared(self, request: web.Request, handler: Handler) -> web.Response:
+        """One answer, and one turn, for all who ask the same within a second.
 
-DEFAULT_LIMIT = 500
-MAX_LIMIT = 5000
+        Every answer says who leads, so none is used after that has changed.
+        """
+
+        async def make() -> SharedAnswer:
+            async with self.turn(request):
+                response = await handler(request)
+                assert isinstance(response, web.Response), "an answer is no stream"
+                assert isinstance(response.body, bytes), "and its body is in memory"
+                return SharedAnswer(response.body)
+
+        answer = await self._recent.get(f"{self._replica()} {request.path_qs}", make)
+        response = web.Response(body=answer.body, headers={"Content-Type": JSON})
+        if "gzip" in request.headers.get("Accept-Encoding", ""):
+            response.body = await answer.compressed()
+            response.headers["Content-Encoding"] = "gzip"
+        await send(request, response)
+        return response
+
+
+def _is_shared(request: web.Request) -> bool:
+    """Whether pages ask for it again and again: those who ask at a time share one answer."""
+    a_map = request.path == "/api/v1/nodes" and request.query.get("view") == "map"
+    grouped = request.path == "/api/v1/queue" and request.query.get("group") == "true"
+    return request.method == "GET" and (a_map or grouped or request.path in SHARED)
+
+
 MAX_SCRAPES = 8
 MAX_REASON_LENGTH = 256
 GROUP, RESOURCE = "equipoise.dev", "waitingpods"
@@ -95,16 +156,6 @@ GROUP, RESOURCE = "equipoise.dev", "waitingpods"
 COMPRESS_HERE_BYTES = 16 * 1024
 
 OPENMETRICS = "application/openmetrics-text"
-
-
-class Replica(msgspec.Struct, frozen=True):
-    """The replica and the leader: only the leader has a queue that moves, and decisions."""
-
-    identity: str = ""
-    leading: bool = True
-    """Whether this replica schedules."""
-    leader: str = ""
-    """The identity of the leader as last seen from here; empty if there is none."""
 
 
 @dataclass(frozen=True)
@@ -130,26 +181,50 @@ class Sources:
     """/configz: the effective configuration."""
     replica: Callable[[], Replica] = Replica
     """`replica` in every answer of /api/v1: the replica and the leader."""
-    queue: Callable[[int], Awaitable[Any]] | None = None
-    """/api/v1/queue?limit=: at most so many pending pods."""
-    nodes: Callable[[int], Awaitable[Any]] | None = None
-    """/api/v1/nodes?limit=: at most so many nodes."""
-    decisions: Callable[[int], Awaitable[Any]] | None = None
-    """/api/v1/decisions?limit=: at most so many decisions, newest first."""
+    queue: Callable[[QueueQuery], Awaitable[Any]] | None = None
+    """/api/v1/queue?limit=&namespace=&tier=&labelSelector=&group=: pending pods."""
+    nodes: Callable[[NodesQuery], Awaitable[Any]] | None = None
+    """/api/v1/nodes?limit=&view=&resource=: at most so many nodes."""
+    node: Callable[[str], Awaitable[Any]] | None = None
+    """/api/v1/node?name=: one of them in full."""
+    pod: Callable[[str], Awaitable[Any]] | None = None
+    """/api/v1/pod?pod=namespace/name: what is kept of a pod, as a manifest."""
+    overview: Callable[[], Awaitable[Any]] | None = None
+    """/api/v1/overview: how the scheduler does."""
+    classes: Callable[[], Awaitable[Any]] | None = None
+    """/api/v1/classes: classes of equal pods and hit rates."""
+    groups: Callable[[int], Awaitable[Any]] | None = None
+    """/api/v1/groups?limit=: at most so many gangs, and the last batches."""
+    news: NewsSource | None = None
+    """/api/v1/stream: what is new after a decision and a sample."""
+    decisions: Callable[[DecisionsQuery], Awaitable[Any]] | None = None
+    """/api/v1/decisions?limit=&pod=: at most so many decisions, newest first."""
     waiting: Callable[[int], Awaitable[Any]] | None = None
     """/api/v1/waiting?limit=: at most so many pods that wait for permission."""
     decide: Callable[[PermitDecision], Awaitable[Any]] | None = None
     """POST /api/v1/waiting/NAMESPACE/NAME/approve or /reject, ?plugin=&reason=&uid=."""
-    explain: Callable[[str], Awaitable[Any]] | None = None
-    """/api/v1/explain?pod=namespace/name: the verdict of every node; may wait for webhooks."""
+    explain: Callable[[ExplainQuery], Awaitable[Any]] | None = None
+    """/api/v1/explain?pod=namespace/name&count=, or POST with a manifest: the verdict of every
+    node; may wait for webhooks."""
     equivalence: Callable[[int | None, str | None, int], Awaitable[Any]] | None = None
     """/debug/equivalence?class=&node=&limit=: what is kept for classes of equal pods."""
+    recent: RecentAnswers = field(default_factory=RecentAnswers)
+    """Answers that several readers share."""
 
 
-def build_app(sources: Sources, access: AccessControl | None = None) -> web.Application:
+def build_app(
+    sources: Sources, access: AccessControl | None = None, page: Page | None = None
+) -> web.Application:
     """Return the application with one route per source, for callers that `access` admits."""
     guards = [access.middleware()] if access else []
-    app = web.Application(middlewares=[errors_as_json, *guards, ReadTurns().middleware()])
+    app = web.Application(
+        middlewares=[
+            errors_as_json,
+            *guards,
+            ReadTurns(sources.replica, sources.recent).middleware(),
+        ],
+        client_max_size=MAX_BODY_BYTES,
+    )
     app.on_response_prepare.append(harden)
     routes = app.router
     for name, checks in (
@@ -163,24 +238,39 @@ def build_app(sources: Sources, access: AccessControl | None = None) -> web.Appl
     routes.add_get("/version", functools.partial(_page, lambda: dict(sources.version)))
     if sources.config:
         routes.add_get("/configz", functools.partial(_page, sources.config))
-    for name, source in (
-        ("queue", sources.queue),
-        ("nodes", sources.nodes),
-        ("decisions", sources.decisions),
-        ("waiting", sources.waiting),
+    for name, source, query in (
+        ("queue", sources.queue, queue_query),
+        ("nodes", sources.nodes, nodes_query),
+        ("node", sources.node, name_of),
+        ("pod", sources.pod, pod_of_query),
+        ("overview", sources.overview, None),
+        ("classes", sources.classes, None),
+        ("groups", sources.groups, limit_of),
+        ("decisions", sources.decisions, decisions_query),
+        ("waiting", sources.waiting, limit_of),
     ):
         if source:
-            handler = functools.partial(_list, source, sources.replica)
+            handler = functools.partial(_list, source, query, sources.replica)
             routes.add_get(f"/api/v1/{name}", handler)
+    if sources.news:
+        stream = NewsStream(sources.news)
+        routes.add_get(STREAM, stream.handle)
+        app.on_shutdown.append(stream.close)
     if sources.decide:
-        decide = functools.partial(_decide, sources.decide, access)
-        routes.add_post(DECISIONS + "{namespace}/{name}/{verb:approve|reject}", decide)
+        verbs: tuple[Verb, ...] = ("approve", "reject")
+        for verb in verbs:
+            decide = functools.partial(_decide, sources.decide, access, verb)
+            routes.add_post(f"{DECISIONS}{{namespace}}/{{name}}/{verb}", decide)
     if sources.explain:
         handler = functools.partial(_explain, sources.explain, sources.replica)
-        routes.add_get("/api/v1/explain", handler)
+        routes.add_get(EXPLAIN, handler)
+        routes.add_post(EXPLAIN, handler)
     if sources.equivalence:
         kept = functools.partial(_equivalence, sources.equivalence)
         routes.add_get("/debug/equivalence", kept)
+    add_page(app, read_page() if page is None else page)
+    described = document(sources.version.get("version", ""), {("get", PATH), *routes_of(app)})
+    routes.add_get(PATH, functools.partial(_page, lambda: described))
     return app
 
 
@@ -233,50 +323,39 @@ async def _page(source: Callable[[], Any], request: web.Request) -> web.Response
 
 
 async def _list(
-    source: Callable[[int], Awaitable[Any]], replica: Callable[[], Replica], request: web.Request
+    source: Callable[..., Awaitable[Any]],
+    query: Callable[[web.Request], Any] | None,
+    replica: Callable[[], Replica],
+    request: web.Request,
 ) -> web.Response:
-    return await _json({**await source(_limit(request)), "replica": replica()})
-
-
-def _limit(request: web.Request) -> int:
-    text = request.query.get("limit", str(DEFAULT_LIMIT))
-    limit = _number(text)
-    if limit is None or not 0 < limit <= MAX_LIMIT:
-        raise BadRequest(f"limit must be a number from 1 to {MAX_LIMIT}, not {text!r}")
-    return limit
-
-
-def _number(text: str) -> int | None:
-    """A number of up to 64 bits, written in digits."""
-    digits = text.isascii() and text.isdigit() and len(text) <= len(str(2**64))
-    return int(text) if digits and int(text) < 2**64 else None
+    said = await (source() if query is None else source(query(request)))
+    return await _json({**said, "replica": replica()})
 
 
 async def _equivalence(
     source: Callable[[int | None, str | None, int], Awaitable[Any]], request: web.Request
 ) -> web.Response:
     text, node = request.query.get("class"), request.query.get("node")
-    name = _number(text) if text is not None else None
+    name = number(text) if text is not None else None
     if text is not None and name is None:
         raise BadRequest(f"class must be an equivalenceHash, a number, not {text!r}")
     if node is not None and name is None:
         raise BadRequest("node needs a class: what is kept belongs to a class")
-    return await _json(await source(name, node, _limit(request)))
+    return await _json(await source(name, node, limit_of(request)))
 
 
 async def _explain(
-    source: Callable[[str], Awaitable[Any]], replica: Callable[[], Replica], request: web.Request
+    source: Callable[[ExplainQuery], Awaitable[Any]],
+    replica: Callable[[], Replica],
+    request: web.Request,
 ) -> web.Response:
-    pod = request.query.get("pod", "")
-    namespace, _, name = pod.partition("/")
-    if not namespace or not name or "/" in name:
-        raise BadRequest(f"pod must be given as namespace/name, not {pod!r}")
-    return await _json({**await source(pod), "replica": replica()})
+    return await _json({**await source(await explain_query(request)), "replica": replica()})
 
 
 async def _decide(
     source: Callable[[PermitDecision], Awaitable[Any]],
     access: AccessControl | None,
+    verb: Verb,
     request: web.Request,
 ) -> web.Response:
     """Decide about a pod, if RBAC in the pod's namespace allows it."""
@@ -284,19 +363,18 @@ async def _decide(
         raise HttpForbidden("callers are not authenticated: set server.protection to always")
     if "Origin" in request.headers:
         raise HttpForbidden("requests with an Origin header (web pages) may not decide")
-    namespace, name, verb = (request.match_info[part] for part in ("namespace", "name", "verb"))
+    namespace, name = (request.match_info[part] for part in ("namespace", "name"))
     user = await access.authorize(request, Right(verb, GROUP, RESOURCE, namespace, name))
     reason = " ".join(request.query.get("reason", "").split())
     if len(reason) > MAX_REASON_LENGTH:
         raise BadRequest(f"reason must not be longer than {MAX_REASON_LENGTH} characters")
     plugin, uid = request.query.get("plugin", ""), request.query.get("uid", "")
-    decided: Verb = "approve" if verb == "approve" else "reject"
-    decision = PermitDecision(decided, f"{namespace}/{name}", user.name, plugin, reason, uid)
+    decision = PermitDecision(verb, f"{namespace}/{name}", user.name, plugin, reason, uid)
     return await _json(await source(decision))
 
 
 async def _json(value: Any) -> web.Response:
-    return _answer(await in_slices(encoded, value), "application/json; charset=utf-8")
+    return _answer(await in_slices(encoded, value), JSON)
 
 
 def encoded(value: Any, depth: int = 2) -> bytes:

@@ -49,6 +49,12 @@ class HttpConflict(RequestError):
     status = 409
 
 
+class HttpTooLarge(RequestError):
+    """The body is too large: 413."""
+
+    status = 413
+
+
 class Unavailable(RequestError):
     """It may exist, but not now, for instance before the first sync or on a standby: 503."""
 
@@ -84,7 +90,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
 async def harden(request: web.Request, response: web.StreamResponse) -> None:
     """Add what keeps browsers and caches from being clever, and do not advertise versions."""
     response.headers["X-Content-Type-Options"] = "nosniff"
-    response.headers["Cache-Control"] = "no-store"
+    response.headers.setdefault("Cache-Control", "no-store")
     response.headers["Server"] = "equipoise"
 
 

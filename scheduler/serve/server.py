@@ -3,11 +3,13 @@
 import asyncio
 import errno
 import ipaddress
+import logging
 import socket
 from types import TracebackType
 from typing import Self
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 from scheduler.config.schema import ServerSettings as Settings
@@ -17,6 +19,7 @@ from scheduler.serve.access import AccessControl, Reviewer
 from scheduler.serve.certificates import Files, SelfSigned, Tls
 from scheduler.serve.connections import KEEPALIVE_SECONDS, Connections
 from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.page import OPEN_PATHS, read_page
 
 log = get_logger(__name__)
 
@@ -25,7 +28,7 @@ REFRESH_SECONDS = 10.0
 """How often a rotated certificate is looked for."""
 SWEEP_SECONDS = 1.0
 LINGER_SECONDS = 2.0
-"""How long the body of a request is thrown away: nothing that is served takes one."""
+"""How long the rest of a body that nobody reads is thrown away."""
 PAUSE_SECONDS = 0.1
 """How long not to accept after that has failed."""
 BACKLOG = 512
@@ -60,6 +63,7 @@ class Server:
             keepalive_timeout=KEEPALIVE_SECONDS,
             shutdown_timeout=SHUTDOWN_SECONDS,
             lingering_time=LINGER_SECONDS,
+            logger=_library_log(),
         )
         self.connections = Connections(self._requests, tls.context if tls else None, dropped)
         app.middlewares.insert(0, self.connections.middleware())
@@ -136,6 +140,22 @@ class Server:
         await self.stop()
 
 
+class _FaultsOfOurs(logging.Filter):
+    """Leaves out what callers did wrong: whoever reaches the port could fill the log with it."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        fault = record.exc_info[1] if record.exc_info else None
+        theirs = (HttpProcessingError, web.RequestPayloadError, ConnectionError)
+        return not isinstance(fault, theirs)
+
+
+def _library_log() -> logging.Logger:
+    """Where the library logs what goes wrong with requests."""
+    library = logging.getLogger(f"{__name__}.requests")
+    library.filters = [_FaultsOfOurs()]
+    return library
+
+
 async def _listen(host: str, port: int) -> list[socket.socket]:
     """Sockets that listen on all addresses of the host; raises OSError."""
     found = await asyncio.get_running_loop().getaddrinfo(
@@ -177,10 +197,11 @@ async def open_server(
     no certificate to serve with. `dropped` counts, by reason, connections that are cut.
     """
     reviewed = settings.protection == "always" or not is_loopback(settings.bind_address)
-    access = AccessControl(reviewer, settings.always_allow_paths) if reviewed else None
+    open_paths = (*settings.always_allow_paths, *OPEN_PATHS)
+    access = AccessControl(reviewer, open_paths) if reviewed else None
     wanted = reviewed or settings.tls_cert_file
     tls = await asyncio.to_thread(_tls, settings) if wanted else None
-    app = build_app(sources, access)
+    app = build_app(sources, access, await asyncio.to_thread(read_page))
     return Server(app, host=settings.bind_address, port=settings.port, tls=tls, dropped=dropped)
 
 

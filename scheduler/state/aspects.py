@@ -15,6 +15,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping
 
+from scheduler.bounded import Usage
 from scheduler.model.nodes import Node
 from scheduler.model.objects import Service
 from scheduler.model.podinfo import PodInfo
@@ -70,6 +71,10 @@ class Aspect(enum.IntEnum):
     """Pod groups."""
     BUDGETS = 28
     """Pod disruption budgets."""
+    DEVICES = 29
+    """Which devices a row's node can use, and what is left of them."""
+    RESOURCE_CLAIMS = 30
+    DEVICE_CLASSES = 31
 
 
 Aspects = frozenset[Aspect]
@@ -96,6 +101,7 @@ OF_ROWS: Aspects = frozenset(
         Aspect.NOMINATED_PODS,
         Aspect.TOPOLOGY,
         Aspect.NODE_DRIVERS,
+        Aspect.DEVICES,
     }
 )
 """The aspects of which each row has its own."""
@@ -138,6 +144,8 @@ _OF_KIND: Mapping[str, Aspects] = {
     "CSIStorageCapacity": frozenset({Aspect.STORAGE_CAPACITIES}),
     "PodGroup": frozenset({Aspect.GROUPS}),
     "PodDisruptionBudget": frozenset({Aspect.BUDGETS}),
+    "ResourceClaim": frozenset({Aspect.RESOURCE_CLAIMS}),
+    "DeviceClass": frozenset({Aspect.DEVICE_CLASSES}),
 }
 
 
@@ -183,13 +191,18 @@ def pod_aspects(pod: PodInfo) -> tuple[Aspect, ...]:
 def object_aspects(kind: str, old: object | None, new: object | None) -> Aspects:
     """What a change of an object of another kind means.
 
-    Attached volumes are not here: `Attachments` finds the rows that an object affects. Nor are NUMA
-    cells, whose objects are not believed until they are proven.
+    Attached volumes are not here: `Attachments` finds the rows that an object affects. Nor are
+    devices, of which `dra.ledger` knows the rows, nor NUMA cells, whose objects are not believed
+    until they are proven.
     """
     if isinstance(old, Service) and isinstance(new, Service):
         same = old.spec.selector == new.spec.selector
         return _NO_ASPECTS if same else _OF_KIND[kind]
     return _OF_KIND.get(kind, _NO_ASPECTS)
+
+
+_ENTRY_BYTES = 48
+"""A number, and its place in a list."""
 
 
 class ChangeLog:
@@ -243,6 +256,11 @@ class ChangeLog:
             self._rows[aspect].clear()
             self.appends[aspect] += 1
         self.version += 1
+
+    def usage(self) -> Usage:
+        """How much the logs take."""
+        rows = sum(map(len, self._rows))
+        return Usage(rows, _ENTRY_BYTES * rows)
 
     def position(self, aspect: Aspect) -> int:
         """The end of an aspect's log, from which a reader can continue later."""

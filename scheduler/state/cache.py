@@ -23,7 +23,7 @@ Everything here is synchronous and belongs to one thread.
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -32,6 +32,7 @@ import xxhash
 
 from scheduler.bounded import Usage
 from scheduler.model.events import ASSIGNED_POD, Action, Event, pod_update
+from scheduler.model.journal import Journal
 from scheduler.model.nodes import Node
 from scheduler.model.objects import Namespace
 from scheduler.model.podinfo import PodInfo
@@ -99,6 +100,8 @@ class ClusterState:
     """Node rows and the pods on them. Row sums always equal the sums over ``pods_on(node)``."""
 
     def __init__(self) -> None:
+        self.journal: Journal | None = None
+        """Told of each step that changes the state or decides, if the daemon records."""
         self.changes = ChangeLog()
         self._publish_to: Callable[[Event], None] = lambda event: None
         self.columns = NodeColumns()
@@ -129,6 +132,8 @@ class ClusterState:
             **self.index.usage(),
             "node_label_columns": self.columns.labels.usage(),
             "node_resource_columns": self.columns.resource_usage(),
+            "node_value_sets": self.columns.value_usage(),
+            "change_log": self.changes.usage(),
             "verdicts": self.statuses.usage(),
         }
 
@@ -225,6 +230,14 @@ class ClusterState:
         self._last_version += 1
         self._node_versions[name] = self._last_version
 
+    def node_versions(self, names: Iterable[str]) -> dict[str, int]:
+        """The versions of those of the nodes that are there, for `restore_node_versions`."""
+        return {name: self._node_versions[name] for name in names if name in self._node_versions}
+
+    def restore_node_versions(self, versions: Mapping[str, int]) -> None:
+        """Give nodes their versions back after a trial: nothing was placed there meanwhile."""
+        self._node_versions.update(versions)
+
     def remove_node(self, name: str) -> None:
         """Remove a node; its row is free for another, its pods are kept by name."""
         row = self._rows.pop(name, None)
@@ -261,9 +274,7 @@ class ClusterState:
         columns.nodes[row] = node
         columns.labels.set(row, node)
         columns.unschedulable[row] = node.spec.unschedulable
-        columns.set_taints(row, node.spec.taints)
-        columns.set_features(row, node.status.declared_features)
-        columns.set_conditions(row, node.status.conditions)
+        columns.set_values(row, node)
         allocatable = allocatable_of(node)
         columns.pod_limit[row] = allocatable.pop(PODS, 0)
         self._add_resources(row, node.name, allocatable)
@@ -492,7 +503,7 @@ class ClusterState:
             "unschedulable": bool(columns.unschedulable[row]),
             "taints": [
                 {"key": taint.key, "value": taint.value, "effect": taint.effect}
-                for taint in columns.taint_sets.values[columns.taint_set[row]]
+                for taint in columns.taints.of(row)
             ],
             "allocatable": self._amounts(columns.allocatable[:, row]),
             "requested": self._amounts(columns.requested[:, row]),

@@ -8,12 +8,13 @@ import numpy as np
 import numpy.ma
 from numpy.typing import NDArray
 
-from scheduler.bounded import Usage
+from scheduler.bounded import ENTRY_BYTES, Usage
 from scheduler.model.meta import Condition
 from scheduler.model.nodes import Node, Taint
 from scheduler.model.resources import CPU, EPHEMERAL_STORAGE, MAX_AMOUNT, MEMORY, Amounts
 from scheduler.state.interning import Interner
 from scheduler.state.labels import LabelColumns
+from scheduler.state.row_values import RowValues
 
 Rows = NDArray[np.intp]
 """Row numbers, in ascending order."""
@@ -30,6 +31,8 @@ _BASIC_RESOURCES = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _SPARE_RESOURCES = 16
 """So many columns of resources that no node offers any more are kept: nodes may be added again."""
 _FIRST_CAPACITY = 64
+_TEXT_BYTES = 64
+"""What a text in a tuple takes besides its characters."""
 _MANY = 256
 """Fewer rows are copied in less time than it takes to look at them."""
 
@@ -57,11 +60,13 @@ class NodeColumns:
     def __init__(self) -> None:
         self.resources: Interner[str] = Interner(*_BASIC_RESOURCES)
         """The index of each resource that has a column. Another generation: other indexes."""
-        self.taint_sets: Interner[tuple[Taint, ...]] = Interner(())
-        self.feature_sets: Interner[tuple[str, ...]] = Interner(())
-        self.condition_sets: Interner[frozenset[tuple[str, str]]] = Interner(frozenset())
-        """Types and statuses of node conditions."""
         self.capacity = _FIRST_CAPACITY
+        self.taints: RowValues[tuple[Taint, ...]] = RowValues((), self.capacity, _taint_bytes)
+        self.features: RowValues[tuple[str, ...]] = RowValues((), self.capacity, _text_bytes)
+        self.conditions: RowValues[frozenset[tuple[str, str]]] = RowValues(
+            frozenset(), self.capacity, _condition_bytes
+        )
+        """Types and statuses of node conditions."""
         self.names: list[str] = [""] * self.capacity
         self.nodes: list[Node | None] = [None] * self.capacity
         self.live: Mask = np.zeros(self.capacity, np.bool_)
@@ -73,9 +78,6 @@ class NodeColumns:
         self.pod_limit: Scores = np.zeros(self.capacity, np.int64)
         self.pod_count: Scores = np.zeros(self.capacity, np.int64)
         self.unschedulable: Mask = np.zeros(self.capacity, np.bool_)
-        self.taint_set: Codes = np.zeros(self.capacity, np.int32)
-        self.feature_set: Codes = np.zeros(self.capacity, np.int32)
-        self.condition_set: Codes = np.zeros(self.capacity, np.int32)
         self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, np.uint64)
         self.labels = LabelColumns(self.nodes)
 
@@ -92,9 +94,8 @@ class NodeColumns:
         self.pod_limit = _wider(self.pod_limit, extra)
         self.pod_count = _wider(self.pod_count, extra)
         self.unschedulable = _wider(self.unschedulable, extra)
-        self.taint_set = _wider(self.taint_set, extra)
-        self.feature_set = _wider(self.feature_set, extra)
-        self.condition_set = _wider(self.condition_set, extra)
+        for values in (self.taints, self.features, self.conditions):
+            values.grow(self.capacity)
         self.name_hash = _wider(self.name_hash, extra)
         self.labels.grow(extra)
 
@@ -140,37 +141,16 @@ class NodeColumns:
         """How much the columns of resources take."""
         return Usage(len(self.resources), self.allocatable.nbytes + self.requested.nbytes)
 
-    def set_taints(self, row: int, taints: tuple[Taint, ...]) -> None:
-        """Take over a node's taints; its ``nodes`` entry must be set already.
+    def set_values(self, row: int, node: Node) -> None:
+        """Take over a node's taints, declared features, and types and statuses of conditions."""
+        self.taints.set(row, node.spec.taints)
+        self.features.set(row, node.status.declared_features)
+        self.conditions.set(row, _states(node.status.conditions))
 
-        Some taints carry timestamps, so sets that no row has any more are dropped now and then.
-        """
-        if len(self.taint_sets) > 2 * self.capacity + 64:
-            self.taint_sets.restart(())
-            for other, node in enumerate(self.nodes):
-                if node is not None:
-                    self.taint_set[other] = self.taint_sets.intern(node.spec.taints)
-        self.taint_set[row] = self.taint_sets.intern(taints)
-
-    def set_features(self, row: int, features: tuple[str, ...]) -> None:
-        """Take over a node's declared features, likewise."""
-        if len(self.feature_sets) > 2 * self.capacity + 64:
-            self.feature_sets.restart(())
-            for other, node in enumerate(self.nodes):
-                if node is not None:
-                    declared = node.status.declared_features
-                    self.feature_set[other] = self.feature_sets.intern(declared)
-        self.feature_set[row] = self.feature_sets.intern(features)
-
-    def set_conditions(self, row: int, conditions: Iterable[Condition]) -> None:
-        """Take over types and statuses of a node's conditions, likewise."""
-        if len(self.condition_sets) > 2 * self.capacity + 64:
-            self.condition_sets.restart(frozenset())
-            for other, node in enumerate(self.nodes):
-                if node is not None:
-                    known = _states(node.status.conditions)
-                    self.condition_set[other] = self.condition_sets.intern(known)
-        self.condition_set[row] = self.condition_sets.intern(_states(conditions))
+    def value_usage(self) -> Usage:
+        """How much sets of taints, features and conditions take."""
+        each = (self.taints.usage(), self.features.usage(), self.conditions.usage())
+        return Usage(*map(sum, zip(*each, strict=True)))
 
     def erase(self, row: int) -> None:
         """Make a row as if it had never been used."""
@@ -181,11 +161,26 @@ class NodeColumns:
         self.requested[:, row] = self.nonzero[:, row] = 0
         self.set_allocatable(row, {})
         self.pod_limit[row] = self.pod_count[row] = 0
-        self.taint_set[row] = self.feature_set[row] = self.condition_set[row] = 0
+        for values in (self.taints, self.features, self.conditions):
+            values.clear(row)
 
 
 def _states(conditions: Iterable[Condition]) -> frozenset[tuple[str, str]]:
     return frozenset((condition.type, condition.status) for condition in conditions)
+
+
+def _text_bytes(texts: Iterable[str]) -> int:
+    return sum(_TEXT_BYTES + len(text) for text in texts)
+
+
+def _taint_bytes(taints: tuple[Taint, ...]) -> int:
+    return sum(
+        ENTRY_BYTES + _text_bytes((taint.key, taint.value, taint.effect)) for taint in taints
+    )
+
+
+def _condition_bytes(states: frozenset[tuple[str, str]]) -> int:
+    return sum(ENTRY_BYTES + _text_bytes(state) for state in states)
 
 
 def _wider(array: NDArray[np.generic], extra: int) -> NDArray:  # type: ignore[type-arg]  # any dtype

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from scheduler.bounded import ENTRY_BYTES, MEBIBYTE, Usage
-from scheduler.model.status import SUCCESS, Status
+from scheduler.model.status import SUCCESS, Code, Status
 
 V = TypeVar("V", bound=Hashable)
 Q = TypeVar("Q", bound=Hashable)
@@ -56,6 +56,12 @@ class Interner(Generic[V]):
         return self._ids.get(value)
 
 
+def distinct_codes(codes: NDArray[np.int32]) -> list[int]:
+    """The codes that occur, in order; O(codes + the largest), and never sorted."""
+    found: list[int] = np.bincount(codes).nonzero()[0].tolist()
+    return found
+
+
 class StatusTable:
     """Verdicts as codes: 0 lets the pod pass, any other number names a ``Status``."""
 
@@ -66,6 +72,8 @@ class StatusTable:
     def __init__(self) -> None:
         self._statuses: Interner[Status] = Interner(SUCCESS)
         self._text = 0
+        self.faults: list[int] = []
+        """Codes that are no verdicts: a filter failed on a node, and with it the attempt."""
         self.generation = 0
         """Grows when codes are given out anew: codes of an earlier generation mean nothing."""
 
@@ -79,6 +87,8 @@ class StatusTable:
         if code is None:
             code = self._statuses.intern(status)
             self._text += sum(map(len, status.reasons))
+            if status.code is Code.ERROR:
+                self.faults.append(code)
         return code
 
     def status(self, code: int) -> Status:
@@ -102,6 +112,7 @@ class StatusTable:
         """
         self._statuses.restart(SUCCESS)
         self._text = 0
+        self.faults.clear()
         self.generation += 1
 
 

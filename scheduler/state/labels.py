@@ -7,7 +7,7 @@ requirement costs the values it names, not the values that nodes have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -136,6 +136,14 @@ class LabelColumns:
         """Whether any node has a label of this key."""
         return key in self._holders
 
+    def keys(self) -> Collection[str]:
+        """All keys that some node has."""
+        return self._holders.keys()
+
+    def holders(self, key: str) -> int:
+        """How many nodes have a label of this key."""
+        return self._holders.get(key, 0)
+
     def grow(self, extra: int) -> None:
         """There are more rows; each column is made again at its next use."""
         self._rows += [_NO_LABELS] * extra
@@ -214,7 +222,7 @@ class LabelColumns:
         """Which rows match one alternative of a node selector."""
         result = self.satisfy(term.labels, rows)
         for requirement in term.fields:
-            result &= self._name_ids().matches(requirement, rows)
+            result &= self.names().matches(requirement, rows)
         return result
 
     def weigh(
@@ -233,7 +241,7 @@ class LabelColumns:
                 total += self.match_term(term, rows).astype(np.int64) * weight
                 continue
             requirement = (*term.labels, *term.fields)[0]
-            column = self.column(requirement.key) if term.labels else self._name_ids()
+            column = self.column(requirement.key) if term.labels else self.names()
             if id(column) not in by_column:
                 by_column[id(column)] = column, np.zeros(len(column.values), np.int64)
             worth = by_column[id(column)][1]
@@ -262,7 +270,7 @@ class LabelColumns:
                 result |= self.match_term(term, rows)
                 continue
             requirement = (*term.labels, *term.fields)[0]
-            column = self.column(requirement.key) if term.labels else self._name_ids()
+            column = self.column(requirement.key) if term.labels else self.names()
             known = accepted.get(id(column))
             if known is None:
                 accepted[id(column)] = column, column.accepted(requirement)
@@ -277,7 +285,7 @@ class LabelColumns:
         holders = self._holders
         return all(r.key in holders or r.accepts(None) for r in term.labels)
 
-    def _name_ids(self) -> LabelColumn:
+    def names(self) -> LabelColumn:
         """The column of node names, for field requirements."""
         if self._name_column is None:
             self._name_column = LabelColumn(self._names)

@@ -17,7 +17,6 @@ class ObjectStore:
     """The newest version of every watched object that is neither pod nor node.
 
     By kind and then by key (``namespace/name``, or the name of a cluster-scoped object).
-    ``version`` counts changes per kind, for what is derived from all objects of a kind.
 
     Like a pod, an object may be *assumed* to have the version that the scheduler is about to write.
     All readers see that version until the watch delivers a newer one or it is forgotten.
@@ -28,7 +27,6 @@ class ObjectStore:
         """The row of each node: the state's own mapping, which grows and shrinks with it."""
         self._changes = changes
         self._kinds: dict[str, dict[str, Any]] = {}
-        self._versions: dict[str, int] = {}
         self._listeners: dict[str, list[Listener]] = {}
         self._confirmed: dict[tuple[str, str], Any] = {}
         """The watched version of each object of which another is assumed."""
@@ -45,10 +43,6 @@ class ObjectStore:
         """The watched version of an object, whatever is assumed."""
         known: T | None = self._confirmed.get((kind.__name__, key))
         return known if known is not None else self.get(kind, key)
-
-    def version(self, kind: type) -> int:
-        """Grows whenever an object of the kind changes."""
-        return self._versions.get(kind.__name__, 0)
 
     def subscribe(self, kind: type, listener: Listener) -> None:
         """Call a listener on every later change of a kind, in order, after it is applied."""
@@ -78,7 +72,6 @@ class ObjectStore:
             objects.pop(key, None)
         else:
             objects[key] = new
-        self._versions[kind] = self._versions.get(kind, 0) + 1
         self._log(kind, key, old, new)
         for listener in self._listeners.get(kind, ()):
             listener(key, old, new)

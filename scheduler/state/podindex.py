@@ -286,6 +286,11 @@ class _GroupsByKey:
         self._trim()
         return found
 
+    def values(self, key: str) -> list[str]:
+        """The values of a label."""
+        self.find(key, "")
+        return list(self._by_key.get(key, ()))
+
     def add(self, group: LabelGroup) -> None:
         """There is a new group."""
         for key in _common(self._by_key, group.labels):
@@ -436,6 +441,10 @@ class PodIndex:
             )
             self._terms_about.put(key, known)
         return known
+
+    def label_values(self, key: str) -> list[str]:
+        """The values that pods on nodes have of a label. O(groups) the first time."""
+        return self._by_key.values(key)
 
     def repelling_keys(self) -> set[str]:
         """The topology keys of all required anti-affinity of pods on nodes; O(distinct terms)."""

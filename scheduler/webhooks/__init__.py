@@ -23,6 +23,7 @@ Notices (postBind, unreserve) are sent in the background, and no answer is neede
 - `asking`: one webhook of our own protocol: its calls, as coroutines that never raise.
 - `caller`: calls of one webhook: bounded and shared by namespace, repeated where that is safe,
   counted.
+- `recorded`: answers of webhooks and extenders from a recording, in place of calls.
 - `transport`: one HTTP exchange with a webhook: bytes there, bytes back, everything bounded.
 - `protocol`: our own webhook protocol: what is sent to each extension point, and what may come
   back.

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
 import msgspec
 
+from scheduler import machine
 from scheduler.config.schema import Webhook
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Code
 from scheduler.observe.logs import get_logger
 from scheduler.webhooks.answers import Failed
-from scheduler.webhooks.caller import Caller
+from scheduler.webhooks.caller import WebhookCalls
 from scheduler.webhooks.protocol import API_VERSION, PATHS, Refusal, WebhookRequest, read_answer
 from scheduler.webhooks.transport import CallFailed
 from scheduler.webhooks.views import Views
@@ -28,7 +28,7 @@ _ONCE = frozenset(("reserve", "permit", "preBind", "bind"))
 class Asking:
     """Asks a webhook about pods of one profile."""
 
-    def __init__(self, webhook: Webhook, profile: str, caller: Caller, views: Views) -> None:
+    def __init__(self, webhook: Webhook, profile: str, caller: WebhookCalls, views: Views) -> None:
         self.name = webhook.name
         self._profile = profile
         self._caller = caller
@@ -48,7 +48,7 @@ class Asking:
 
         ``rejections`` and ``rejection`` are verdicts of other plugins, which it is sent.
         """
-        uid = str(uuid.uuid4())
+        uid = str(machine.uuid4())
         body = partial(self._body, point, uid, pod, names, node, rejections, rejection)
         read: Callable[[bytes], Any] = partial(read_answer, point, asked=names or ())
         try:
@@ -58,6 +58,7 @@ class Asking:
                 body,
                 read,
                 namespace=pod.pod.metadata.namespace,
+                pod=pod.key,
                 repeatable=point not in _ONCE,
             )
         except CallFailed as failure:

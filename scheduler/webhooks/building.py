@@ -12,14 +12,16 @@ from scheduler.config.loading import Configuration
 from scheduler.config.plugins import Enabled
 from scheduler.config.schema import Extender, Webhook
 from scheduler.config.webhooks import endpoint_of as webhook_endpoint
+from scheduler.model.journal import Journal
 from scheduler.observe.metrics import Metrics
 from scheduler.plugin_api.extension_points import Plugin
 from scheduler.plugin_api.handle import Handle, PluginFactory
 from scheduler.webhooks.asking import Asking
-from scheduler.webhooks.caller import Caller
+from scheduler.webhooks.caller import Caller, WebhookCalls
 from scheduler.webhooks.extender import ExtenderPlugin
 from scheduler.webhooks.originals import Originals
 from scheduler.webhooks.plugin import WebhookPlugin
+from scheduler.webhooks.recorded import RecordedAnswers, RecordedCalls
 from scheduler.webhooks.views import Views
 
 _MUTATING = frozenset(("reserve", "permit", "preBind", "bind", "postBind"))
@@ -29,14 +31,26 @@ _MUTATING = frozenset(("reserve", "permit", "preBind", "bind", "postBind"))
 class RemotePlugins:
     """All webhooks and extenders of a configuration; profiles share their connections."""
 
-    def __init__(self, config: Configuration, metrics: Metrics, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        config: Configuration,
+        metrics: Metrics,
+        clock: Callable[[], float],
+        journal: Journal | None = None,
+        recorded: RecordedAnswers | None = None,
+    ) -> None:
         webhooks = config.equipoise.webhooks
         self._extenders = in_order(config.scheduler.extenders)
         endpoints = [
             *map(webhook_endpoint, webhooks),
             *(extender_endpoint(name, extender) for name, extender in self._extenders),
         ]
-        self._callers = {each.name: Caller(each, metrics, clock=clock) for each in endpoints}
+        self._callers: dict[str, WebhookCalls] = {}
+        for each in endpoints:
+            if recorded is not None:
+                self._callers[each.name] = RecordedCalls(each.name, recorded)
+            else:
+                self._callers[each.name] = Caller(each, metrics, clock=clock, journal=journal)
         self.originals: Originals | None = None
         """None without webhooks and extenders."""
         if self._callers:

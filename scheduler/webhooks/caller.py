@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import enum
-import time
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
+from scheduler import machine
 from scheduler.config.webhooks import CallTarget
 from scheduler.fairness import Shares, Turns
+from scheduler.model.journal import Journal
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.slices import in_slices
 from scheduler.webhooks.answers import EXPLAINING
@@ -34,6 +35,28 @@ RETRY_SECONDS = 0.05
 """Before the first repetition; twice as long before each further one."""
 
 
+class WebhookCalls(Protocol):
+    """How a plugin asks its webhook or extender."""
+
+    async def call(
+        self,
+        point: str,
+        path: str,
+        body: Callable[[], bytes],
+        read: Callable[[bytes], T],
+        *,
+        namespace: str,
+        repeatable: bool = True,
+        pod: str = "",
+    ) -> T:
+        """See `Caller.call`."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
 class Caller:
     """The one way to a webhook. Used from one event loop; a call that is cancelled is dropped."""
 
@@ -42,9 +65,11 @@ class Caller:
         endpoint: CallTarget,
         metrics: Metrics,
         *,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        journal: Journal | None = None,
     ) -> None:
+        self._journal = journal
         self.endpoint = endpoint
         name = endpoint.name
         self.breaker = Breaker(
@@ -70,23 +95,28 @@ class Caller:
         *,
         namespace: str,
         repeatable: bool = True,
+        pod: str = "",
     ) -> T:
         """What ``read`` returns for the answer; it raises ValueError if the answer is invalid.
 
-        ``namespace`` is that of the pod in question: calls are shared by it.
+        ``namespace`` is that of the pod in question: calls are shared by it. ``pod`` is its name,
+        for recordings.
 
         A call that is not ``repeatable`` is made again only if nothing of it was sent. Raises
         CallFailed. The body is made when the call is sent, so calls that wait take no room.
         """
         began, result = self._clock(), "cancelled"
+        told = None if EXPLAINING.get() else self._journal
         try:
-            once = partial(self._once, path, body, read)
+            once = partial(self._once, path, body, read, pod, told)
             owner = EXPLANATIONS if EXPLAINING.get() else namespace
             answer = await self._admitted(owner, once, repeatable)
             result = "success"
             return answer
         except CallFailed as failure:
             result = failure.result
+            if told is not None:
+                told.answered(self.endpoint.name, path, pod, b"", f"{result}:{failure}")
             raise
         finally:
             elapsed = self._clock() - began
@@ -122,7 +152,14 @@ class Caller:
                     break
         raise last
 
-    async def _once(self, path: str, body: Callable[[], bytes], read: Callable[[bytes], T]) -> T:
+    async def _once(
+        self,
+        path: str,
+        body: Callable[[], bytes],
+        read: Callable[[bytes], T],
+        pod: str,
+        told: Journal | None,
+    ) -> T:
         if not self.breaker.admit():
             message = "it failed too often in a row and is left alone for a while"
             raise CallFailed("breaker_open", message, unsent=True)
@@ -136,6 +173,8 @@ class Caller:
             self.breaker.abandoned()
             raise
         self.breaker.succeeded()
+        if told is not None:
+            told.answered(self.endpoint.name, path, pod, answer, "")
         return value
 
     def _count(self, result: str) -> None:
@@ -243,7 +282,7 @@ class Breaker:
         open_for: float,
         *,
         show: Callable[[float], None] = lambda state: None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = machine.monotonic,
     ) -> None:
         self._limit = failures
         self._open_for = open_for

@@ -33,7 +33,7 @@ from scheduler.webhooks.answers import (
     RemoteAnswers,
     Subject,
 )
-from scheduler.webhooks.caller import Caller
+from scheduler.webhooks.caller import WebhookCalls
 from scheduler.webhooks.originals import Originals
 from scheduler.webhooks.protocol import clean
 from scheduler.webhooks.rows import (
@@ -66,7 +66,12 @@ class ExtenderPlugin:
     traits = PluginTraits(remote=True, row_by_row=True, unbounded=True)
 
     def __init__(
-        self, name: str, extender: Extender, caller: Caller, originals: Originals, handle: Handle
+        self,
+        name: str,
+        extender: Extender,
+        caller: WebhookCalls,
+        originals: Originals,
+        handle: Handle,
     ) -> None:
         self.name = name
         self._extender = extender
@@ -275,6 +280,7 @@ class ExtenderPlugin:
                 body,
                 read,
                 namespace=pod.pod.metadata.namespace,
+                pod=pod.key,
                 repeatable=repeatable,
             )
         except CallFailed as failure:

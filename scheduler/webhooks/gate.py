@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from scheduler.bounded import ENTRY_BYTES, MEBIBYTE
+from scheduler.bounded import ENTRY_BYTES, MEBIBYTE, Usage
 from scheduler.config.schema import Webhook
 from scheduler.config.webhooks import PRE_ENQUEUE, QUEUE_SORT
 from scheduler.model.packed import labels_digest
@@ -56,6 +56,7 @@ class Gate:
         self._handle = handle
         self._known: OrderedDict[Hashable, _GateAnswer] = OrderedDict()
         self._known_bytes = 0
+        self._evictions = 0
         self._under_way: set[Hashable] = set()
         self._begun = False
         """A replica that does not schedule asks nothing."""
@@ -83,6 +84,10 @@ class Gate:
         known = self._known.get(_subject(pod))
         return known.key if known is not None else 0.0
 
+    def usage(self) -> Usage:
+        """How much is kept of answers."""
+        return Usage(len(self._known), self._known_bytes, self._evictions)
+
     async def _ask(self, subject: Hashable, pod: PodInfo) -> None:
         try:
             known, again = await self._answer(pod)
@@ -95,10 +100,11 @@ class Gate:
 
     def _remember(self, subject: Hashable, known: _GateAnswer) -> None:
         self._drop(subject)
-        while self._known and self._known_bytes + known.bytes > MAX_KNOWN_BYTES:
+        while self._known and (
+            self._known_bytes + known.bytes > MAX_KNOWN_BYTES or len(self._known) >= MAX_KNOWN
+        ):
             self._drop(next(iter(self._known)))
-        if len(self._known) >= MAX_KNOWN:
-            self._drop(next(iter(self._known)))
+            self._evictions += 1
         self._known[subject] = known
         self._known_bytes += known.bytes
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import time
 from collections.abc import Callable, Coroutine, Hashable, Sequence
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from scheduler.bounded import MEBIBYTE, Memo
+from scheduler import machine
+from scheduler.bounded import MEBIBYTE, Memo, Usage
 from scheduler.config.schema import Webhook
 from scheduler.equivalence.reads import Key, Reads
 from scheduler.equivalence.verdicts import Answers
@@ -98,6 +98,13 @@ class WebhookPlugin:
         self._undoing: dict[str, asyncio.Event] = {}
         """By the uid of a pod: set once the webhook has undone what it did for it."""
         self._fails = webhook.failure_policy == "Fail"
+        handle.metrics.caches.follow(f"webhook {webhook.name} {handle.profile}", self._usage)
+
+    def _usage(self) -> dict[str, Usage]:
+        return {
+            "webhook_gate_answers": self._gate.usage(),
+            "webhook_pod_verdicts": self._pre_filters.usage(),
+        }
 
     def concerns(self, pod: PodInfo) -> bool:
         """Whether the webhook is asked about such pods: by namespace and labels."""
@@ -248,14 +255,14 @@ class WebhookPlugin:
         if (inside := self._handle.permits.waiting(cycle.pod.uid)) is not None:
             waiting.follow(inside)
         with self._handle.permits.holding(cycle, waiting):
-            return await self._permitted(cycle, waiting, answer, time.monotonic() + timeout)
+            return await self._permitted(cycle, waiting, answer, machine.monotonic() + timeout)
 
     async def _permitted(
         self, cycle: Cycle, waiting: WaitingPod, answer: StatusAnswer, deadline: float
     ) -> Status:
         """Ask again and again, unless the wait is decided otherwise."""
         while True:
-            now = time.monotonic()
+            now = machine.monotonic()
             if now >= deadline:
                 words = f"pod {cycle.pod.key} timed out waiting on permit"
                 return unschedulable(words).by(self.name)
@@ -419,6 +426,9 @@ class _KeptPreFilters:
 
     def keep(self, key: bytes, answer: PreFilterAnswer) -> None:
         self._answers.put(_digest(key), answer)
+
+    def usage(self) -> Usage:
+        return self._answers.usage()
 
 
 def _rejections(cycle: Cycle, diagnosis: Diagnosis) -> list[Refusal]:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from scheduler.bounded import MEBIBYTE, Usage
+from scheduler.model.journal import Journal
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -81,8 +82,10 @@ class Suspension(Generic[A]):
         queue: SchedulingQueue,
         metrics: Metrics,
         limit: int = DEFAULT_LIMIT,
+        journal: Journal | None = None,
     ) -> None:
         self._queue = queue
+        self._journal = journal
         self._metrics = metrics
         self._limit = limit
         self._suspended: dict[str, A] = {}
@@ -176,6 +179,8 @@ class Suspension(Generic[A]):
         attempt = self._ready.popleft()
         if self._queue.renew_in_flight(attempt.queued):
             attempt.answers.restart()
+            if self._journal is not None:
+                self._journal.renewed(attempt.queued.info.uid)
         attempt.restart()
         return attempt
 
@@ -244,10 +249,14 @@ class Suspension(Generic[A]):
         except Exception as fault:
             log.error("Asking failed unexpectedly", exc=fault, plugin=question.plugin)
             answer = Failed(f"{type(fault).__name__}: {fault}")
+        first = True
         for attempt, asked in self._listeners.pop(question.key, ()):
             if self._suspended.get(attempt.queued.info.uid) is attempt:
                 asked.record(attempt.answers, answer)
                 self._ready.append(attempt)
+                if self._journal is not None:
+                    self._journal.told(attempt.queued.info.uid, first)
+                first = False
         self._changed.set()
 
     def _start(self, work: Any) -> asyncio.Task[None]:

@@ -73,7 +73,7 @@ class BatchEligibility:
             return "undeclared"
         if info.faults:
             return "invalid"
-        if info.pod.spec.resource_claims:
+        if pod_class.own:  # its claims, or resources that come as devices: the node decides
             return "claims"
         if self._volumes_to_bind(info):
             return "volumes"

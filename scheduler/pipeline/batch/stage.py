@@ -145,6 +145,8 @@ class Batches:
         """Whether pods that are placed one by one are placed by the same scores."""
         self._slice_end = 0.0
         self.reports: deque[BandReport] = deque(maxlen=KEPT_REPORTS)
+        self.ended: deque[float] = deque(maxlen=KEPT_REPORTS)
+        """When the last of them were solved or given up, by the clock."""
         self.watch: Callable[[BatchProblem, Solution], None] | None = None
         """Called with each problem and its solution, to draw them."""
 
@@ -437,6 +439,7 @@ class Batches:
     def _count(self, band: PriorityBand) -> None:
         report, metrics = band.report, self._metrics
         self.reports.append(report)
+        self.ended.append(self._clock())
         metrics.batch.tiers.labels(report.result).inc()
         metrics.batch.rounds.inc(report.rounds)
         metrics.batch.refused.inc(report.refused)

@@ -19,7 +19,7 @@ from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.screen import Screen, without_room
 from scheduler.plugins.preemption.trial import NO_VICTIMS, Outcome, Trial, by_sums, nominated_rows
-from scheduler.slices import checkpoint, slices_ended
+from scheduler.slices import slices_ended, whole_slice
 from scheduler.state.columns import Mask, NodeColumns, Rows
 
 NODES_SCREENED = 512
@@ -130,7 +130,7 @@ class Search:
         self._promising.put_back(taken.take(np.isin(taken.rows, list(again))))
 
     def _goes_on(self) -> bool:
-        checkpoint()
+        whole_slice()  # some nodes are tried together, which takes most of a slice
         return self._look_again()
 
     def _look_again(self) -> bool:

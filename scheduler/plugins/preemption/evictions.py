@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from scheduler import machine
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Code
 from scheduler.observe.logs import get_logger
@@ -32,9 +33,7 @@ _AT_ONCE = 16
 class Evictions:
     """All preemptions under way."""
 
-    def __init__(
-        self, handle: Handle, now: Callable[[], datetime] = lambda: datetime.now(UTC)
-    ) -> None:
+    def __init__(self, handle: Handle, now: Callable[[], datetime] = machine.utc_now) -> None:
         self._handle = handle
         self._now = now
         self._last_victim: dict[str, PodInfo | None] = {}
@@ -123,8 +122,19 @@ class Evictions:
         if waiting is not None and waiting.reject(DEFAULT_PREEMPTION, "preempted", Code.ERROR):
             note += " (in scheduler memory)."
         else:
-            await self._handle.write.evict(victim, self._condition(preemptor, victim))
+            await self._write_eviction(victim, self._condition(preemptor, victim))
         self._handle.write.record_event(victim, "Normal", "Preempted", "Preempting", note)
+
+    async def _write_eviction(self, victim: PodInfo, condition: dict[str, Any]) -> None:
+        journal, fault = self._handle.state.journal, ""
+        try:
+            await self._handle.write.evict(victim, condition)
+        except WriteError as refused:
+            fault = str(refused)
+            raise
+        finally:
+            if journal is not None:
+                journal.evicted(victim.uid, fault)
 
     def _condition(self, preemptor: PodInfo, victim: PodInfo) -> dict[str, Any]:
         name = preemptor.pod.spec.scheduler_name

@@ -31,6 +31,7 @@ from scheduler.plugins.preemption.screen import Screen
 from scheduler.plugins.preemption.trial import Outcome, lower_pods
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
+from scheduler.slices import checkpoint
 from scheduler.state.columns import Rows
 
 NEVER = "not eligible due to preemptionPolicy=Never."
@@ -100,6 +101,7 @@ class DefaultPreemption:
         rows = _helpful(cycle, diagnosis)
         search = Search(self._handle, cycle, rows, wanted)
         candidates, rejections = self._search(search, cycle, len(rows))
+        checkpoint()  # many candidates are compared now, after trials that took most of a slice
         if search.interrupted and not wanted():
             obstacle = GONE
             return PostFilterResult(unschedulable(f"preemption: {obstacle}"))

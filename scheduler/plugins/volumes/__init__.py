@@ -9,5 +9,6 @@
   help.
 - `versions`: version numbers of objects, for the keys of cached verdicts that depend on a few of
   them.
+- `claim_facts`: facts about a pod's claims that no node can cure: missing, lost, not bound in time.
 - `words`: reasons that several volume plugins use, in kube-scheduler's words.
 """

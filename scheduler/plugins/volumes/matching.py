@@ -126,7 +126,7 @@ class VolumeSearch:
             # Only the first reason on a row counts.
             needed = (choice.picked == _NONE) & ~no_volume & ~no_capacity
             if needed.any():
-                possible, with_capacity = self._provision(choice.claim)
+                possible, with_capacity = self.provision(choice.claim)
                 no_volume |= needed & ~possible
                 no_capacity |= needed & possible & ~with_capacity
         return PodVolumesByRow(node_conflict, missing, no_volume, no_capacity, tuple(choices))
@@ -142,10 +142,10 @@ class VolumeSearch:
             volume = self._state.objects.get(PersistentVolume, claim.spec.volume_name)
             if volume is None:
                 return ~usable, usable
-            usable &= self._usable_on(volume, usable)
+            usable &= self.usable_on(volume, usable)
         return ~usable, self._nowhere()
 
-    def _usable_on(self, volume: PersistentVolume, asked: Mask) -> Mask:
+    def usable_on(self, volume: PersistentVolume, asked: Mask) -> Mask:
         """Where a volume can be used; only ``asked`` rows need the translation to CSI."""
         affinity = volume.spec.node_affinity
         mask = self._nodes.mask(usable_nodes(affinity.required if affinity else None))
@@ -225,7 +225,7 @@ class VolumeSearch:
 
     # Claims for which a volume is provisioned
 
-    def _provision(self, claim: PersistentVolumeClaim) -> tuple[Mask, Mask]:
+    def provision(self, claim: PersistentVolumeClaim) -> tuple[Mask, Mask]:
         """Where a volume can be provisioned for a claim, and where there is capacity for it."""
         objects = self._state.objects
         storage_class = objects.get(StorageClass, class_of(claim))

@@ -1,0 +1,319 @@
+"""Make room: wait for pods that go, delete pods, add a node of a shape that there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import nsmallest
+from typing import Any, TypeVar
+
+import numpy as np
+
+from scheduler.explaining.remedies.costs import cost
+from scheduler.explaining.remedies.patches import Object, at, put
+from scheduler.explaining.remedies.scene import Scene, Step, rows_of, ways
+from scheduler.explaining.remedies.taints import of_life_cycle
+from scheduler.model.affinity import HOSTNAME
+from scheduler.model.nodes import NodeResourceTopology
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.plugins.preemption.budgets import Budgets
+from scheduler.plugins.preemption.candidates import importance
+from scheduler.slices import checkpoint
+from scheduler.state.aspects import ZONE_LABELS
+from scheduler.state.cache import ClusterState
+
+R = TypeVar("R", float, list[int])
+
+WAIT = "wait"
+DELETE = "delete"
+ADD = "add"
+MOST_READ = 256
+"""Pods of so many nodes are looked at, those that lack least."""
+MOST_NODES = 6
+"""On so many nodes it is tried which pods would have to go."""
+MOST_SHAPES = 8
+MOST_VICTIMS = 8
+MOST_CLAIMS = 16
+VIOLATION = 20.0
+_OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "ownerReferences")
+
+
+def wait(scene: Scene, names: list[str]) -> Iterator[Step]:
+    """Wait for pods that are being deleted; they count as deleted."""
+    for name in _least_lacking(scene, names, MOST_READ):
+        checkpoint()
+        leaving = [pod for pod in scene.state.pods_on(name) if pod.pod.deleting]
+        if leaving:
+            chosen = _fewest(scene, name, sorted(leaving, key=importance))
+            if chosen:
+                text = _keys(chosen)
+                yield Step(
+                    WAIT,
+                    f"wait: {text} on node {name} {_are(chosen)} being deleted",
+                    cost(WAIT),
+                    gone=tuple(chosen),
+                    affects=tuple(map(_described, chosen)),
+                    parts=frozenset(pod.uid for pod in chosen),
+                )
+                return
+
+
+def delete(scene: Scene, names: list[str]) -> Iterator[Step]:
+    """Delete the fewest pods of a node that let the pod in, none of higher priority."""
+    state = scene.state
+    budgets = state.shared.get_or_make(Budgets, lambda: Budgets(state.objects))
+    tried = 0
+    for name in _least_lacking(scene, names, MOST_READ):
+        checkpoint()
+        if tried == MOST_NODES:
+            return
+        removable = [pod for pod in state.pods_on(name) if _removable(scene, pod)]
+        if not removable or not _may_suffice(scene, name, removable):
+            continue
+        tried += 1
+        violating, _ = budgets.split(sorted(removable, key=importance))
+        protected = {pod.uid for pod in violating}
+        # The last ones are deleted first: no budget broken, the lowest priority, the largest.
+        order = sorted(
+            removable, key=lambda pod: (pod.uid not in protected, -pod.priority, _size(scene, pod))
+        )
+        chosen = _fewest(scene, name, order)
+        if len(chosen) > MOST_VICTIMS or all(pod.pod.deleting for pod in chosen):
+            continue
+        # A budget that cannot spare all pods of the node may spare these.
+        broken, _ = budgets.split(sorted(chosen, key=importance))
+        affects = [_described(pod) for pod in chosen]
+        affects += [f"violates a PodDisruptionBudget of pod {pod.key}" for pod in broken]
+        yield Step(
+            DELETE,
+            f"delete {_keys(chosen)} on node {name}, or move {_them(chosen)} elsewhere",
+            cost(DELETE, len(chosen) - 1 + VIOLATION * len(broken)),
+            gone=tuple(chosen),
+            affects=tuple(affects),
+            parts=frozenset(pod.uid for pod in chosen),
+        )
+
+
+def add_node(scene: Scene, names: list[str]) -> Iterator[Step]:
+    """Add a node like one that there is, without its pods."""
+    for place, name in enumerate(shapes(scene, names)):
+        raw = scene.node(name)
+        if raw is None:
+            continue
+        copy = copied(raw, scene.state, 1)
+        yield Step(
+            ADD,
+            f"add 1 node like {name}",
+            cost(ADD, 0.01 * place),
+            nodes=(copy,),
+            affects=("the cluster: one more node",),
+            parts=frozenset({name}),
+        )
+
+
+def add_node_for_volume(scene: Scene, names: list[str]) -> Iterator[Step]:
+    """Add a node like one that there is, but where the pod's volumes are."""
+    wanted = _volume_labels(scene)
+    if not wanted:
+        return
+    text = ", ".join(f"{key}={value}" for key, value in sorted(wanted.items()))
+    for place, name in enumerate(shapes(scene, names)):
+        raw = scene.node(name)
+        if raw is None:
+            continue
+        copy = copied(raw, scene.state, 1)
+        labels = {**(at(copy, "metadata", "labels") or {}), **wanted}
+        if labels == at(copy, "metadata", "labels"):
+            continue  # an ordinary copy does
+        yield Step(
+            ADD,
+            f"add 1 node like {name} with {text}, where the pod's volumes are",
+            cost(ADD, 0.5 + 0.01 * place),
+            nodes=(put(copy, ("metadata", "labels"), labels),),
+            affects=("the cluster: one more node",),
+            parts=frozenset({name, text}),
+        )
+
+
+def _volume_labels(scene: Scene) -> dict[str, str]:
+    """Labels of nodes that reach the volumes of the pod."""
+    objects = scene.state.objects
+    wanted: dict[str, str] = {}
+    for use in scene.info.volumes.claims[:MOST_CLAIMS]:
+        claim = objects.get(PersistentVolumeClaim, use.key)
+        volume = objects.get(PersistentVolume, claim.spec.volume_name) if claim else None
+        if volume is None:
+            continue
+        for key in ZONE_LABELS & volume.metadata.labels.keys():
+            wanted[key] = volume.metadata.labels[key].split("__")[0]
+        affinity = volume.spec.node_affinity
+        terms = (
+            affinity.required.node_selector_terms if affinity and affinity.required else ()
+        ) or ()
+        for each in terms[0].match_expressions if terms else ():
+            if each.operator == "In" and each.values and each.key != HOSTNAME:
+                wanted[each.key] = each.values[0]
+    return wanted
+
+
+def copied(raw: Object, state: ClusterState, number: int) -> Object:
+    """A node like another: its labels but for its name, its taints and what it offers."""
+    name = raw["metadata"]["name"]
+    new = f"{name}-copy-{number}"
+    while state.row(new) is not None or state.pods_on(new):
+        number += 1
+        new = f"{name}-copy-{number}"
+    metadata = {k: v for k, v in raw["metadata"].items() if k not in _OWN}
+    labels = dict(metadata.get("labels") or {})
+    if HOSTNAME in labels:
+        labels[HOSTNAME] = new
+    taints = [t for t in at(raw, "spec", "taints") or [] if not of_life_cycle(t.get("key", ""))]
+    status = at(raw, "status") or {}
+    kept = ("capacity", "allocatable", "conditions", "declaredFeatures", "nodeInfo")
+    made: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {**metadata, "name": new, "labels": labels},
+        "spec": {},
+        "status": {key: status[key] for key in kept if key in status},
+    }
+    return put(made, ("spec", "taints"), taints)
+
+
+def shapes(scene: Scene, names: list[str]) -> list[str]:
+    """Nodes that differ in what they offer, their taints or zone; the smallest first."""
+    state = scene.state
+    if next(iter(state.objects.all(NodeResourceTopology)), None) is not None:
+        # A new node's cells are known only when it is there.
+        names = [n for n in names if state.objects.get(NodeResourceTopology, n) is None]
+    with scene.acted() as cycle:
+        columns = cycle.state.columns
+        there, rows = rows_of(cycle.state, names)
+        if not len(rows):
+            return []
+        table = np.vstack(
+            (
+                columns.allocatable[:, rows],
+                columns.pod_limit[rows],
+                columns.taints.numbers[rows],
+                columns.labels.column("topology.kubernetes.io/zone").ids[rows],
+            )
+        )
+    checkpoint()
+    different, which = ways(table)
+    checkpoint()
+    first: dict[int, str] = {}
+    for name, shape in zip(there, which.tolist(), strict=True):
+        checkpoint()
+        first[shape] = min(name, first.get(shape, name))
+    sizes = map(different[:2].T.tolist().__getitem__, first)
+    return [name for _, name in nsmallest(MOST_SHAPES, _in_pairs(sizes, first.values()))]
+
+
+def _in_pairs(ranks: Iterable[R], names: Iterable[str]) -> Iterator[tuple[R, str]]:
+    """Names with their ranks; the event loop may run between them."""
+    for pair in zip(ranks, names, strict=True):
+        checkpoint()
+        yield pair
+
+
+# Which pods
+
+
+def _least_lacking(scene: Scene, names: list[str], most: int) -> list[str]:
+    """Nodes that would have room when empty, those that lack least first."""
+    with scene.acted() as cycle:
+        columns = cycle.state.columns
+        there, rows = rows_of(cycle.state, names)
+        lacking = np.zeros(len(rows), np.float64)
+        lacking += np.maximum(0, columns.pod_count[rows] + 1 - columns.pod_limit[rows])
+        hopeless = np.zeros(len(rows), np.bool_)
+        for resource, amount in scene.info.fit_requests.items():
+            place = columns.resources.find(resource)
+            if place is None:
+                hopeless |= amount > 0
+                continue
+            offered, used = columns.allocatable[place][rows], columns.requested[place][rows]
+            hopeless |= offered < amount
+            lacking += np.maximum(0, amount - (offered - used)) / np.maximum(offered, 1)
+    lacking[hopeless] = np.inf
+    # Equals by name, so that the answer does not depend on rows: only the best are sorted.
+    bound = np.partition(lacking, most)[most] if most < len(lacking) else np.inf
+    near = np.flatnonzero((lacking <= bound) & np.isfinite(lacking))
+    among = _in_pairs(lacking[near].tolist(), map(there.__getitem__, near.tolist()))
+    return [name for _, name in nsmallest(most, among)]
+
+
+def _may_suffice(scene: Scene, name: str, removable: Sequence[PodInfo]) -> bool:
+    """Whether there may be room without these pods, by what they request."""
+    columns, row = scene.state.columns, scene.state.row(name)
+    if row is None:
+        return False
+    for resource, amount in scene.info.fit_requests.items():
+        place = columns.resources.find(resource)
+        if place is None:
+            continue
+        free = int(columns.allocatable[place, row] - columns.requested[place, row])
+        if free + sum(pod.requests.get(resource, 0) for pod in removable) < amount:
+            return False
+    return True
+
+
+def _fewest(scene: Scene, name: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
+    """Pods of a node that are all needed to go; those at the end of the list go rather.
+
+    Pods are put back in halves, as long as the pod still fits, so few of many cost few trials.
+    """
+
+    def fits(gone: Sequence[PodInfo]) -> bool:
+        return scene.then(Step(DELETE, "", 0.0, gone=tuple(gone))).opens(name)
+
+    if not fits(pods):
+        return []
+    needed = list(pods)
+    start, size = 0, max(1, len(needed) // 2)
+    while True:
+        while start < len(needed):
+            fewer = needed[:start] + needed[start + size :]
+            if fewer and fits(fewer):
+                needed = fewer
+            else:
+                start += size
+        if size == 1:
+            return needed
+        start, size = 0, max(1, size // 2)
+
+
+def _removable(scene: Scene, pod: PodInfo) -> bool:
+    """Whether a pod may be proposed: not one that comes back, or is not on its node yet."""
+    world, owner = scene.world, pod.pod.metadata.controller
+    if owner is not None and owner.kind in ("DaemonSet", "Node"):
+        return False
+    if scene.state.assumed(pod.uid) or world.originals.waits(pod.pod):
+        return False
+    return pod.priority <= scene.info.priority and pod.uid != world.info.uid
+
+
+def _size(scene: Scene, pod: PodInfo) -> float:
+    """How much of what the pod asks for another one holds."""
+    wanted = scene.info.fit_requests
+    return sum(pod.requests.get(name, 0) / amount for name, amount in wanted.items() if amount)
+
+
+def _described(pod: PodInfo) -> str:
+    owner = pod.pod.metadata.controller
+    of = f" of {owner.kind} {owner.name}" if owner is not None else ""
+    return f"pod {pod.key}{of}, priority {pod.priority}"
+
+
+def _keys(pods: Sequence[PodInfo]) -> str:
+    many = "s" if len(pods) > 1 else ""
+    return f"pod{many} {', '.join(sorted(pod.key for pod in pods))}"
+
+
+def _are(pods: Sequence[PodInfo]) -> str:
+    return "are" if len(pods) > 1 else "is"
+
+
+def _them(pods: Sequence[PodInfo]) -> str:
+    return "them" if len(pods) > 1 else "it"

@@ -1,0 +1,262 @@
+"""The search: single changes, then the smallest pairs; each verified, ranked, few."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations, islice
+from typing import Any, NamedTuple
+
+from scheduler.explaining.remedies import (
+    claims,
+    constraints,
+    occupancy,
+    requests,
+    selectors,
+    taints,
+)
+from scheduler.explaining.remedies.chains import chains
+from scheduler.explaining.remedies.gangs import for_gang
+from scheduler.explaining.remedies.scene import (
+    Blockers,
+    Exhausted,
+    Given,
+    Scene,
+    Step,
+    World,
+    WrittenObjects,
+)
+from scheduler.framework.runtime import Framework
+from scheduler.model.meta import OwnerReference
+from scheduler.model.objects import ReplicaSet
+from scheduler.model.podinfo import PodInfo
+from scheduler.numa.plugin import NAME as NODE_RESOURCE_TOPOLOGY
+from scheduler.plugins.names import (
+    INTER_POD_AFFINITY,
+    NODE_AFFINITY,
+    NODE_PORTS,
+    NODE_RESOURCES_FIT,
+    NODE_UNSCHEDULABLE,
+    NODE_VOLUME_LIMITS,
+    TAINT_TOLERATION,
+    TOPOLOGY_SPREAD,
+    VOLUME_BINDING,
+    VOLUME_RESTRICTIONS,
+    VOLUME_ZONE,
+)
+from scheduler.slices import checkpoint
+from scheduler.state.cache import ClusterState
+
+MOST_REMEDIES = 10
+MOST_OF_A_KIND = 3
+MOST_IN_PAIRS = 2
+"""So many steps of a kind are tried as the first, and as the second, of a pair."""
+
+
+class Generator(NamedTuple):
+    """Proposes steps for nodes that only some plugins reject."""
+
+    plugins: frozenset[str]
+    propose: Callable[[Scene, list[str]], Iterator[Step]]
+    in_pairs: bool = True
+
+
+_OCCUPANCY = frozenset(
+    {
+        *(NODE_RESOURCES_FIT, NODE_PORTS, INTER_POD_AFFINITY, TOPOLOGY_SPREAD),
+        *(NODE_VOLUME_LIMITS, VOLUME_RESTRICTIONS),
+    }
+)
+"""Plugins that reject a node for what is on it."""
+_VOLUMES = frozenset({VOLUME_BINDING, VOLUME_RESTRICTIONS, NODE_VOLUME_LIMITS, VOLUME_ZONE})
+_CLOSED = frozenset({NODE_UNSCHEDULABLE, TAINT_TOLERATION})
+_TOPOLOGY = frozenset({TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
+
+GENERATORS = (
+    Generator(_OCCUPANCY, occupancy.wait, in_pairs=False),
+    Generator(_VOLUMES, claims.correct_claim),
+    Generator(_VOLUMES, claims.create_claims),
+    Generator(frozenset({NODE_AFFINITY}), selectors.correct),
+    Generator(frozenset({INTER_POD_AFFINITY}), constraints.correct_labels),
+    Generator(frozenset({NODE_RESOURCES_FIT}), requests.rename),
+    Generator(_TOPOLOGY, constraints.correct_key),
+    Generator(frozenset({TAINT_TOLERATION}), taints.tolerate),
+    Generator(frozenset({NODE_AFFINITY}), selectors.drop),
+    Generator(frozenset({INTER_POD_AFFINITY}), constraints.relax_affinity),
+    Generator(frozenset({TOPOLOGY_SPREAD}), constraints.relax_spread),
+    Generator(frozenset({NODE_PORTS}), constraints.free_ports),
+    Generator(_CLOSED, taints.uncordon),
+    Generator(frozenset({TAINT_TOLERATION}), taints.untaint, in_pairs=False),
+    Generator(_TOPOLOGY, constraints.label_node, in_pairs=False),
+    Generator(frozenset({NODE_RESOURCES_FIT}), requests.lower),
+    Generator(frozenset({NODE_RESOURCE_TOPOLOGY}), requests.lower_in_cell),
+    Generator(_OCCUPANCY, occupancy.delete, in_pairs=False),
+    Generator(_OCCUPANCY | _CLOSED, occupancy.add_node, in_pairs=False),
+    Generator(_OCCUPANCY | _CLOSED | _VOLUMES, occupancy.add_node_for_volume, in_pairs=False),
+)
+"""In pairs the earlier one comes first, so requests are lowered to what fits after the other."""
+
+
+class Helpful(NamedTuple):
+    """A scene in which the pod fits, and where."""
+
+    scene: Scene
+    opens: list[str]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        return tuple(step.kind for step in self.scene.steps)
+
+    @property
+    def parts(self) -> frozenset[Any]:
+        return frozenset((s.kind, part) for s in self.scene.steps for part in s.parts)
+
+    @property
+    def rank(self) -> tuple[int, float, int, str]:
+        """Single changes first; then by what they ask, and by how many nodes they open."""
+        steps = self.scene.steps
+        cost = sum(step.cost for step in steps)
+        return len(steps), cost, -len(self.opens), self.summary
+
+    @property
+    def summary(self) -> str:
+        return "; and ".join(step.summary for step in self.scene.steps)
+
+
+def find(
+    framework: Framework,
+    state: ClusterState,
+    info: PodInfo,
+    originals: WrittenObjects | None = None,
+    held: Sequence[Step] = (),
+    seed: int = 0,
+    given: Given | None = None,
+) -> list[dict[str, Any]]:
+    """The smallest changes after which a pod that fits nowhere fits, best first.
+
+    A member of a gang that would fit alone gets what would let the gang run. ``held`` are the
+    steps after which the pod is tried at all. ``given`` makes the cluster as it was given, if
+    others have been placed since: what is found holds there too. Has checkpoints; nothing is
+    changed.
+    """
+    if framework.remote.enabled and framework.remote.concerns(info):
+        return []  # every trial would be another question to those outside
+    if info.excess:
+        return []  # it is beyond the limits, whatever is changed: even to read it takes long
+    world = World(framework, state, info, originals or WrittenObjects(), given)
+    base = Scene(world, tuple(held))
+    found: list[Helpful] = []
+    try:
+        if base.fits():
+            if held:
+                _try(base, found)
+            for step in for_gang(base, seed):
+                _try(base.then(step), found)
+        else:
+            _search(base, found)
+    except Exhausted:
+        pass
+    return [_described(each) for each in _ranked(found)]
+
+
+def _search(base: Scene, found: list[Helpful]) -> None:
+    """Add what helps to the list, so that it is there also if the search ends early."""
+    blockers = base.blockers()
+    for generator in GENERATORS:
+        checkpoint()
+        names = _names(generator, blockers)
+        for step in generator.propose(base, names) if names else ():
+            _try(base.then(step), found)
+    if len(_ranked(found)) < MOST_REMEDIES:
+        _pairs(base, blockers, found)
+    if not found:
+        together = [(each.plugins, each.propose) for each in GENERATORS if each.in_pairs]
+        for scene in chains(base, together):
+            _try(scene, found)
+
+
+def _try(scene: Scene, found: list[Helpful]) -> None:
+    if opened := scene.opened():
+        found.append(Helpful(scene, opened))
+
+
+def _names(generator: Generator, blockers: Blockers) -> list[str]:
+    """The nodes for which a generator may have something."""
+    if blockers.whole:
+        return list(blockers.names) if blockers.whole in generator.plugins else []
+    return blockers.near(generator.plugins)
+
+
+def _pairs(base: Scene, blockers: Blockers, found: list[Helpful]) -> None:
+    """Pairs of which neither half helps alone."""
+    pairing = [each for each in GENERATORS if each.in_pairs]
+    if blockers.whole:
+        for first in pairing:
+            if blockers.whole in first.plugins:
+                for step in islice(first.propose(base, list(blockers.names)), MOST_IN_PAIRS):
+                    for second in pairing:
+                        _second(base, step, second, found)
+        return
+    ways = sorted(blockers.sets().items(), key=lambda way: (-way[1], sorted(way[0])))
+    for first, second in combinations(pairing, 2):
+        both = first.plugins | second.plugins
+        fitting = [
+            way
+            for way, _ in ways
+            if way <= both and not way <= first.plugins and not way <= second.plugins
+        ]
+        if not fitting:
+            continue
+        names = blockers.near(both, fitting[0])
+        for step in islice(first.propose(base, names), MOST_IN_PAIRS):
+            _second(base, step, second, found)
+
+
+def _second(base: Scene, step: Step, second: Generator, found: list[Helpful]) -> None:
+    """Look for the second half of a pair."""
+    scene = base.then(step)
+    if not (names := _names(second, scene.blockers())):
+        return
+    for other in islice(second.propose(scene, names), MOST_IN_PAIRS):
+        both = scene.then(other)
+        opened = both.opened()
+        if opened and not scene.fits() and not base.then(other).fits():
+            found.append(Helpful(both, opened))
+
+
+def _ranked(found: list[Helpful]) -> list[Helpful]:
+    """The best, without those that have all parts of another, and few of each kind."""
+    ranked: list[Helpful] = []
+    of_kind: dict[tuple[str, ...], int] = {}
+    seen: set[str] = set()
+    for each in sorted(found, key=lambda one: one.rank):
+        larger = any(other.kinds == each.kinds and other.parts < each.parts for other in ranked)
+        many = of_kind.get(each.kinds, 0) >= MOST_OF_A_KIND
+        if larger or many or each.summary in seen:
+            continue
+        seen.add(each.summary)
+        of_kind[each.kinds] = of_kind.get(each.kinds, 0) + 1
+        ranked.append(each)
+    return ranked[:MOST_REMEDIES]
+
+
+def _described(found: Helpful) -> dict[str, Any]:
+    affects = [text for step in found.scene.steps for text in step.affects]
+    owner = _template_owner(found.scene.world)
+    if owner is not None and any(step.edit is not None for step in found.scene.steps):
+        affects.append(f"{owner.kind} {owner.name}: its template makes the next pod as before")
+    return {
+        "summary": found.summary,
+        "opens": sorted(found.opens),
+        "changes": found.scene.changes(),
+        "affects": affects,
+    }
+
+
+def _template_owner(world: World) -> OwnerReference | None:
+    """The workload that people change: of a Deployment's pod the Deployment, not its ReplicaSet."""
+    pod = world.info.pod.metadata
+    owner = pod.controller
+    if owner is None or owner.kind != ReplicaSet.__name__:
+        return owner
+    replica_set = world.state.objects.get(ReplicaSet, f"{pod.namespace}/{owner.name}")
+    return (replica_set and replica_set.metadata.controller) or owner

@@ -1,0 +1,213 @@
+"""How many pods equal to one fit together: copies placed one after the other, on trial.
+
+Where filters read nothing of other pods but what they request, the number of copies that a node
+takes is found for all nodes at once. Otherwise copies are placed one by one as the cycle would
+place them. Blocks in which the state shows copies are not interrupted: after each, the copies are
+taken off, the event loop may run, and they are put back.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from scheduler import machine
+from scheduler.assembly import Core
+from scheduler.framework.faults import PluginFault
+from scheduler.framework.runtime import Framework
+from scheduler.model.podinfo import PodInfo
+from scheduler.pipeline.evaluation import CycleError, evaluate
+from scheduler.pipeline.placement import choose
+from scheduler.plugin_api.cycle import Cycle
+from scheduler.slices import SLICE_SECONDS, checkpoint
+from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Rows, Scores
+from scheduler.state.scratch import Scratch, as_if_rows_requested, scratch
+
+MOST_COPIES = 100_000
+"""More copies are not asked about."""
+MOST_ONE_BY_ONE = 256
+"""So many copies are placed one by one."""
+
+LARGEST_SUM = 2**61
+"""Copies that request more together are not asked about: sums of 64 bits would overflow."""
+
+
+def replicas(core: Core, framework: Framework, info: PodInfo, count: int) -> dict[str, Any]:
+    """How many of ``count`` pods like this one fit at the same time, and one way to place them.
+
+    The pod itself counts as one that waits, wherever it is. Nobody is evicted for them. Has
+    checkpoints; the state is as before.
+    """
+    asked = max(0, min(count, MOST_COPIES))
+    if framework.remote.enabled and framework.remote.concerns(info):
+        return _answer(asked, {}, "plugins out of process judge the pod, which are not asked here")
+    try:
+        found = by_sums(framework, core.state, info, asked)
+        if found is None or (sum(found.values()) > asked and asked <= MOST_ONE_BY_ONE):
+            found = _one_by_one(core, framework, info, min(asked, MOST_ONE_BY_ONE))
+            tried_all = asked <= MOST_ONE_BY_ONE or sum(found.values()) < MOST_ONE_BY_ONE
+            return _answer(asked, found, _notes(framework, info, tried_all=tried_all))
+    except (PluginFault, CycleError) as fault:
+        return _answer(asked, {}, str(fault))
+    return _answer(asked, _first(found, asked), "")
+
+
+def _answer(asked: int, nodes: dict[str, int], note: str) -> dict[str, Any]:
+    fit = sum(nodes.values())
+    message = f"{fit} of {asked} fit together"
+    return {
+        "asked": asked,
+        "fit": fit,
+        "nodes": dict(sorted(nodes.items())),
+        "message": f"{message}; {note}" if note else message,
+    }
+
+
+def _notes(framework: Framework, info: PodInfo, *, tried_all: bool) -> str:
+    """What the number leaves out."""
+    notes = [] if tried_all else [f"no more than {MOST_ONE_BY_ONE} were tried"]
+    if apart := framework.filters.with_own_books(info):
+        notes.append(f"{', '.join(apart)} judged each pod as if it came alone")
+    return "; ".join(notes)
+
+
+def _first(nodes: dict[str, int], most: int) -> dict[str, int]:
+    """As many copies, in the order of the names of nodes."""
+    taken: dict[str, int] = {}
+    for name in sorted(nodes):
+        if number := min(nodes[name], most):
+            taken[name] = number
+            most -= number
+    return taken
+
+
+# By sums
+
+
+def by_sums(
+    framework: Framework, state: ClusterState, info: PodInfo, asked: int
+) -> dict[str, int] | None:
+    """How many copies each node takes, at most as many as asked; None if sums do not say it."""
+    if framework.filters.with_own_books(info):
+        return None
+    with scratch(state) as changes:
+        _take_off(changes, state, info)
+        cycle = Cycle(info, state)
+        evaluation = evaluate(framework, cycle)
+        if evaluation.rejection is not None:
+            return {}
+        if framework.judges_choice or not framework.filters.judge_by_sums(cycle):
+            return None
+        if state.nominations:
+            return None  # filters run twice on the nodes of nominated pods
+        rows = evaluation.feasible()
+        taken = _taken(framework, cycle, rows, asked)
+        return {state.name(row): n for row, n in zip(rows.tolist(), taken.tolist(), strict=True)}
+
+
+def _taken(framework: Framework, cycle: Cycle, rows: Rows, asked: int) -> Scores:
+    """How many copies each of these rows takes: a search by halves, all rows at once."""
+    columns, requests = cycle.state.columns, cycle.pod.requests
+    each = np.zeros((len(columns.resources), 1), np.int64)
+    for resource, amount in requests.items():
+        if (place := columns.resources.find(resource)) is not None:
+            each[place] = amount
+    requested, pod_count = columns.requested[:, rows], columns.pod_count[rows]
+    most = max(1, min(asked, LARGEST_SUM // max(1, int(each.max(initial=0)))))
+    low, high = np.ones(len(rows), np.int64), np.full(len(rows), most, np.int64)
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        before = middle - 1
+        with as_if_rows_requested(cycle.state, rows, requested + before * each, pod_count + before):
+            fits = framework.run_filters(cycle, rows) == 0
+        low = np.where(fits, middle, low)
+        high = np.where(fits, high, before)
+    return low if asked else low * 0
+
+
+# One by one
+
+
+def place_together(
+    framework: Framework,
+    state: ClusterState,
+    seed: int,
+    pods: Sequence[PodInfo],
+    block: Callable[[], AbstractContextManager[object]],
+) -> dict[str, str]:
+    """The node of each pod, by uid, placed in order until one fits nowhere.
+
+    ``block`` shows the state in which they are placed. It is entered again after every slice.
+    """
+    placed: list[tuple[PodInfo, str]] = []
+    while len(placed) < len(pods):
+        checkpoint()
+        if not _place_some(framework, state, seed, pods, placed, block):
+            break
+    return {pod.uid: node for pod, node in placed}
+
+
+def _place_some(
+    framework: Framework,
+    state: ClusterState,
+    seed: int,
+    pods: Sequence[PodInfo],
+    placed: list[tuple[PodInfo, str]],
+    block: Callable[[], AbstractContextManager[object]],
+) -> bool:
+    """Place pods for about half a slice, at least one; False if the next fits nowhere."""
+    until = machine.perf_counter() + SLICE_SECONDS / 2
+    with block(), scratch(state) as changes:
+        for place, (pod, node) in enumerate(placed):
+            if state.row(node) is None:  # it has gone meanwhile
+                del placed[place:]
+                break
+            changes.add(pod, node)
+        while len(placed) < len(pods):
+            pod = pods[len(placed)]
+            evaluation = evaluate(framework, Cycle(pod, state))
+            rows = evaluation.feasible()
+            chosen = choose(evaluation, seed) if len(rows) else None
+            if chosen is None:
+                return False
+            node = state.name(int(rows[chosen]))
+            changes.add(pod, node)
+            placed.append((pod, node))
+            if machine.perf_counter() >= until:
+                break
+    return True
+
+
+def _one_by_one(core: Core, framework: Framework, info: PodInfo, count: int) -> dict[str, int]:
+    state = core.state
+
+    @contextmanager
+    def without_itself() -> Iterator[None]:
+        with scratch(state) as changes:
+            _take_off(changes, state, info)
+            yield
+
+    copies = [_copy(info, number) for number in range(count)]
+    placed = place_together(framework, state, core.seed, copies, without_itself)
+    return dict(Counter(placed.values()))
+
+
+def _take_off(changes: Scratch, state: ClusterState, info: PodInfo) -> None:
+    if (booked := state.pod(info.uid)) is not None:
+        changes.remove(booked)
+
+
+def _copy(info: PodInfo, number: int) -> PodInfo:
+    metadata = info.pod.metadata
+    named = msgspec.structs.replace(
+        metadata, name=f"{metadata.name}-{number}", uid=f"{info.uid}/copy/{number}"
+    )
+    copy = PodInfo(msgspec.structs.replace(info.pod, metadata=named), info.limits)
+    copy.adopt(info)
+    return copy

@@ -1,0 +1,124 @@
+"""Reads recordings: segments in order, as far as they are whole."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from scheduler.recording.compression import zstd
+from scheduler.recording.entries import FORMAT, AnyEntry, Header
+from scheduler.recording.segments import segments_in
+
+T = TypeVar("T")
+
+_HEAD = 8
+LARGEST_BLOCK = 32 << 20
+"""What a block may become when it is unpacked, in bytes: far more than an object can have."""
+_UNREADABLE = (msgspec.DecodeError, RecursionError, UnicodeDecodeError)
+"""What decoding raises for bad input."""
+
+
+class UnreadableRecording(ValueError):
+    """A directory that is no recording, or one of a newer version; the message says which."""
+
+
+class RecordingSegment(NamedTuple):
+    """One segment: its header, and its entries after that, read as they are asked for."""
+
+    path: Path
+    header: Header
+    notes: list[str]
+    """What is wrong with its end, once that is reached."""
+
+    def entries(self) -> Iterator[AnyEntry]:
+        """All entries after the header."""
+        first = True
+        for block in _blocks(self.path, self.notes):
+            yield from block[1:] if first else block
+            first = False
+
+
+def segments(directory: Path) -> list[RecordingSegment]:
+    """The segments of a recording, in order. Raises `UnreadableRecording`."""
+    try:
+        paths = list(segments_in(directory).values())
+    except OSError as fault:
+        raise UnreadableRecording(f"{directory}: {fault.strerror}") from None
+    if not paths:
+        raise UnreadableRecording(f"{directory}: there are no segments (segment-*.eqr) in it")
+    headers = {path: _header(path) for path in paths}
+    found = [
+        RecordingSegment(path, header, []) for path, header in headers.items() if header is not None
+    ]
+    if not found:
+        raise UnreadableRecording(f"{directory}: nothing has been recorded yet")
+    return found
+
+
+def as_object(value: Any, kind: str, key: str, shape: type[T]) -> T:
+    """An object of an entry. Raises `UnreadableRecording`."""
+    try:
+        return msgspec.convert(value, shape)
+    except msgspec.ValidationError as fault:
+        raise UnreadableRecording(f"{kind} {key}: {fault}") from None
+
+
+def _header(path: Path) -> Header | None:
+    """The header of a segment; None if not even that was written."""
+    first = next(_frames(path, []), None)
+    if first is None:
+        return None
+    try:
+        entries = msgspec.msgpack.decode(first)
+        # Before anything else is read, which may have another shape in a newer format.
+        if entries[0][1] > FORMAT:
+            text = f"{path}: its format is {entries[0][1]}, this version reads {FORMAT}"
+            raise UnreadableRecording(text)
+        return msgspec.convert(entries[0], Header)
+    except (*_UNREADABLE, LookupError, TypeError) as fault:
+        raise UnreadableRecording(f"{path}: it does not begin with a header: {fault}") from None
+
+
+def _blocks(path: Path, notes: list[str]) -> Iterator[list[AnyEntry]]:
+    decoder = msgspec.msgpack.Decoder(list[AnyEntry])
+    for frame in _frames(path, notes):
+        try:
+            yield decoder.decode(frame)
+        except _UNREADABLE as fault:
+            raise UnreadableRecording(f"{path}: {fault}") from None
+
+
+def _frames(path: Path, notes: list[str]) -> Iterator[bytes]:
+    """The blocks that are whole, unpacked; a note says if something follows them."""
+    try:
+        content = path.open("rb")
+    except OSError as fault:
+        raise UnreadableRecording(f"{path}: {fault.strerror}") from None
+    with content as file:
+        number, size = 0, os.fstat(file.fileno()).st_size
+        while head := file.read(_HEAD):
+            number += 1
+            length, crc = int.from_bytes(head[:4], "little"), int.from_bytes(head[4:], "little")
+            # A length that was damaged would have that much memory taken before anything is read.
+            there = len(head) == _HEAD and length <= size - file.tell()
+            frame = file.read(length) if there else b""
+            if not there or len(frame) < length or zlib.crc32(frame) != crc:
+                notes.append(f"{path.name} ends within block {number}: the rest is left out")
+                return
+            yield _unpacked(path, frame)
+
+
+def _unpacked(path: Path, frame: bytes) -> bytes:
+    module = zstd()
+    try:
+        unpacked: bytes = module.ZstdDecompressor().decompress(frame, LARGEST_BLOCK + 1)
+    except module.ZstdError as fault:
+        raise UnreadableRecording(f"{path}: {fault}") from None
+    if len(unpacked) > LARGEST_BLOCK:
+        raise UnreadableRecording(f"{path}: a block has more than {LARGEST_BLOCK >> 20} MiB")
+    return unpacked

@@ -1,0 +1,64 @@
+"""What explanations say of devices that lack."""
+
+from __future__ import annotations
+
+from scheduler.simulation import explain, place
+from tests.builders import Json, make_node
+from tests.dra.devices import claim, device_class, slice_of, using
+
+SELECTOR = 'device.attributes["gpu.example.com"].model == "h100"'
+
+
+def cluster(wanted: Json) -> list[Json]:
+    return [
+        *(make_node(f"n{i}").obj() for i in range(3)),
+        {"kind": "DeviceClass", **device_class()},
+        {"kind": "ResourceSlice", **slice_of("n0", 2)},
+        {"kind": "ResourceSlice", **slice_of("n1", 1)},
+        {"kind": "ResourceClaim", **wanted},
+    ]
+
+
+def messages(answer: Json, node: str) -> list[str]:
+    return [told["message"] for each in answer["nodes"][node]["all"] for told in each["facts"]]
+
+
+def test_too_few_devices_are_counted() -> None:
+    answer = explain(cluster(claim("c", 4)), using("p", "c").obj())
+    assert messages(answer, "n0") == ["c/r asks 4 devices of class gpu, 2 free of 2 that suit"]
+    assert messages(answer, "n2") == ["c/r asks 4 devices of class gpu, the node has none"]
+    (told,) = answer["facts"]
+    assert told["message"] == "c/r asks 4 devices of class gpu, at most 2 free, on n0"
+    assert (told["asked"], told["free"], told["nodes"]) == (4, 2, 3)
+
+
+def test_a_selector_that_nothing_meets_is_quoted() -> None:
+    wanted = claim("c")
+    exactly = wanted["spec"]["devices"]["requests"][0]["exactly"]
+    has = f'"model" in device.attributes["gpu.example.com"] && {SELECTOR}'
+    exactly["selectors"] = [{"cel": {"expression": has}}]
+    answer = explain(cluster(wanted), using("p", "c").obj())
+    (told,) = answer["facts"]
+    assert told["message"].startswith("c/r asks 1 device of class gpu, 0 of 3 devices suit: ")
+    assert told["message"].endswith(has)
+
+
+def test_a_selector_that_fails_fails_the_attempt_and_keeps_the_other_verdicts() -> None:
+    wanted = claim("c")
+    exactly = wanted["spec"]["devices"]["requests"][0]["exactly"]
+    exactly["selectors"] = [{"cel": {"expression": SELECTOR}}]
+    answer = explain(cluster(wanted), using("p", "c").obj())
+    assert "CEL runtime error: no such key: model" in answer["message"]
+    assert answer["nodes"]["n0"]["code"] == "Error"
+    assert answer["nodes"]["n2"]["code"] == "UnschedulableAndUnresolvable"
+    assert answer["node"] is None
+
+
+def test_pods_are_placed_as_long_as_there_are_devices() -> None:
+    objects = cluster(claim("c0"))
+    objects += [{"kind": "ResourceClaim", **claim(f"c{i}")} for i in range(1, 4)]
+    objects += [using(f"p{i}", f"c{i}").obj() for i in range(4)]
+    outcome = place(objects)
+    assert sum(node is not None for _, node, _ in outcome) == 3
+    (message,) = [message for _, node, message in outcome if node is None]
+    assert message == "0/3 nodes are available: 3 cannot allocate all claims."

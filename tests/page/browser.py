@@ -1,0 +1,117 @@
+"""A browser that reads the page, and reports whatever goes wrong in it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Literal
+
+import pytest
+from playwright.async_api import Browser, ConsoleMessage, Page, Request, async_playwright
+
+from tests.page.chromium import NoChromium, find
+from tests.patience import PATIENCE
+
+PATIENCE_MS = 1000 * PATIENCE
+ARGUMENTS = (
+    "--no-sandbox",  # Chromium refuses to start for root with one
+    "--disable-dev-shm-usage",  # containers have little shared memory
+    "--disable-gpu",
+)
+WIDE, NARROW = (1440, 900), (360, 780)
+
+_WATCH = """
+addEventListener("securitypolicyviolation", (event) => {
+  console.error(`CSP: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`);
+});
+window.longTasks = [];
+new PerformanceObserver((list) => {
+  for (const entry of list.getEntries()) window.longTasks.push(Math.round(entry.duration));
+}).observe({ type: "longtask", buffered: true });
+"""
+
+
+class Faults:
+    """What went wrong in a page: errors of its scripts and of the console, failed requests."""
+
+    def __init__(self, page: Page) -> None:
+        self.found: list[str] = []
+        self.allowed: tuple[str, ...] = ()
+        """Parts of messages that a test provokes."""
+        page.on("pageerror", lambda error: self._add(f"script: {error}"))
+        page.on("console", self._console)
+        page.on("requestfailed", self._request)
+
+    def check(self) -> None:
+        """Fail if something went wrong."""
+        assert not self.found, self.found
+
+    def _add(self, text: str) -> None:
+        if not any(part in text for part in self.allowed):
+            self.found.append(text)
+
+    def _console(self, message: ConsoleMessage) -> None:
+        if message.type in ("error", "warning"):
+            self._add(f"console: {message.text}")
+
+    def _request(self, request: Request) -> None:
+        # Views that are left end what they have asked for.
+        if "ERR_ABORTED" not in (request.failure or ""):
+            self._add(f"request: {request.url} {request.failure}")
+
+
+@asynccontextmanager
+async def chromium() -> AsyncIterator[Browser]:
+    """A Chromium without a window; the test is skipped where there is none."""
+    try:
+        found = find()
+    except NoChromium as none:
+        pytest.skip(f"no Chromium: {none}")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(
+            executable_path=found.path,
+            env={**found.environment},
+            args=[*ARGUMENTS],
+            timeout=PATIENCE_MS,
+        )
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def reading(
+    browser: Browser,
+    url: str,
+    place: str = "",
+    *,
+    size: tuple[int, int] = WIDE,
+    theme: Literal["light", "dark"] = "light",
+    **options: Any,
+) -> AsyncIterator[tuple[Page, Faults]]:
+    """A page of a fresh profile, at a place such as ``nodes?as=table``; it must have no faults."""
+    width, height = size
+    context = await browser.new_context(
+        viewport={"width": width, "height": height},
+        color_scheme=theme,
+        reduced_motion="reduce",
+        **options,
+    )
+    context.set_default_timeout(PATIENCE_MS)
+    context.set_default_navigation_timeout(PATIENCE_MS)
+    page = await context.new_page()
+    await page.add_init_script(_WATCH)
+    faults = Faults(page)
+    try:
+        await page.goto(f"{url}/ui/#/{place}")
+        yield page, faults
+        faults.check()
+    finally:
+        await context.close()
+
+
+async def long_tasks(page: Page) -> list[int]:
+    """The milliseconds of each task of the page that took 50 or more: reported, not judged."""
+    found: list[int] = await page.evaluate("window.longTasks")
+    return found

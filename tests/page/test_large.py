@@ -1,0 +1,105 @@
+"""5,000 nodes and 10,000 pending pods: the page holds few elements, whatever it shows."""
+
+from __future__ import annotations
+
+import json
+
+from playwright.async_api import Page, expect
+
+from scheduler.explaining.queries import NodesQuery
+from scheduler.serve.endpoints import build_app
+from scheduler.serve.server import Server
+from tests.page import large
+from tests.page.browser import PATIENCE_MS, chromium, long_tasks, reading
+from tests.page.playground import needs_page
+from tests.page.screenshots import settled
+
+pytestmark = needs_page
+MOST_ELEMENTS = 2_500
+MAP_BYTES = 1_000_000
+
+
+async def elements(page: Page) -> int:
+    found: int = await page.evaluate("document.querySelectorAll('*').length")
+    return found
+
+
+async def test_every_view_holds_few_elements() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    app = build_app(large.sources())
+    report = {}
+    async with Server(app) as server, chromium() as browser:
+        for place, shown in {
+            "overview": "Overview",
+            "pending": "Pending pods",
+            "pending?view=pods": "Pending pods",
+            "pods/team-1/job-00001": "job-00001",
+            "nodes": "Nodes",
+            "nodes?cells=1&group=none": "Nodes",
+            "nodes?as=table": "Nodes",
+            "nodes/node-00001": "node-00001",
+            "decisions": "Decisions",
+            "classes": "Classes",
+            "groups": "Gangs and batches",
+        }.items():
+            async with reading(browser, server.url, place) as (page, _):
+                await expect(page.get_by_role("heading", name=shown).first).to_be_visible()
+                await settled(page)
+                number = await elements(page)
+                shown_after: float = await page.evaluate("performance.now()")
+                report[place] = (number, round(shown_after), await long_tasks(page))
+                assert number <= MOST_ELEMENTS, f"{place}: {number} elements"
+    for place, (number, after, tasks) in report.items():
+        print(f"{place}: {number} elements, shown after {after} ms, long tasks {tasks} ms")
+
+
+async def test_updates_replace_what_is_shown() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with Server(build_app(large.sources())) as server, chromium() as browser:
+        async with reading(browser, server.url, "decisions") as (page, _):
+            newest = page.get_by_role("row").nth(1)
+            for _ in range(3):
+                await settled(page)
+                before = await newest.text_content() or ""
+                await page.evaluate("window.longTasks = []")
+                await expect(newest).not_to_have_text(before)
+                print(f"decisions: an update has long tasks {await long_tasks(page)} ms")
+            assert await elements(page) <= MOST_ELEMENTS
+        for place, path in {"nodes": "nodes", "pending": "queue", "groups": "groups"}.items():
+            async with reading(browser, server.url, place) as (page, _):
+                await settled(page)
+                await page.evaluate("window.longTasks = []")
+                async with page.expect_response(f"**/api/v1/{path}?**") as answer:
+                    pass
+                assert (await answer.value).ok
+                await settled(page)
+                print(f"{place}: an update has long tasks {await long_tasks(page)} ms")
+
+
+async def test_the_keyboard_goes_through_five_thousand_nodes() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        Server(build_app(large.sources())) as server,
+        chromium() as browser,
+        reading(browser, server.url, "nodes?group=none") as (page, _),
+    ):
+        nodes = page.get_by_role("application")
+        await page.locator("canvas").hover(position={"x": 5, "y": 5})
+        await expect(page.locator(".map-tip")).to_contain_text("node-00000")
+        await expect(page.locator(".map-tip")).to_contain_text("Cordoned")
+        await nodes.focus()
+        await page.keyboard.press("ArrowRight")
+        told = page.locator("[aria-live=polite]", has_text="requested")
+        await expect(told).to_contain_text("node-00001, zone zone-1: 12 % of cpu requested, 1 pod")
+        await page.keyboard.press("End")
+        await expect(told).to_contain_text("node-04999")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_role("heading", name="node-04999")).to_be_visible()
+        await page.go_back()
+        await page.get_by_role("searchbox").fill("node-0012")
+        await expect(page.get_by_role("application", name="Map of 10 nodes")).to_be_visible()
+
+
+async def test_a_map_of_five_thousand_nodes_is_small() -> None:
+    answer = await large.nodes(NodesQuery(large.NODES, "memory"))
+    assert len(json.dumps(answer, separators=(",", ":"))) < MAP_BYTES

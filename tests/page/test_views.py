@@ -1,0 +1,105 @@
+"""Every view of the page, reached by its address and by the keyboard, on the demo."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.async_api import Page, Route, expect
+
+from tests.builders import make_pod
+from tests.page.browser import NARROW, PATIENCE_MS, chromium, reading
+from tests.page.playground import create, needs_page, playground, url_of
+from tests.page.screenshots import places, settled
+
+pytestmark = needs_page
+
+VIEWS = {
+    "o": ("overview", "Overview"),
+    "p": ("pending", "Pending pods"),
+    "n": ("nodes", "Nodes"),
+    "d": ("decisions", "Decisions"),
+    "c": ("classes", "Classes"),
+    "b": ("groups", "Gangs and batches"),
+    "w": ("what-if", "What if"),
+}
+ALLOWED = ("404", "500", "403")
+"""Answers that a test provokes; browsers print them."""
+
+_NAMELESS = """() => [...document.querySelectorAll(
+  "button, a[href], input, select, textarea, [role=application], [role=table], [role=meter]")]
+  .filter((each) => each.checkVisibility({ visibilityProperty: true }))
+  .filter((each) => !(
+    each.getAttribute("aria-label") || each.getAttribute("aria-labelledby") || each.title ||
+    each.innerText?.trim() || each.closest("label")?.innerText.trim() ||
+    (each.id && document.querySelector(`label[for="${each.id}"]`)?.innerText.trim())))
+  .map((each) => each.outerHTML.slice(0, 200))"""
+_TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+async def nameless(page: Page) -> list[str]:
+    """Controls that a screen reader could not call by a name."""
+    found: list[str] = await page.evaluate(_NAMELESS)
+    return found
+
+
+async def test_every_view_is_reached_by_its_address_and_by_keys() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with playground() as demo, chromium() as browser:
+        for name, place in places(demo).items():
+            async with reading(browser, url_of(demo), place, size=NARROW) as (page, faults):
+                faults.allowed = ALLOWED
+                await settled(page)
+                assert await page.evaluate(_TOO_WIDE) <= 0, f"{name} is too wide for 360 px"
+                assert await nameless(page) == [], name
+        async with reading(browser, url_of(demo)) as (page, _):
+            await settled(page)
+            for key, (path, title) in VIEWS.items():
+                await page.locator("body").press("g")
+                await page.keyboard.press(key)
+                await expect(page).to_have_url(f"{url_of(demo)}/ui/#/{path}")
+                await expect(page.get_by_role("heading", level=1)).to_have_text(title)
+                await settled(page)
+            await page.keyboard.press("g")
+            await page.keyboard.press("n")
+            await page.get_by_role("application").focus()
+            await page.keyboard.press("Home")
+            await page.keyboard.press("ArrowRight")
+            await page.keyboard.press("Enter")
+            await expect(page.get_by_text("All nodes")).to_be_visible()
+            await page.keyboard.press("?")
+            await expect(page.get_by_role("dialog")).to_contain_text("Decisions")
+            await page.keyboard.press("Escape")
+            await page.keyboard.press("t")
+            await expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+@pytest.mark.parametrize(
+    ("status", "said"), [(500, "This could not be read"), (403, "You may not see this")]
+)
+async def test_views_say_when_they_cannot_be_read(status: int, said: str) -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+
+    async def refuse(route: Route) -> None:
+        error = {"error": {"code": status, "message": "planted"}}
+        await route.fulfill(status=status, json=error)
+
+    async with playground() as demo, chromium() as browser:
+        for path in ("nodes", "nodes/n", "decisions", "classes", "groups"):
+            async with reading(browser, url_of(demo)) as (page, faults):
+                faults.allowed = ALLOWED
+                await page.route("**/api/v1/**", refuse)
+                await page.goto(f"{url_of(demo)}/ui/#/{path}")
+                await expect(page.get_by_role("heading", name=said)).to_be_visible()
+                await expect(page.locator("main").get_by_role("alert")).to_have_text("planted")
+
+
+async def test_decisions_are_shown_as_they_are_made() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        playground() as demo,
+        chromium() as browser,
+        reading(browser, url_of(demo), "decisions?filter=fresh-pod") as (page, _),
+    ):
+        await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        await expect(page.get_by_text("No decision is so")).to_be_visible()
+        await create(demo, make_pod("fresh-pod").cpu("10m").obj())
+        await expect(page.get_by_role("row").nth(1)).to_contain_text("fresh-pod")
