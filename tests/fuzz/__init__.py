@@ -1,0 +1,1 @@
+"""Structure-aware fuzzing: see `docs/design/fuzzing.md`."""

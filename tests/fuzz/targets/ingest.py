@@ -1,0 +1,185 @@
+"""Watch events of all kinds to a whole scheduler: nothing raises, and nothing stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from random import Random
+from typing import Any, cast
+
+from scheduler.kube.client import KubeClient
+from scheduler.kube.errors import UNREADABLE, Garbled
+from scheduler.kube.watch import Reflector, WatchedResource
+from scheduler.model.objects import KINDS
+from scheduler.state.checker import differences
+from tests.fuzz.mutating import as_text, mutate_object
+from tests.fuzz.scenes import draw_any, draw_fitting
+from tests.fuzz.scheduler_under_test import SchedulerUnderTest
+from tests.fuzz.target import Input, as_bytes
+
+SET, DELETE, ATTEMPT, ANSWER = "set", "delete", "attempt", "answer"
+FRESH_AFTER = 150
+"""After so many inputs a new scheduler is used, so that none grows old by its bounded caches."""
+
+
+class Ingest:
+    """Feeds a scheduler by its own reflectors."""
+
+    name = "ingest"
+    what = "adds, updates and deletions of all kinds, and attempts between them: state = truth"
+    share = 40
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._world: SchedulerUnderTest | None = None
+        self._inputs = 0
+
+    def draw(self, rng: Random) -> Input:
+        """Versions of a few objects, in some order, with attempts to place pods between them."""
+        first = ["Node"] * rng.choice((0, 1, 2, 3)) + ["Pod"] * rng.choice((0, 0, 1, 2))
+        known: list[tuple[str, Any]] = [(name, draw_fitting(rng, name)[1]) for name in first]
+        steps = [[SET, kind, as_text(body)] for kind, body in known]
+        return steps + [_step(rng, known) for _ in range(rng.randint(3, 20))]
+
+    def check(self, given: Input) -> list[str]:
+        """Apply all; compare with the truth; delete all; compare with an empty scheduler."""
+        return self._runner.run(self._checked(given))
+
+    async def _checked(self, given: Input) -> list[str]:
+        self._inputs += 1
+        world = self._world
+        if world is None or self._inputs % FRESH_AFTER == 0:
+            if world is not None:
+                await world.close()
+            world = self._world = SchedulerUnderTest()
+        wrong: list[str] = []
+        try:
+            reflectors = _Reflectors(world)
+            for step in given:
+                wrong += await _apply(world, reflectors, step)
+            wrong += list(_untrue(world, reflectors))
+            wrong += await _nothing_stays(world, reflectors)
+        except BaseException:
+            self._world = None
+            raise
+        if wrong:
+            self._world = None
+        return wrong
+
+    def close(self) -> None:
+        """End the loop."""
+        if self._world is not None:
+            self._runner.run(self._world.close())
+        self._runner.close()
+
+
+def _step(rng: Random, known: list[tuple[str, Any]]) -> list[Any]:
+    chance = rng.random()
+    if known and chance < 0.1:
+        kind, body = known.pop(rng.randrange(len(known)))
+        return [DELETE, kind, as_text(body)]
+    if chance < 0.3:
+        return [ATTEMPT, rng.randint(1, 3)]
+    if chance < 0.35:
+        return [ANSWER, rng.random() < 0.5]
+    if known and chance < 0.6:  # an update: another version, perhaps under another uid
+        kind, body = rng.choice(known)
+        body = _mutated(rng, body)
+    else:
+        entry, body = draw_any(rng)
+        kind = entry.name
+        if rng.random() < 0.15:
+            body = _mutated(rng, body)
+    known.append((kind, body))
+    return [SET, kind, as_text(body)]
+
+
+def _mutated(rng: Random, body: Any) -> Any:
+    """Another version of an object; it may be another object, but no two have one uid."""
+    mutated = mutate_object(rng, body)
+    metadata, known = mutated.get("metadata"), body.get("metadata")
+    if isinstance(metadata, dict) and isinstance(known, dict):
+        for field in ("name", "namespace", "uid"):
+            metadata.pop(field, None)
+            if field in known:
+                metadata[field] = known[field]
+        if rng.random() < 0.1:
+            metadata["uid"] = f"{known.get('uid')}-{rng.randrange(10**6)}"
+        metadata["resourceVersion"] = str(rng.randrange(10**6))
+    return mutated
+
+
+async def _apply(world: SchedulerUnderTest, reflectors: _Reflectors, step: list[Any]) -> list[str]:
+    match step:
+        case [str(verb), str(kind), str(text)]:
+            type_ = "DELETED" if verb == DELETE else "MODIFIED"
+            return await reflectors.take(type_, kind, as_bytes(text))
+        case ["attempt", int(count)]:
+            for _ in range(count):
+                await world.attempt()
+        case ["answer", bool(ok)]:
+            await world.answer_all(ok=ok)
+    return []
+
+
+class _Reflectors:
+    """A reflector of each kind, whose lines are given by hand."""
+
+    def __init__(self, world: SchedulerUnderTest) -> None:
+        self._world = world
+        self._all: dict[str, Reflector[Any]] = {}
+
+    def of(self, kind: str) -> Reflector[Any]:
+        """The reflector of a kind."""
+        found = self._all.get(kind)
+        if found is None:
+            entry = KINDS[kind]
+            resource: WatchedResource[Any] = WatchedResource(kind, entry.path, entry.type)
+            nobody = cast("KubeClient", None)  # it neither lists nor watches here
+            found = self._all[kind] = Reflector(
+                nobody, resource, self._world.core.event_handlers.handler(kind), self._world.metrics
+            )
+        return found
+
+    def store(self, kind: str) -> dict[str, Any]:
+        """The objects of a kind."""
+        return self.of(kind).store
+
+    async def take(self, type_: str, kind: str, text: bytes) -> list[str]:
+        """A line of a watch."""
+        line = b'{"type":"%s","object":%s}' % (type_.encode(), text)
+        try:
+            await self.of(kind)._take_lines([line])
+        except (Garbled, *UNREADABLE):
+            return []  # a line that is no JSON ends the stream, and a list follows
+        return []
+
+    async def lose_all(self) -> None:
+        """All objects go."""
+        for kind in list(self._all):
+            reflector = self._all[kind]
+            await reflector._deliver([reflector._forget(key) for key in list(reflector.store)])
+
+
+def _untrue(world: SchedulerUnderTest, reflectors: _Reflectors) -> Iterator[str]:
+    """What the state has wrong about the objects that the reflectors hold."""
+    state = world.core.state
+    nodes, pods = reflectors.store("Node").values(), reflectors.store("Pod").values()
+    uids = [pod.metadata.uid for pod in pods]
+    if len(set(uids)) == len(uids) and all(uids):  # an API server gives each pod one of its own
+        yield from differences(state, nodes, pods)
+    for kind, entry in KINDS.items():
+        if kind in {"Node", "Pod"}:
+            continue
+        store = reflectors.store(kind)
+        have = state.objects.all(entry.type).keys()
+        if have != store.keys():
+            yield f"{kind}: {sorted(have ^ store.keys())} are only in the watch or in the state"
+    yield from world.unlike_fresh({kind: list(reflectors.store(kind).values()) for kind in KINDS})
+
+
+async def _nothing_stays(world: SchedulerUnderTest, reflectors: _Reflectors) -> list[str]:
+    """What is left when all objects are gone and all that was under way has ended."""
+    await reflectors.lose_all()
+    await world.settle()
+    return world.left_behind()

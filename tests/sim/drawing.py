@@ -1,0 +1,582 @@
+"""Plans from seeds: a cluster, what people want of it, and what goes wrong, singly or together.
+
+Each seed draws some *themes* of work (gangs, claims, cells …) and some of faults. A theme adds
+dated actions; it knows nothing of the others, so that any of them meet. Nodes are few and nearly
+full, because bugs of a scheduler show where pods compete.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from random import Random
+
+from tests.sim.objects import ABSURDITIES, PRIORITIES, ZONES
+from tests.sim.plan import (
+    AddClaim,
+    AddGroup,
+    AddNamespace,
+    AddNode,
+    AddPod,
+    AddVolume,
+    AnyAction,
+    At,
+    Compact,
+    ContradictTopology,
+    CordonNode,
+    CutConnection,
+    CutWatches,
+    DelayRequests,
+    DeleteClaim,
+    DeleteGroup,
+    DeleteNamespace,
+    DeletePod,
+    DriftClock,
+    DropAnswers,
+    DropSlice,
+    DropTopology,
+    EndWatches,
+    FailPod,
+    FailRequests,
+    FlapNode,
+    HalfOpen,
+    KillReplica,
+    NodePlan,
+    Partition,
+    PauseForeign,
+    PauseKubelets,
+    PauseReplica,
+    PauseTopologies,
+    Plan,
+    PodPlan,
+    RecreatePod,
+    RefuseConnections,
+    RelabelPod,
+    RemoveNode,
+    ResizeNode,
+    ResizePod,
+    SetPlugin,
+    SetWebhook,
+    ShrinkSlice,
+    SilenceWatches,
+    SlowNetwork,
+    StepClock,
+    StopReplica,
+    StopServer,
+    TaintNode,
+    ThrottleNetwork,
+    UngatePod,
+)
+
+BINDING = r"/binding$"
+STATUS = r"/pods/[^/]+/status$"
+CLAIMS = r"/resourceclaims"
+LEASES = r"/leases/"
+VOLUMES = r"/persistentvolume"
+EVENTS = r"/events"
+LISTS = r"/(pods|nodes|resourceclaims|podgroups)$"
+_PATHS = (BINDING, BINDING, BINDING, STATUS, CLAIMS, LEASES, VOLUMES, EVENTS, LISTS, "")
+_WATCHED = ("/pods", "/pods", "/nodes", "/resourceclaims", "/podgroups", "")
+_STATUSES = (409, 429, 500, 503, 504)
+QUIET_SECONDS = 75.0
+"""After the last fault: longer than any back-off and time-out of the daemon's but one."""
+LONG_QUIET_SECONDS = 250.0
+"""That one: how long a watch may be silent before it is given up."""
+START_SECONDS = 4.0
+"""When the first pods come."""
+
+
+class Draft:
+    """A plan in the making."""
+
+    def __init__(self, rng: Random, seconds: float) -> None:
+        self.rng = rng
+        self.seconds = seconds
+        self.nodes: list[NodePlan] = []
+        self.actions: list[At] = []
+        self.pods: list[PodPlan] = []
+        self.replicas: tuple[str, ...] = ("a", "b")
+        self.webhook = self.plugin = False
+        self._named = 0
+
+    def at(self, seconds: float, *actions: AnyAction) -> None:
+        """Do something then, at the latest when the faults end."""
+        when = round(min(max(seconds, 0.0), self.seconds), 3)
+        self.actions += [At(when, action) for action in actions]
+
+    def sometime(self, first: float = START_SECONDS) -> float:
+        return self.rng.uniform(first, self.seconds)
+
+    def name(self, prefix: str) -> str:
+        self._named += 1
+        return f"{prefix}-{self._named}"
+
+    def add(self, seconds: float, pod: PodPlan) -> PodPlan:
+        self.pods.append(pod)
+        self.at(seconds, AddPod(pod))
+        return pod
+
+    def node(self) -> str:
+        return self.rng.choice(self.nodes).name
+
+    def replica(self) -> str:
+        return self.rng.choice(self.replicas)
+
+    def some(self, low: int, high: int) -> range:
+        return range(self.rng.randint(low, high))
+
+
+def draw(seed: int) -> Plan:
+    """The plan of a seed; equal seeds give equal plans."""
+    rng = Random(f"plan {seed}")
+    draft = Draft(rng, float(rng.choice((20, 30, 30, 45, 60))))
+    _cluster(draft)
+    draft.replicas = ("a", "b", "c")[: rng.choice((1, 2, 2, 2, 3))]
+    work = rng.sample(_WORK, rng.choice((1, 1, 2, 2, 3, 4)))
+    for theme in {_plain: None, **dict.fromkeys(work)}:
+        theme(draft)
+    _churn(draft)
+    for theme in rng.sample(_ACTORS, rng.choice((0, 1, 1, 2, 3))):
+        theme(draft)
+    for theme in rng.sample(_FAULTS, rng.choice((0, 1, 1, 1, 2, 2, 3, 4))):
+        theme(draft)
+    silent = any(isinstance(each.action, HalfOpen) for each in draft.actions)
+    return Plan(
+        seed,
+        draft.seconds,
+        LONG_QUIET_SECONDS if silent else QUIET_SECONDS,
+        draft.replicas,
+        draft.webhook,
+        draft.plugin,
+        tuple(draft.nodes),
+        tuple(sorted(draft.actions, key=lambda each: each.seconds)),
+    )
+
+
+def _cluster(draft: Draft) -> None:
+    rng = draft.rng
+    zones = ZONES[: rng.randint(1, 3)]
+    shared = rng.choice((0.0, 0.3, 1.0))
+    for number in range(rng.choice((5, 5, 6, 6, 8, 8, 10, 12, 20, 40))):
+        cells = rng.choice((0, 0, 0, 2, 2, 4)) if rng.random() < 0.4 else 0
+        draft.nodes.append(
+            NodePlan(
+                f"n{number}",
+                cpu=8 if cells else rng.choice((2, 4, 4, 8)),
+                memory=rng.choice((8, 16, 32)),
+                pods=rng.choice((110, 110, 110, 4)),
+                zone=rng.choice(zones),
+                shared=rng.random() < shared,
+                tainted=rng.random() < 0.1,
+                cells=cells,
+                devices=rng.choice((0, 0, 0, 1, 2, 4)),
+            )
+        )
+
+
+# Work
+
+
+def _plain(draft: Draft) -> None:
+    rng = draft.rng
+    together = rng.random() < 0.5
+    for _ in draft.some(5, min(60, 4 * len(draft.nodes))):
+        when = START_SECONDS if together else draft.sometime()
+        draft.add(
+            when,
+            PodPlan(
+                draft.name("p"),
+                cpu=rng.choice((0, 100, 500, 1000, 2000)),
+                memory=rng.choice((0, 128, 1024, 4096)),
+                app=rng.choice(("", "web", "db")),
+                tolerates=rng.random() < 0.1,
+                seconds=rng.choice((0, 0, 0, 3, 10)),
+            ),
+        )
+
+
+def _affinity(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(3, 10):
+        kind = rng.choice(("apart", "near", "zone-spread", "host-spread", "zone"))
+        draft.add(
+            draft.sometime(),
+            PodPlan(
+                draft.name("a"),
+                cpu=rng.choice((100, 500)),
+                app=rng.choice(("web", "db")),
+                apart=kind == "apart",
+                near="web" if kind == "near" else "",
+                spread={"zone-spread": "zone", "host-spread": "host"}.get(kind, ""),  # type: ignore[arg-type]  # of the literals
+                zone=rng.choice(ZONES) if kind == "zone" else "",
+            ),
+        )
+
+
+def _gangs(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        group, size = draft.name("gang"), rng.randint(2, 6)
+        minimum = size if rng.random() < 0.7 else rng.randint(1, size)
+        when, spread = draft.sometime(), rng.choice((0.0, 0.0, 2.0, 8.0))
+        draft.at(when + rng.choice((-1.0, 0.0, 3.0)), AddGroup(group, minimum))
+        cpu = rng.choice((500, 1000, 2000))
+        for member in range(size):
+            late = when + rng.uniform(0.0, spread)
+            draft.add(late, PodPlan(f"{group}-{member}", cpu=cpu, group=group))
+        if rng.random() < 0.15:
+            draft.at(draft.sometime(when), DeleteGroup(group))
+
+
+def _priorities(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(3, 10):
+        cpu, priority = rng.choice((1000, 2000, 4000)), rng.choice(PRIORITIES)
+        draft.add(draft.sometime(), PodPlan(draft.name("h"), cpu=cpu, priority=priority))
+
+
+def _claims(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(2, 6):
+        claim, when = draft.name("claim"), draft.sometime()
+        draft.at(when + rng.choice((-1.0, 0.0, 2.0)), AddClaim(claim, rng.choice((1, 1, 2))))
+        for _ in range(rng.choice((1, 1, 1, 2))):
+            draft.add(when, PodPlan(draft.name("d"), cpu=200, claim=claim))
+        if rng.random() < 0.1:
+            draft.at(draft.sometime(when), DeleteClaim(claim))
+
+
+def _volumes(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(2, 5):
+        volume, when = draft.name("vol"), draft.sometime()
+        node = draft.node() if rng.random() < 0.5 else ""
+        draft.at(when + rng.choice((-1.0, 0.0, 2.0)), AddVolume(volume, node))
+        draft.add(when, PodPlan(draft.name("v"), cpu=200, volume=volume))
+
+
+def _gates(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 5):
+        pod = draft.add(draft.sometime(), PodPlan(draft.name("g"), cpu=500, gated=True))
+        if rng.random() < 0.8:
+            draft.at(draft.sometime(), UngatePod(pod.name))
+
+
+def _cells(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(3, 10):
+        cpu = rng.choice((1000, 2000, 3000))
+        draft.add(draft.sometime(), PodPlan(draft.name("c"), cpu=cpu, memory=256, pinned=True))
+
+
+_WORK: list[Callable[[Draft], None]] = [
+    _affinity,
+    _gangs,
+    _gangs,
+    _priorities,
+    _claims,
+    _volumes,
+    _gates,
+    _cells,
+]
+
+
+def _churn(draft: Draft) -> None:
+    """People change their minds, often about pods that are being bound at that moment."""
+    rng = draft.rng
+    arrivals = {each.action.pod.name: each.seconds for each in draft.actions
+                if isinstance(each.action, AddPod)}  # fmt: skip
+    for pod in draft.pods:
+        if rng.random() < 0.75:
+            continue
+        when = arrivals[pod.name] + rng.choice((0.001, 0.01, 0.1, 1.0, 5.0, 15.0))
+        change = rng.randrange(6)
+        if change <= 1:
+            draft.at(when, DeletePod(pod.name, pod.namespace))
+        elif change == 2:
+            again = PodPlan(
+                pod.name, pod.namespace, cpu=rng.choice((100, 1000)), group=pod.group, app=pod.app
+            )
+            draft.at(when, RecreatePod(again))
+        elif change == 3:
+            draft.at(when, RelabelPod(pod.name, rng.choice(("web", "db", "x")), pod.namespace))
+        elif change == 4:
+            draft.at(when, ResizePod(pod.name, rng.choice((100, 500, 1500)), pod.namespace))
+        else:
+            draft.at(when, FailPod(pod.name, pod.namespace))
+
+
+# Others
+
+
+def _foreign(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(3, 15):
+        cpu = rng.choice((250, 1000, 2000))
+        draft.at(draft.sometime(), AddPod(PodPlan(draft.name("f"), cpu=cpu, foreign=True)))
+    if rng.random() < 0.3:
+        draft.at(draft.sometime(), PauseForeign(rng.uniform(1, 10)))
+
+
+def _namespaces(draft: Draft) -> None:
+    rng = draft.rng
+    name, when = draft.name("ns"), draft.sometime()
+    draft.at(when - 1.0, AddNamespace(name))
+    for _ in draft.some(2, 8):
+        pod = PodPlan(draft.name("s"), name, cpu=rng.choice((100, 1000)))
+        draft.add(when + rng.uniform(0, 2), pod)
+    draft.at(when + rng.uniform(0, 3), DeleteNamespace(name))
+    if rng.random() < 0.3:
+        draft.at(when + 6.0, AddNamespace(name), AddPod(PodPlan(draft.name("s"), name, cpu=100)))
+
+
+def _hostile(draft: Draft) -> None:
+    for _ in draft.some(1, 6):
+        absurd = draft.rng.choice(sorted(ABSURDITIES))
+        draft.at(draft.sometime(), AddPod(PodPlan(draft.name("x"), absurd=absurd)))
+
+
+def _kubelets(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 2):
+        draft.at(draft.sometime(), PauseKubelets(rng.uniform(1, 15)))
+
+
+def _flapping(draft: Draft) -> None:
+    for _ in draft.some(1, 4):
+        draft.at(draft.sometime(), FlapNode(draft.node(), draft.rng.uniform(0.5, 15)))
+
+
+def _moving(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 4):
+        when, node = draft.sometime(), rng.choice(draft.nodes)
+        kind = rng.randrange(5)
+        if kind == 0:
+            draft.at(when, RemoveNode(node.name))
+        elif kind == 1:
+            cpu = rng.choice((1, 2, 4, 8, 16))
+            other = NodePlan(node.name, cpu=cpu, zone=node.zone, shared=node.shared)
+            draft.at(when, AddNode(other))
+        elif kind == 2:
+            draft.at(when, ResizeNode(node.name, rng.choice((1, 2, 8, 16))))
+        elif kind == 3:
+            draft.at(when, CordonNode(node.name))
+            draft.at(when + rng.uniform(1, 10), CordonNode(node.name, on=False))
+        else:
+            draft.at(when, TaintNode(node.name))
+            draft.at(when + rng.uniform(1, 10), TaintNode(node.name, on=False))
+
+
+def _topologies(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        when, node = draft.sometime(), draft.node()
+        kinds: tuple[AnyAction, ...] = (
+            PauseTopologies(rng.uniform(5, 30)),
+            DropTopology(node),
+            ContradictTopology(node),
+        )
+        draft.at(when, rng.choice(kinds))
+
+
+def _slices(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        node = rng.choice(draft.nodes)
+        kinds: tuple[AnyAction, ...] = (
+            DropSlice(node.name, rng.uniform(1, 10)),
+            ShrinkSlice(node.name, max(0, node.devices - 1)),
+        )
+        draft.at(draft.sometime(), rng.choice(kinds))
+
+
+def _webhooks(draft: Draft) -> None:
+    rng = draft.rng
+    draft.webhook = True
+    for _ in draft.some(1, 3):
+        bad = rng.choice(("hang", "lie", "flip", "stream", "error", "cut"))
+        when = draft.sometime()
+        draft.at(when, SetWebhook(bad))  # type: ignore[arg-type]  # of the literals
+        draft.at(when + rng.uniform(1, 15), SetWebhook("well"))
+
+
+def _plugins(draft: Draft) -> None:
+    rng = draft.rng
+    draft.plugin = True
+    for _ in draft.some(1, 3):
+        point = rng.choice(("filter", "score", "reserve", "permit", "preBind", "postBind"))
+        when = draft.sometime()
+        draft.at(when, SetPlugin(point))  # type: ignore[arg-type]  # of the literals
+        draft.at(when + rng.uniform(0.1, 5), SetPlugin(""))
+
+
+_ACTORS: list[Callable[[Draft], None]] = [
+    _foreign,
+    _foreign,
+    _namespaces,
+    _hostile,
+    _kubelets,
+    _flapping,
+    _moving,
+    _moving,
+    _topologies,
+    _slices,
+    _webhooks,
+    _plugins,
+]
+
+
+# Faults
+
+
+def _statuses(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 4):
+        method = rng.choice(("POST", "PATCH", "PUT", "GET", "POST|PATCH|PUT"))
+        status, times = rng.choice(_STATUSES), rng.choice((1, 1, 2, 3, 8))
+        path = rng.choice(_PATHS)
+        pause = rng.choice((0, 1, 2)) if status in (429, 503) else 0
+        draft.at(draft.sometime(0.0), FailRequests(method, path, status, times, pause))
+
+
+def _lost_answers(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 4):
+        path, processed = rng.choice(_PATHS), rng.random() < 0.7
+        times = rng.choice((1, 1, 2, 5))
+        draft.at(draft.sometime(0.0), DropAnswers("POST|PATCH|PUT|DELETE", path, times, processed))
+
+
+def _late_requests(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        seconds, times = rng.choice((0.05, 0.5, 2.0, 4.0)), rng.choice((1, 3, 10))
+        path = rng.choice((*_PATHS, STATUS, STATUS))
+        draft.at(draft.sometime(0.0), DelayRequests("GET|POST|PATCH|PUT", path, seconds, times))
+
+
+def _watches(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 5):
+        path = rng.choice(_WATCHED)
+        kinds: tuple[AnyAction, ...] = (
+            CutWatches(path),
+            EndWatches(path),
+            SilenceWatches(rng.choice((0.5, 2.0, 5.0, 20.0))),
+        )
+        draft.at(draft.sometime(0.0), rng.choice(kinds))
+
+
+def _expired(draft: Draft) -> None:
+    """410: what a watch would go on from is gone; often several times in a row."""
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        when = draft.sometime(0.0)
+        for number in range(rng.choice((1, 1, 5))):
+            draft.at(when + 0.2 * number, Compact())
+
+
+def _server(draft: Draft) -> None:
+    for _ in draft.some(1, 2):
+        draft.at(draft.sometime(1.0), StopServer(draft.rng.choice((0.2, 2.0, 8.0, 20.0))))
+
+
+def _kills(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        kill = KillReplica(
+            draft.replica(),
+            rng.uniform(0.5, 10.0),
+            callbacks=rng.choice((0, rng.randint(1, 50), rng.randint(1, 2000))),
+            silent=rng.random() < 0.3,
+        )
+        when = rng.choice((START_SECONDS, draft.sometime(1.0), draft.sometime()))
+        draft.at(when, kill)
+
+
+def _stops(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 2):
+        draft.at(draft.sometime(1.0), StopReplica(draft.replica(), rng.uniform(0.5, 10)))
+
+
+def _meanwhile(draft: Draft, first: float, last: float) -> None:
+    """Pods come while a replica neither sees nor writes: it has something to do afterwards."""
+    for _ in draft.some(1, 4):
+        pod = PodPlan(draft.name("m"), cpu=draft.rng.choice((100, 1000)))
+        draft.add(draft.rng.uniform(first, last), pod)
+
+
+def _pauses(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        seconds, when = rng.choice((0.5, 3.0, 9.0, 16.0, 20.0, 25.0)), draft.sometime()
+        draft.at(when, PauseReplica(draft.replica(), seconds))
+        _meanwhile(draft, when, when + seconds)
+        if rng.random() < 0.6:  # it goes to sleep with bindings that it means to send again
+            draft.at(when - 0.6, FailRequests("POST", BINDING, 503, 8, retry_after=1))
+            _meanwhile(draft, when - 0.5, when - 0.1)
+
+
+def _clocks(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        step = rng.choice((-3600.0, -30.0, -5.0, 5.0, 30.0, 3600.0))
+        kinds: tuple[AnyAction, ...] = (
+            StepClock(draft.replica(), step),
+            DriftClock(draft.replica(), rng.choice((0.9, 0.98, 1.02, 1.1))),
+        )
+        draft.at(draft.sometime(0.0), rng.choice(kinds))
+
+
+def _partitions(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        seconds, when = rng.choice((0.5, 3.0, 9.0, 12.0, 20.0)), draft.sometime()
+        draft.at(when, Partition(draft.replica(), seconds, rng.random() < 0.3))
+        _meanwhile(draft, when, when + seconds)
+
+
+def _connections(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 6):
+        after = rng.choice((0, 1, rng.randint(1, 200), rng.randint(200, 20_000)))
+        direction = rng.choice(("to", "from", "both"))
+        draft.at(
+            draft.sometime(0.0),
+            CutConnection(draft.replica(), after, direction, rng.choice((1, 1, 3))),  # type: ignore[arg-type]  # of the literals
+        )
+
+
+def _network(draft: Draft) -> None:
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        who, seconds = draft.replica(), rng.uniform(1, 15)
+        kinds: tuple[AnyAction, ...] = (
+            SlowNetwork(who, rng.choice((0.01, 0.1, 1.0, 3.0)), seconds),
+            ThrottleNetwork(who, rng.choice((200, 2000, 20_000)), seconds),
+            RefuseConnections(who, seconds),
+            HalfOpen(who),
+        )
+        draft.at(draft.sometime(0.0), rng.choice(kinds))
+
+
+_FAULTS: list[Callable[[Draft], None]] = [
+    _statuses,
+    _statuses,
+    _lost_answers,
+    _late_requests,
+    _watches,
+    _watches,
+    _expired,
+    _server,
+    _kills,
+    _kills,
+    _stops,
+    _pauses,
+    _clocks,
+    _partitions,
+    _connections,
+    _network,
+]

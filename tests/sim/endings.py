@@ -1,0 +1,140 @@
+"""What must hold when the faults are over and all has come to rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from sandbox.registry import Registry
+from sandbox.store import Body
+from scheduler.config.defaults import SCHEDULER_NAME
+from scheduler.simulation import place
+from tests.sim.history import Request, Write
+from tests.sim.invariants import Violation, ended, name_of
+from tests.sim.plan import Plan
+from tests.sim.replica import Replica
+from tests.sim.rules import CLAIMS, LEASE, LEASES
+from tests.sim.simulation import Simulation
+from tests.sim.world import replicated
+
+REST_SECONDS = 30.0
+"""The last part of the quiet time, in which hardly anything may be written any more."""
+WRITES_AT_REST = 5
+"""How often one object may be written by replicas in that time."""
+REQUESTS_AT_REST = 200
+"""How many requests a replica may make in that time, besides watches."""
+_PLACED = ("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass")
+
+
+async def left_behind(plan: Plan, simulation: Simulation) -> list[Violation]:
+    """What replicas still keep, and what the API still shows."""
+    found = [*_leaderless(simulation), *_reserved(simulation), *_restless(plan, simulation)]
+    for replica in simulation.replicas.values():
+        found += await _kept(simulation, replica)
+    return found
+
+
+def _end(simulation: Simulation, rule: str, what: str, message: str) -> Violation:
+    return Violation(rule, simulation.now, what, message)
+
+
+def _leaderless(simulation: Simulation) -> Iterator[Violation]:
+    lease = simulation.registry.store.table(LEASES).get(LEASE)
+    holder = str(lease.body["spec"].get("holderIdentity") or "") if lease is not None else ""
+    leading = [name for name, each in simulation.replicas.items() if each.leading]
+    if leading != [holder.rpartition("_")[0]]:
+        message = f"{leading or 'nobody'} leads, the lease names {holder or 'nobody'}"
+        yield _end(simulation, "leader", "lease", message)
+
+
+def _reserved(simulation: Simulation) -> Iterator[Violation]:
+    """Claims that are reserved for pods that do not need them, nominations to no node."""
+    store = simulation.registry.store
+    pods, nodes = store.table("pods"), store.table("nodes")
+    for key, claim in store.table(CLAIMS).current.items():
+        for consumer in (claim.body.get("status") or {}).get("reservedFor") or ():
+            pod = pods.get((key[0], consumer["name"]))
+            if pod is None or pod.body["metadata"]["uid"] != consumer["uid"]:
+                message = f"reserved for {consumer['name']}, which does not exist"
+                yield _end(simulation, "claim-left", name_of(key), message)
+            elif not pod.body["spec"].get("nodeName"):
+                message = f"reserved for {consumer['name']}, which has no node"
+                yield _end(simulation, "claim-left", name_of(key), message)
+    for key, pod in pods.current.items():
+        nominated = (pod.body.get("status") or {}).get("nominatedNodeName")
+        if nominated and nodes.get(("", nominated)) is None:
+            message = f"nominated to {nominated}, which does not exist"
+            yield _end(simulation, "nomination-left", name_of(key), message)
+
+
+def _restless(plan: Plan, simulation: Simulation) -> Iterator[Violation]:
+    since = simulation.now - REST_SECONDS
+    writes: Counter[str] = Counter()
+    requests: Counter[str] = Counter()
+    for entry in reversed(simulation.history.entries):
+        if entry.time < since:
+            break
+        if isinstance(entry, Write) and entry.writer in plan.replicas and entry.table != LEASES:
+            writes[f"{entry.table} {name_of(entry.key)}"] += 1
+        elif isinstance(entry, Request) and entry.host in plan.replicas:
+            requests[entry.host] += 1
+    for what, count in writes.items():
+        if count > WRITES_AT_REST:
+            message = f"written {count} times in the last {REST_SECONDS:g} s"
+            yield _end(simulation, "restless", what, message)
+    for host, count in requests.items():
+        if count > REQUESTS_AT_REST:
+            message = f"{count} requests in the last {REST_SECONDS:g} s"
+            yield _end(simulation, "restless", host, message)
+
+
+async def _kept(simulation: Simulation, replica: Replica) -> list[Violation]:
+    daemon, name = replica.daemon, replica.name
+    if daemon is None:
+        return [_end(simulation, "alive", name, f"ended with {replica.exit_code}")]
+    core = daemon.core
+    kept = {
+        "assumed pods": core.state.assumed_count,
+        "open bindings": len(core.bindings),
+        "unconfirmed bindings": len(core.unconfirmed),
+    }
+    found = [
+        _end(simulation, "left-behind", name, f"{count} {what}")
+        for what, count in kept.items()
+        if count
+    ]
+    differences = await daemon.cache_check.check()
+    return found + [_end(simulation, "columns", name, each) for each in differences]
+
+
+def unplaced(plan: Plan, simulation: Simulation) -> list[Violation]:
+    """Pods that wait although they fit, by a scheduler that starts with what the API shows."""
+    waiting = {
+        name_of(key)
+        for key, pod in simulation.registry.store.table("pods").current.items()
+        if _waits(pod.body)
+    }
+    if not waiting:
+        return []
+    config = replicated(plan)
+    bodies = list(_objects(simulation.registry))
+    return [
+        _end(simulation, "unplaced", pod, f"waits, and fits on {node}")
+        for pod, node, _ in place(bodies, config)
+        if node is not None and pod in waiting
+    ]
+
+
+def _waits(pod: Body) -> bool:
+    spec = pod["spec"]
+    if spec.get("nodeName") or spec.get("schedulingGates") or ended(pod):
+        return False
+    return (
+        spec.get("schedulerName") == SCHEDULER_NAME and "deletionTimestamp" not in pod["metadata"]
+    )
+
+
+def _objects(registry: Registry) -> Iterator[Body]:
+    for resource in registry.catalog:
+        for version in registry.table(resource).current.values():
+            yield {**version.body, "kind": resource.kind, "apiVersion": resource.api_version}

@@ -1,0 +1,48 @@
+"""Whole plans, from their first action to their verdict: a fixed part of `make sim`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.sim.drawing import draw
+from tests.sim.plan import AddPod, At, DeletePod, NodePlan, Plan, PodPlan, load
+from tests.sim.planted import BUGS, planted
+from tests.sim.run import run
+
+PLANS = sorted(Path(__file__, "../plans").resolve().glob("*.json"))
+QUICKLY_FOUND = {"undo": 3, "confirm": 0}
+"""Bugs and seeds that find them; `--planted` looks for all."""
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_seeds(seed: int) -> None:
+    assert list(map(str, run(draw(seed)).violations)) == []
+
+
+@pytest.mark.parametrize("file", PLANS, ids=lambda file: file.stem)
+def test_plans_that_once_failed(file: Path) -> None:
+    assert list(map(str, run(load(file)).violations)) == []
+
+
+def test_a_plan_has_one_history() -> None:
+    plan = draw(1)
+    first, second = run(plan), run(plan)
+    assert first.history.digest() == second.history.digest()
+    assert len(first.history.entries) > 100
+
+
+@pytest.mark.parametrize(("name", "seed"), QUICKLY_FOUND.items())
+def test_a_planted_bug_is_found(name: str, seed: int) -> None:
+    with planted(BUGS[name]):
+        assert run(draw(seed)).rules
+    assert not run(draw(seed)).rules
+
+
+def test_actions_that_have_lost_their_object_do_nothing() -> None:
+    actions = (At(5.0, DeletePod("never-made")), At(6.0, AddPod(PodPlan("p", cpu=100))))
+    verdict = run(Plan(1, 8.0, 30.0, ("a",), nodes=(NodePlan("n"),), actions=actions))
+    assert verdict.violations == []
+    bound = [e for e in verdict.history.entries if "/pods/p/binding" in str(e)]
+    assert len(bound) == 1

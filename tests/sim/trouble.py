@@ -1,0 +1,216 @@
+"""Faults of the API server, of replicas and of the network between them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import singledispatchmethod
+
+from tests.sim.hooks import Switch, Webhook
+from tests.sim.plan import (
+    Compact,
+    CutConnection,
+    CutWatches,
+    DelayRequests,
+    DriftClock,
+    DropAnswers,
+    EndWatches,
+    FailRequests,
+    FaultAction,
+    HalfOpen,
+    KillReplica,
+    Partition,
+    PauseReplica,
+    RefuseConnections,
+    SetPlugin,
+    SetWebhook,
+    SilenceWatches,
+    SlowNetwork,
+    StepClock,
+    StopReplica,
+    StopServer,
+    ThrottleNetwork,
+)
+from tests.sim.replica import Replica
+from tests.sim.simulation import API_SERVER, Simulation
+
+
+class Trouble:
+    """Performs faults, and takes them all back at the end."""
+
+    def __init__(self, simulation: Simulation, webhook: Webhook, switch: Switch) -> None:
+        self._simulation = simulation
+        self._network = simulation.network
+        self._faults = simulation.server.faults
+        self._webhook = webhook
+        self._switch = switch
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._server = asyncio.Lock()
+
+    @singledispatchmethod
+    def do(self, action: FaultAction) -> None:
+        raise NotImplementedError(type(action).__name__)
+
+    async def end(self) -> None:
+        """Everything works again from now on."""
+        self._switch.point, self._webhook.mode = "", "well"
+        self._faults.clear()
+        self._network.heal()
+        async with self._server:
+            pass  # it has been started again
+        for replica in self._simulation.replicas.values():
+            if replica.host is not None and replica.host.stop_at > replica.host.callbacks:
+                replica.host.stop_at = 0
+            replica.resume()
+            replica.drift(1.0)
+            if not replica.alive:
+                replica.start()
+
+    # What users plug in
+
+    @do.register
+    def _(self, action: SetWebhook) -> None:
+        self._webhook.mode = action.mode
+
+    @do.register
+    def _(self, action: SetPlugin) -> None:
+        self._switch.point = action.point
+
+    # The API server
+
+    @do.register
+    def _(self, action: FailRequests) -> None:
+        headers = {"Retry-After": str(action.retry_after)} if action.retry_after else None
+        self._faults.fail(
+            action.method, action.path, times=action.times, status=action.status, headers=headers
+        )
+
+    @do.register
+    def _(self, action: DropAnswers) -> None:
+        times, processed = action.times, action.processed
+        self._faults.drop(action.method, action.path, times=times, processed=processed)
+
+    @do.register
+    def _(self, action: DelayRequests) -> None:
+        self._faults.delay(action.method, action.path, action.seconds, times=action.times)
+
+    @do.register
+    def _(self, action: CutWatches) -> None:
+        self._faults.cut_watches(action.path)
+
+    @do.register
+    def _(self, action: EndWatches) -> None:
+        self._faults.end_watches(action.path)
+
+    @do.register
+    def _(self, action: SilenceWatches) -> None:
+        self._faults.silence_watches()
+        self._later(action.seconds, self._faults.resume_watches)
+
+    @do.register
+    def _(self, action: Compact) -> None:
+        self._faults.compact()
+        self._faults.cut_watches()
+
+    @do.register
+    def _(self, action: StopServer) -> None:
+        self._keep(self._restart_server(action.seconds))
+
+    async def _restart_server(self, seconds: float) -> None:
+        async with self._server:
+            self._simulation.kill_server()
+            await asyncio.sleep(seconds)
+            await self._simulation.start_server()
+
+    # Replicas
+
+    def _replica(self, name: str) -> Replica:
+        return self._simulation.replicas[name]
+
+    @do.register
+    def _(self, action: KillReplica) -> None:
+        replica = self._replica(action.replica)
+        connections = "black-holed" if action.silent else "closed"
+        if action.callbacks:
+            replica.kill_after(action.callbacks, connections)  # type: ignore[arg-type]  # a literal
+        else:
+            replica.kill(connections)  # type: ignore[arg-type]  # a literal
+        self._later(action.seconds, lambda: self._start(replica))
+
+    @do.register
+    def _(self, action: StopReplica) -> None:
+        replica = self._replica(action.replica)
+        if replica.alive:
+            replica.stop()
+        self._later(action.seconds, lambda: self._start(replica))
+
+    def _start(self, replica: Replica) -> None:
+        if not replica.alive:
+            replica.start()
+
+    @do.register
+    def _(self, action: PauseReplica) -> None:
+        replica = self._replica(action.replica)
+        replica.pause()
+        self._later(action.seconds, replica.resume)
+
+    @do.register
+    def _(self, action: StepClock) -> None:
+        self._replica(action.replica).step(action.seconds)
+
+    @do.register
+    def _(self, action: DriftClock) -> None:
+        self._replica(action.replica).drift(action.rate)
+
+    # The network
+
+    @do.register
+    def _(self, action: Partition) -> None:
+        self._network.partition(action.replica, API_SERVER, one_way=action.one_way)
+        self._heal_later(action.seconds, action.replica)
+
+    @do.register
+    def _(self, action: CutConnection) -> None:
+        self._network.cut(
+            action.replica,
+            API_SERVER,
+            after=action.after,
+            direction=action.direction,
+            times=action.times,
+        )
+
+    @do.register
+    def _(self, action: SlowNetwork) -> None:
+        self._network.delay(action.replica, API_SERVER, action.delay)
+        self._heal_later(action.seconds, action.replica)
+
+    @do.register
+    def _(self, action: ThrottleNetwork) -> None:
+        self._network.throttle(action.replica, API_SERVER, action.bytes_per_second)
+        self._heal_later(action.seconds, action.replica)
+
+    @do.register
+    def _(self, action: RefuseConnections) -> None:
+        self._network.refuse(action.replica, API_SERVER)
+        self._heal_later(action.seconds, action.replica)
+
+    @do.register
+    def _(self, action: HalfOpen) -> None:
+        self._network.half_open(action.replica, API_SERVER)
+
+    # Later
+
+    def _heal_later(self, seconds: float, replica: str) -> None:
+        self._later(seconds, lambda: self._network.heal(replica, API_SERVER))
+
+    def _later(self, seconds: float, act: Callable[[], None]) -> None:
+        async def wait() -> None:
+            await asyncio.sleep(seconds)
+            act()
+
+        self._keep(wait())
+
+    def _keep(self, work: Coroutine[None, None, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
