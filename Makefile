@@ -1,4 +1,5 @@
-# Every target sets up what it needs: nothing but Python >= 3.11 and make is expected.
+# Every target sets up what it needs: nothing but Python >= 3.11 and make is expected. The page is
+# built with the machine's Node.js if it is new enough, else with one from PyPI.
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
@@ -25,15 +26,25 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 .PHONY: setup
 setup: $(VENV)/.installed ## Create .venv with the locked dependencies
 
+.PHONY: page
+page: setup ## Build the web page into the package, unless it is built from these sources
+	@$(BIN)/python -m shipping.page
+
+# Tests of the page are skipped, and say so, where its packages are not to be had.
+.PHONY: page-to-test
+page-to-test: setup
+	-@$(BIN)/python -m shipping.page
+
 .PHONY: run
-run: setup ## Run the embedded demo: API server, 100 nodes, pods, scheduler (ARGS=--once to exit)
+run: setup ## Run a cluster to play with: page, kubectl, equipoise (ARGS=--once to place pods and exit)
+	-@$(BIN)/python -m shipping.page
 	@$(BIN)/python -m scheduler demo $(ARGS)
 
 .PHONY: test
 test: check controlplane unit e2e ## Run everything: checks, unit and embedded tests, then the real control plane
 
 .PHONY: unit
-unit: setup ## Run unit and embedded-server tests only (ARGS= for pytest)
+unit: setup page-to-test chromium ## Run unit and embedded-server tests only (ARGS= for pytest)
 	$(PYTEST) tests $(ARGS)
 
 .PHONY: check
@@ -42,26 +53,53 @@ check: setup ## Lint, types, import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/python -m shipping.page --check
 
 .PHONY: format
 format: setup ## Format and fix what can be fixed
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+	$(BIN)/python -m shipping.page --format
 
 .PHONY: controlplane
 controlplane: setup ## Build etcd, Kubernetes, kwok and helm once, into a cache outside the checkout
 	$(BIN)/python -m e2e.controlplane.build
 
 .PHONY: e2e
-e2e: controlplane ## Run the program against a real control plane (ARGS= for pytest)
+e2e: controlplane page-to-test chromium ## Run the program against a real control plane (ARGS= for pytest)
 	$(PYTEST) e2e $(ARGS)
+
+.PHONY: chromium
+chromium: setup ## Get a Chromium for the tests of the page, if there is none; without one they are skipped
+	-@$(BIN)/python -m tests.page.chromium
 
 .PHONY: adversity
 adversity: controlplane ## Attack two replicas on a real API server, and show what came of it (ARGS=--help)
 	@$(BIN)/python -m e2e.adversity $(ARGS)
 
+.PHONY: overload
+overload: setup ## Ask more of the program than a cluster should, on the embedded API server (ARGS="burst --write")
+	@$(BIN)/python -m e2e.overload $(ARGS)
+
+.PHONY: soak
+soak: controlplane ## Have pods and nodes come and go for half an hour, and see whether anything grows (ARGS="--minutes 10")
+	@$(BIN)/python -m e2e.soak $(ARGS)
+
+# SEED=7 replays one history with its trace; SEEDS=0-999 runs many on all cores.
+.PHONY: sim
+sim: setup ## Simulate a cluster under seeded faults (SEED=7 or PLAN=file to replay one, SHRINK=1, SEEDS=0-199, PLANTED=1)
+	@$(BIN)/python -m tests.sim $(if $(PLANTED),--planted,$(if $(PLAN),--plan $(PLAN),$(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),0-199)))) $(if $(SHRINK),--shrink) $(ARGS)
+
+.PHONY: faults
+faults: controlplane ## Kill, stop and cut replicas, API server and etcd; write docs/reliability.md (ARGS=--help)
+	@$(BIN)/python -m e2e.faults $(ARGS)
+
+.PHONY: fuzz
+fuzz: setup ## Send hostile input to every parser and to the ingest path (ARGS="--minutes 10", ARGS=--help)
+	@$(BIN)/python -m tests.fuzz $(ARGS)
+
 .PHONY: flakes
-flakes: controlplane ## Repeat all tests in random order with all cores busy (ARGS="--rounds 10")
+flakes: controlplane page-to-test chromium ## Repeat all tests in random order with all cores busy (ARGS="--rounds 10")
 	@$(BIN)/python -m tests.flakes $(ARGS)
 
 .PHONY: manifests
@@ -81,7 +119,7 @@ sbom: setup ## Write the bill of materials (CycloneDX) and the licences of the i
 	@$(BIN)/python -m shipping.sbom
 
 .PHONY: release
-release: controlplane ## Build wheel, sdist, chart, manifests, SBOM and notes into dist/ (ARGS="--final --image")
+release: controlplane page ## Build wheel, sdist, chart, manifests, SBOM and notes into dist/ (ARGS="--final --image")
 	@$(BIN)/python -m shipping.release $(ARGS)
 
 .PHONY: bench
@@ -93,6 +131,18 @@ bench: controlplane ## Measure against kube-scheduler on a real API server; resu
 bench-waiting: controlplane ## Time pods that fit among thousands of distinct pods that do not (ARGS=--help)
 	@$(BIN)/python -m bench.cluster.waiting $(ARGS)
 
+.PHONY: bench-explain
+bench-explain: controlplane ## Measure what explanations cost while pods are placed (ARGS=--help)
+	@$(BIN)/python -m bench.cluster.explaining $(ARGS)
+
+.PHONY: bench-page
+bench-page: controlplane ## Measure what open pages and a recording cost while pods are placed (ARGS=--help)
+	@$(BIN)/python -m bench.cluster.watching $(ARGS)
+
+.PHONY: bench-beside
+bench-beside: controlplane ## Count pods beyond allocatable when kube-scheduler fills the same nodes (ARGS=--help)
+	@$(BIN)/python -m bench.cluster.beside $(ARGS)
+
 .PHONY: bench-micro
 bench-micro: setup ## Measure what the core alone costs on 5,000 nodes and more (ARGS=--help)
 	@$(BIN)/python -m bench.core.micro --check $(ARGS)
@@ -101,6 +151,10 @@ bench-micro: setup ## Measure what the core alone costs on 5,000 nodes and more 
 bench-flow: setup ## Measure what placing a backlog at once costs and gains (ARGS=--help)
 	@$(BIN)/python -m bench.core.flow --check $(ARGS)
 
+.PHONY: bench-what-if
+bench-what-if: setup ## Measure what a question to a copy of a large cluster costs (ARGS=--help)
+	@$(BIN)/python -m bench.core.what_if $(ARGS)
+
 .PHONY: bench-lag
 bench-lag: setup ## Find what holds the event loop of the core in a large cluster (ARGS="--stacks 3")
 	@$(BIN)/python -m bench.core.lag $(ARGS)
@@ -108,6 +162,11 @@ bench-lag: setup ## Find what holds the event loop of the core in a large cluste
 .PHONY: docs
 docs: setup ## Write generated tables into the documentation
 	@$(BIN)/python -m shipping.docs
+	@$(BIN)/python -m shipping.custom_schemas
+
+.PHONY: causes
+causes: controlplane ## Have kube-scheduler and Equipoise judge 15 pending causes; write the table of docs/why-pending.md
+	@$(BIN)/python -m e2e.pending_causes
 
 .PHONY: lock
 lock: setup ## Refresh the lock files from pyproject.toml: all of development, then what images hold
@@ -116,7 +175,9 @@ lock: setup ## Refresh the lock files from pyproject.toml: all of development, t
 	$(COMPILE) -c requirements.lock -o shipping/locks/run.lock pyproject.toml
 	$(COMPILE) -c requirements.lock --extra flow -o shipping/locks/full.lock pyproject.toml
 	$(COMPILE) -c requirements.lock --group build -o shipping/locks/build.lock
+	$(COMPILE) --group node --upgrade -o shipping/locks/node.lock
+	$(COMPILE) --group go -o shipping/locks/go.lock
 
 .PHONY: clean
 clean: ## Remove the venv and all caches of this checkout
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache web/node_modules scheduler/serve/static build/node

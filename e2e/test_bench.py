@@ -397,3 +397,35 @@ def test_the_published_page_has_room_for_figures() -> None:
 
     assert text.count(BEGIN) == text.count(END) == 1
     assert text.index(BEGIN) < text.index(END)
+
+
+@pytest.mark.parametrize(
+    ("module", "options", "other"),
+    [
+        ("bench.cluster.explaining", ("--per-second", "100"), "asked"),
+        ("bench.cluster.watching", (), "watched"),
+    ],
+)
+async def test_what_readers_cost_is_measured_in_turns_with_and_without_them(
+    module: str, options: tuple[str, ...], other: str
+) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", module),
+        *("--nodes", "20", "--pods", "200", "--rounds", "1", *options),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        output, progress = await asyncio.wait_for(process.communicate(), BENCH_SECONDS)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+            await process.wait()
+    assert process.returncode == 0, progress.decode()
+    shown = output.decode()
+    assert "0 refused" in shown, shown
+    assert "ratio of the rates" in shown
+    assert [line.partition(":")[0] for line in progress.decode().splitlines()[-2:]] == [
+        "alone",
+        other,
+    ]

@@ -6,6 +6,17 @@ from pathlib import Path
 import pytest
 
 from e2e.conftest import Launch
+from e2e.harness.devices import (
+    GPU,
+    NIC,
+    Ledger,
+    board,
+    claims_in,
+    gpu,
+    ledger,
+    resource_slice,
+    results_of,
+)
 from e2e.harness.election import NO_ELECTION
 from e2e.harness.groups import define_podgroups, with_coscheduling
 from e2e.harness.manifests import read_manifest
@@ -83,7 +94,78 @@ async def gang(space: Workspace, objects: list[Json]) -> None:
     await space.api.wait_until(jobs, lambda job: job["status"].get("succeeded") == 3)
 
 
+async def devices_selector(space: Workspace, objects: list[Json]) -> None:
+    small, old, right = await space.add_nodes(3)
+    await space.apply(
+        resource_slice(small, [gpu("gpu-0", "24Gi"), gpu("gpu-1", "24Gi")]),
+        resource_slice(old, [gpu("gpu-0", "80Gi", "volta")]),
+        resource_slice(right, [gpu("gpu-0", "40Gi", "ampere"), gpu("gpu-1", "80Gi")]),
+    )
+    await space.apply(*objects)
+    pods = await space.wait_for_pods(2, is_running)
+    assert {node_of(pod) for pod in pods} == {right}
+    await adds_up(space)
+
+
+async def devices_shared(space: Workspace, objects: list[Json]) -> None:
+    (node,) = await space.add_nodes(1)
+    shared = [gpu("gpu-0", "80Gi", allowMultipleAllocations=True)]
+    await space.apply(resource_slice(node, shared))
+    await space.apply(*objects)
+    await space.wait_for_pods(4, is_running)
+    claims = await space.api.items(claims_in(space.name))
+    taken = [result["consumedCapacity"] for each in claims for result in results_of(each)]
+    assert taken == [{"memory": "20Gi"}] * 4
+    await adds_up(space)
+
+
+async def devices_partitions(space: Workspace, objects: list[Json]) -> None:
+    (node,) = await space.add_nodes(1)
+    await space.apply(*board(node))
+    await space.apply(*objects)
+
+    # Two halves are the whole board: the third pod waits.
+    def is_settled(pod: Json) -> bool:
+        return is_running(pod) or is_rejected(pod)
+
+    pods = await space.wait_for_pods(3, is_settled)
+    assert sum(map(is_running, pods)) == 2
+    await adds_up(space)
+
+
+async def devices_one_switch(space: Workspace, objects: list[Json]) -> None:
+    apart, together = await space.add_nodes(2)
+    for node, switches in ((apart, ("a", "b")), (together, ("b", "b"))):
+        for driver, name, switch in zip((GPU, NIC), ("gpu-0", "nic-0"), switches, strict=True):
+            attributes = {"topology.example.com/switch": {"string": switch}}
+            device = {"name": name, "attributes": attributes}
+            await space.apply(resource_slice(node, [device], driver=driver))
+    await space.apply(*objects)
+    (pod,) = await space.wait_for_pods(1, is_running)
+    assert node_of(pod) == together
+    await adds_up(space)
+
+
+async def devices_extended_resource(space: Workspace, objects: list[Json]) -> None:
+    (node,) = await space.add_nodes(1)
+    await space.apply(resource_slice(node, [gpu("gpu-0"), gpu("gpu-1")]))
+    await space.apply(*objects)
+    pods = await space.wait_for_pods(2, is_running)
+    assert all(pod["status"]["extendedResourceClaimStatus"] for pod in pods)
+    await adds_up(space)
+
+
+async def adds_up(space: Workspace) -> None:
+    """No device was given away twice, and each pod has its own."""
+    assert await ledger(space.api, space.name) == Ledger([], [], [], [], [])
+
+
 PROMISES = {
+    "devices-selector": devices_selector,
+    "devices-shared": devices_shared,
+    "devices-partitions": devices_partitions,
+    "devices-one-switch": devices_one_switch,
+    "devices-extended-resource": devices_extended_resource,
     "gang": gang,
     "deployment": deployment,
     "statefulset": statefulset,

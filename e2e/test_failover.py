@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 
 from e2e.conftest import Launch
-from e2e.harness.election import QUICK_ELECTION, holder, wait_for_leader
+from e2e.harness.election import PATIENT_ELECTION, QUICK_ELECTION, holder, wait_for_leader
 from e2e.harness.objects import Json, is_bound, pod
 from e2e.harness.patience import PATIENCE
 from e2e.harness.scheduler import LEASE, SchedulerProcess
@@ -21,7 +21,8 @@ async def test_standby_takes_over_when_the_leader_is_killed(
     nodes = await space.add_nodes(30, cpu="2")
     leader = launch(*QUICK_ELECTION)
     first_leader = await wait_for_leader(space.api)
-    launch(*QUICK_ELECTION)
+    # It waits for as long as the leader's lease says, and keeps its own for longer.
+    launch(*PATIENT_ELECTION)
 
     await space.create_pods([pod(f"before-{number}", cpu="200m") for number in range(200)])
     await space.api.wait_until(
@@ -60,7 +61,7 @@ async def assert_no_pod_was_bound_twice(space: Workspace, pods: list[Json]) -> N
 async def test_leader_that_is_asked_to_stop_releases_the_lease(
     space: Workspace, launch: Launch
 ) -> None:
-    leader = launch(*QUICK_ELECTION)
+    leader = launch(*PATIENT_ELECTION)
     await wait_for_leader(space.api)
 
     leader.process.send(signal.SIGTERM)
@@ -82,9 +83,9 @@ async def test_commands_find_the_leader_and_tell_a_standby_from_it(
     space: Workspace, launch: Launch
 ) -> None:
     await space.add_nodes(1)
-    first = launch(*QUICK_ELECTION)
+    first = launch(*PATIENT_ELECTION)
     identity = await wait_for_leader(space.api)
-    second = launch(*QUICK_ELECTION)
+    second = launch(*PATIENT_ELECTION)
     await space.create_pods([pod("before")])
     await space.wait_for_pod("before")
 

@@ -1,14 +1,11 @@
 """Messages of pods that fit nowhere are those of kube-scheduler, which runs beside."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from e2e.conftest import Launch
-from e2e.controlplane.binaries import locate
 from e2e.harness.cluster import ControlPlane
 from e2e.harness.election import NO_ELECTION
+from e2e.harness.kube_scheduler import kube_scheduler
 from e2e.harness.objects import (
     HOSTNAME,
     ZONE,
@@ -19,7 +16,6 @@ from e2e.harness.objects import (
     pod,
     priority_class,
 )
-from e2e.harness.processes import Process
 from e2e.harness.storage import claim, storage_class, uses
 from e2e.harness.workspace import Workspace
 
@@ -27,22 +23,6 @@ THEIRS = "default-scheduler"
 OURS = "equipoise"
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-
-
-@contextmanager
-def kube_scheduler(control_plane: ControlPlane) -> Iterator[None]:
-    """The real one, during the block."""
-    command: list[str | Path] = [
-        locate("kube-scheduler"),
-        f"--kubeconfig={control_plane.admin_kubeconfig}",
-        "--leader-elect=false",
-        "--secure-port=0",
-    ]
-    process = Process(command, control_plane.directory / "kube-scheduler.log")
-    try:
-        yield
-    finally:
-        process.stop()
 
 
 def affinity(kind: str, app: str, key: str = HOSTNAME) -> Json:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from e2e.conftest import Launch
 from e2e.harness.client import ApiClient
-from e2e.harness.election import QUICK_ELECTION
+from e2e.harness.election import PATIENT_ELECTION
 from e2e.harness.objects import pod
 from e2e.harness.patience import PATIENCE
 from e2e.harness.prometheus import JOB, Prometheus
@@ -61,7 +61,7 @@ async def test_dashboard_and_alerts_have_data(
     await space.add_nodes(2, cpu="100")
     await grant_metrics(space, "scraper")
     token = await token_of(api, space.name, "scraper")
-    scheduler = launch("--config", str(protected_config(tmp_path)), *QUICK_ELECTION, tls=True)
+    scheduler = launch("--config", str(protected_config(tmp_path)), *PATIENT_ELECTION, tls=True)
     target = scheduler.url.removeprefix("https://")
     rules = CHART / "files" / "alerts.yaml"
 

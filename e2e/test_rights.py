@@ -8,6 +8,9 @@ from e2e.harness.scheduler import NAMESPACE, SERVICE_ACCOUNT
 BINDING = {"resource": "pods", "subresource": "binding"}
 STATUS = {"resource": "pods", "subresource": "status"}
 VOLUMES = {"resource": "persistentvolumes"}
+DEVICES = {"group": "resource.k8s.io"}
+CLAIM_STATUS = {**DEVICES, "resource": "resourceclaims", "subresource": "status"}
+SLICES = {**DEVICES, "resource": "resourceslices"}
 LEASES = {"namespace": NAMESPACE, "group": "coordination.k8s.io", "resource": "leases"}
 
 
@@ -26,6 +29,8 @@ LEASES = {"namespace": NAMESPACE, "group": "coordination.k8s.io", "resource": "l
         pytest.param({"verb": "create", "resource": "pods"}, False, id="makes no pods"),
         pytest.param({"verb": "patch", **VOLUMES}, True, id="binds volumes"),
         pytest.param({"verb": "delete", **VOLUMES}, False, id="spares volumes"),
+        pytest.param({"verb": "patch", **CLAIM_STATUS}, True, id="allocates devices"),
+        pytest.param({"verb": "patch", **SLICES}, False, id="publishes no devices"),
         pytest.param({"verb": "patch", "resource": "nodes"}, False, id="changes no nodes"),
         pytest.param({"verb": "list", "resource": "secrets"}, False, id="reads no secrets"),
     ],

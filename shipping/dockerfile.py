@@ -14,6 +14,8 @@ from shipping.helm import PROJECT
 
 DOCKERFILE = PROJECT / "Dockerfile"
 STEP_SECONDS = 900
+NOT_COPIED = ("__pycache__", "node_modules", "static")
+"""What .dockerignore leaves out of directories that are copied."""
 
 Json = dict[str, Any]
 
@@ -96,7 +98,8 @@ def _run(command: str, workplace: Path, environment: Mapping[str, str]) -> None:
 
 def _copy(source: Path, target: Path, *, into: bool) -> None:
     if source.is_dir():
-        shutil.copytree(source, target, ignore=shutil.ignore_patterns("__pycache__"))
+        left_out = shutil.ignore_patterns(*NOT_COPIED)
+        shutil.copytree(source, target, ignore=left_out, dirs_exist_ok=True)
         return
     where = target / source.name if into else target
     where.parent.mkdir(parents=True, exist_ok=True)

@@ -338,6 +338,20 @@ QUEUE = Row(
             empty_until="the cluster changes while a decision waits to be written",
         ),
         Panel(
+            "Beside other schedulers",
+            "Pods that other schedulers bound, and bindings of ours that waited because a node "
+            "kept room for more of them, by outcome.",
+            (
+                Query(f"sum({rate('equipoise_pods_bound_by_others_total')})", "bound by others"),
+                Query(
+                    f"sum by (outcome) ({rate('equipoise_headroom_waits_total')})",
+                    "waited: {{outcome}}",
+                ),
+            ),
+            unit="ops",
+            empty_until="another scheduler binds a pod",
+        ),
+        Panel(
             "Preemption",
             "Attempts to evict pods of lower priority for a pod, and how many victims each chose.",
             (
@@ -562,6 +576,59 @@ NUMA = Row(
     folded=True,
 )
 
+_CONDITIONS = "scheduler_dra_bindingconditions"
+_ONE_WAITED = "a pod has waited for a device to become ready"
+
+DEVICES = Row(
+    "Devices",
+    (
+        Panel(
+            "Pods that wait for devices",
+            "Rejected by DynamicResources: no node has the devices that they ask for.",
+            (
+                Query(
+                    f'sum(scheduler_unschedulable_pods{{{PROFILE},plugin="DynamicResources"}} '
+                    f"{LEADING})",
+                    "pods",
+                ),
+            ),
+            empty_until="a pod was rejected for want of devices",
+        ),
+        Panel(
+            "Claims made for extended resources",
+            "By the scheduler itself, for pods that ask without a claim.",
+            (
+                Query(
+                    f"sum by (status) ({rate('scheduler_resourceclaim_creates_total')})",
+                    "{{status}}",
+                ),
+            ),
+            unit="ops",
+            empty_until="a pod asked for an extended resource that a DeviceClass serves",
+        ),
+        Panel(
+            "Waiting until devices are ready, p99",
+            "Drivers report binding conditions; until then the pod is not bound.",
+            quantiles(f"{_CONDITIONS}_wait_duration_seconds", "driver", of=(0.99,)),
+            unit="s",
+            empty_until=_ONE_WAITED,
+        ),
+        Panel(
+            "Allocations with binding conditions",
+            "By driver and outcome; anything but success sends the pod back to the queue.",
+            (
+                Query(
+                    f"sum by (driver, status) ({rate(f'{_CONDITIONS}_allocations_total')})",
+                    "{{driver}}: {{status}}",
+                ),
+            ),
+            unit="ops",
+            empty_until=_ONE_WAITED,
+        ),
+    ),
+    folded=True,
+)
+
 API = Row(
     "API server",
     (
@@ -641,6 +708,16 @@ PROCESS = Row(
             empty_until="a client is too slow, or too many connect at once",
         ),
         Panel(
+            "Recording",
+            "Bytes written for replay, and entries that are missing because the disk was slow or "
+            "full.",
+            (
+                Query(rate("equipoise_recording_bytes_total"), "bytes"),
+                Query(rate("equipoise_recording_dropped_entries_total"), "missing entries"),
+            ),
+            unit="Bps",
+        ),
+        Panel(
             "Garbage collection, p99",
             "Pauses by generation.",
             quantiles("equipoise_gc_pause_seconds", "generation", of=(0.99,)),
@@ -712,4 +789,10 @@ PROCESS = Row(
 )
 
 _TOGETHER = (GANGS, BATCH)
-ROWS = (OVERVIEW, QUEUE, LATENCY, THROUGHPUT, EQUIVALENCE, NUMA, *_TOGETHER, WEBHOOKS, API, PROCESS)
+_MATCHED = (NUMA, DEVICES)
+ROWS = (
+    *(OVERVIEW, QUEUE, LATENCY, THROUGHPUT, EQUIVALENCE),
+    *_MATCHED,
+    *_TOGETHER,
+    *(WEBHOOKS, API, PROCESS),
+)

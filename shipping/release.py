@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from shipping import sbom
+from shipping import page, sbom
 from shipping.changelog import UNRELEASED, notes
 from shipping.helm import CHART, PROJECT, helm
 from shipping.image import __main__ as image
@@ -33,6 +33,8 @@ def check(final: bool) -> None:
     if stale:
         names = ", ".join(str(path.relative_to(PROJECT)) for path in stale)
         raise NotReady(f"out of date: {names}; run: make manifests")
+    if not page.is_built():
+        raise NotReady("the web page was not built from these sources; run: make page")
     section = notes(version())
     if final and (section.version == UNRELEASED or not section.date):
         raise NotReady(

@@ -71,6 +71,18 @@ WRITES: Mapping[str, tuple[Rule, ...]] = {
         ),
     ),
     "DefaultPreemption": (Rule("To evict victims of preemption.", "", ("pods",), ("delete",)),),
+    "DynamicResources": (
+        Rule(
+            "To read a claim again after a conflict; to make and delete those of extended"
+            " resources; to protect a claim that is allocated.",
+            *("resource.k8s.io", ("resourceclaims",), ("get", "create", "patch", "delete")),
+        ),
+        Rule(
+            "Which devices a claim has, and for whom. The API server asks for the second right as"
+            " well when these change.",
+            *("resource.k8s.io", ("resourceclaims/status", "resourceclaims/binding"), ("patch",)),
+        ),
+    ),
     "VolumeBinding": (
         Rule(
             "The claim in the volume, or the chosen node in the claim.",

@@ -3,6 +3,7 @@
 The packages are those that the image gets, whatever Python and machine this runs on.
 """
 
+import base64
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from typing import Any
 
 from shipping import wheels
 from shipping.helm import PROJECT
+from shipping.page import WEB
 from shipping.version import version
 
 Json = dict[str, Any]
@@ -39,7 +41,33 @@ def bill_of_materials(packages: Path) -> Json:
         subprocess.run(command, check=True, stderr=subprocess.PIPE)
         document: Json = json.loads(bill.read_text())
     _add_unread_licences(document, packages)
+    document["components"] += page_components()
     return document
+
+
+def page_components() -> list[Json]:
+    """The packages that the web page is made of, as its lock file pins them."""
+    locked: dict[str, Json] = json.loads((WEB / "package-lock.json").read_text())["packages"]
+    return [
+        _page_component(path.rpartition("node_modules/")[2], entry)
+        for path, entry in sorted(locked.items())
+        if path and not entry.get("dev") and not entry.get("optional")
+    ]
+
+
+def _page_component(name: str, entry: Json) -> Json:
+    reference = f"pkg:npm/{name.replace('@', '%40')}@{entry['version']}"
+    algorithm, _, digest = entry["integrity"].partition("-")
+    assert algorithm == "sha512", f"{name}: {algorithm}"
+    return {
+        "bom-ref": reference,
+        "type": "library",
+        "name": name,
+        "version": entry["version"],
+        "purl": reference,
+        "hashes": [{"alg": "SHA-512", "content": base64.b64decode(digest).hex()}],
+        "licenses": [{"license": {"id": entry["license"]}}],
+    }
 
 
 def _add_unread_licences(bill: Json, packages: Path) -> None:

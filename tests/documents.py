@@ -98,6 +98,12 @@ class Page:
 def pages() -> list[Page]:
     """Every page for users and contributors."""
     tops = (PROJECT.glob("*.md"), (PROJECT / "docs").rglob("*.md"))
-    others = ("charts/equipoise/README.md", "deploy/README.md", "e2e/README.md")
+    chart = "charts/equipoise"
+    others = (
+        f"{chart}/README.md",
+        f"{chart}/examples/README.md",
+        "deploy/README.md",
+        "e2e/README.md",
+    )
     paths = [*(path for top in tops for path in top), *(PROJECT / other for other in others)]
     return [Page(path, path.read_text()) for path in sorted(paths)]

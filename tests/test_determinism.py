@@ -8,7 +8,7 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler.pipeline import explanation
+from scheduler.explaining import findings
 from scheduler.simulation import explain
 from tests.builders import Json, make_pod, make_worker
 from tests.pipeline.support import Stage
@@ -48,9 +48,7 @@ def test_history_and_reuse_of_rows_do_not_matter(random: Random) -> None:
             stage.lose(make_worker(name))
     framework = stage.core.frameworks["equipoise"]
     for pod in ("a", "b", "c"):
-        got = explanation.explain(
-            framework, stage.core.state, make_pod(pod).info(), stage.core.seed
-        )
+        got = findings.explain(framework, stage.core.state, make_pod(pod).info(), stage.core.seed)
         assert got["node"] == chosen(NODES, pod)
 
 

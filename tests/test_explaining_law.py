@@ -2,7 +2,7 @@
 
 One file, one decision: whatever `simulate` does with a pod is what `explain -f` says of it, the
 node it gets or why it gets none. And what a running scheduler says of the pod whose turn it is, is
-what its next attempt comes to.
+what its next attempt comes to; of a manifest, what becomes of it once it is created.
 """
 
 from __future__ import annotations
@@ -198,3 +198,23 @@ def test_whom_a_pod_is_said_to_evict_is_whom_it_evicts(objects: list[Json]) -> N
     else:
         assert sorted(preview["victims"]) == evicted
         assert node == preview["node"]
+
+
+async def created_after_all(objects: Sequence[Json]) -> None:
+    *others, wanted = map(Given, objects)
+    stage, key = gang_stage(), "default/p"
+    stage.see(*others)
+    asked = await inspection.explain(stage.core, {}, key, manifest=wanted.struct())
+    assert stage.core.queue.view.entry(key, wanted.struct().metadata.uid) is None
+    stage.see(wanted)
+    waits = await inspection.explain(stage.core, {key: wanted.struct()}, key)
+    await stage.run()
+    assert dict(stage.outlet.bound).get(key) == asked["node"] == waits["node"]
+    assert asked["nodes"] == waits["nodes"]
+    assert asked["scores"] == waits["scores"]
+
+
+@settings(deadline=None, max_examples=40)
+@given(full_clusters())
+def test_what_is_said_of_a_manifest_is_what_becomes_of_the_pod(objects: list[Json]) -> None:
+    asyncio.run(created_after_all(objects))

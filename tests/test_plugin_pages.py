@@ -127,8 +127,10 @@ def test_examples_can_be_used(name: str) -> None:
     assert examples or name not in ARGS_TYPES
     for text in examples:
         example = yaml.safe_load(text)
-        profiles = example.get("profiles") or [example]
-        config = {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "profiles": profiles}
+        config = example
+        if "kind" not in example:
+            profiles = example.get("profiles") or [example]
+            config = {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "profiles": profiles}
         assert [str(each) for each in from_dicts([config], available(), environ={}).warnings] == []
 
 
@@ -137,7 +139,9 @@ def test_examples_can_be_used(name: str) -> None:
 ANYTHING = "\0"
 """Stands for what is known only when the reason is given."""
 
-_PACKAGES = ("scheduler.plugins.", "scheduler.numa.", "scheduler.gangs.")
+_PACKAGES = ("scheduler.plugins.", "scheduler.numa.", "scheduler.gangs.", "scheduler.dra.")
+_FACTS = "_facts"
+"""How modules end that say on what reasons rest, for explanations: docs/explain.md has them."""
 _NO_REASONS = {
     # Written on the victim, not on the pod that was rejected; the page has them elsewhere.
     f"Preempted by pod {ANYTHING} on node {ANYTHING}",
@@ -145,6 +149,8 @@ _NO_REASONS = {
     f"{ANYTHING}: preempting to accommodate a higher priority pod",
     # A part of a fingerprint's text.
     "incompatible version",
+    # The note of an event.
+    f"waiting for binding conditions for device on node {ANYTHING}",
     # A count and a reason.
     f"{ANYTHING} {ANYTHING}",
 }
@@ -155,7 +161,7 @@ def modules_of(name: str) -> Iterator[ModuleType]:
     waiting, seen = [IN_TREE[name].__module__], {volume_words.__name__}
     while waiting:
         module = waiting.pop()
-        if module in seen or not module.startswith(_PACKAGES):
+        if module in seen or not module.startswith(_PACKAGES) or module.endswith(_FACTS):
             continue
         seen.add(module)
         yield sys.modules[module]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,12 +19,19 @@ def test_explain_judges_and_scores_every_node() -> None:
     assert answer["node"] == "n1"
     assert answer["message"] == ""
     assert answer["nodes"]["n1"]["fit"] is True
-    assert answer["nodes"]["n2"] == {
-        "fit": False,
+    assert answer["nodes"]["n1"]["all"] == []
+    tainted = answer["nodes"]["n2"]
+    rejection = {
         "plugin": "TaintToleration",
         "code": "UnschedulableAndUnresolvable",
         "reasons": ["node(s) had untolerated taint(s)"],
     }
+    (only,) = tainted.pop("all")
+    assert [each["message"] for each in only.pop("facts")] == [
+        "taint t:NoSchedule is not tolerated"
+    ]
+    assert only == rejection
+    assert tainted == {"fit": False, **rejection}
     (score,) = answer["scores"].values()
     # cpu (4-2)/4 = 50, memory, with the default of 200Mi, (16384-200)/16384 = 98: mean 74
     assert score["plugins"]["NodeResourcesFit"] == 74
@@ -254,3 +262,16 @@ def test_evictions_are_made_if_asked() -> None:
         assert placed[name][0] is None
         assert placed[name][1].startswith("Preempted by pod ")
     assert placed["default/also"][0] is None
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"kind": "Node", "metadata": {}}, r"Node \?: metadata\.name is missing"),
+        ({"kind": "List", "items": "nodes"}, "expected an object, not 'n'"),
+        ("nodes", "expected an object, not 'nodes'"),
+    ],
+)
+def test_what_is_no_object_is_named(wrong: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        explain([wrong], make_pod("p").cpu(9).obj())

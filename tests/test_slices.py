@@ -15,12 +15,23 @@ from scheduler.slices import (
     paced,
     slices_ended,
     unbroken,
+    whole_slice,
 )
 
 
 @pytest.fixture(autouse=True)
 def _slices_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+
+
+class Clock:
+    """Stands still."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
 
 
 async def test_others_run_at_each_checkpoint() -> None:
@@ -53,8 +64,32 @@ async def test_a_slice_that_is_not_over_goes_on(monkeypatch: pytest.MonkeyPatch)
     assert await in_slices(work) == 0
 
 
+@pytest.mark.parametrize(("seconds", "ended"), [(0.0, 0), (0.5, 0), (2.0, 1), (4.0, 1)])
+async def test_a_long_piece_begins_with_most_of_a_slice(
+    seconds: float, ended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 5.0)
+    monkeypatch.setattr(slices, "machine", clock)
+
+    def work() -> list[int]:
+        clock.now += seconds
+        checkpoint()  # the slice is not over
+        counts = [slices_ended()]
+        with unbroken():
+            whole_slice()
+        counts.append(slices_ended())
+        whole_slice()
+        counts.append(slices_ended())
+        whole_slice()  # the slice has just begun
+        return [*counts, slices_ended()]
+
+    assert await in_slices(work) == [0, 0, ended, ended]
+
+
 def test_outside_of_slices_a_checkpoint_does_nothing() -> None:
     checkpoint()
+    whole_slice()
     with unbroken():
         checkpoint()
     assert slices_ended() == 0

@@ -1,10 +1,12 @@
 """The cluster that contestants meet in: nodes, pods that stay, and pods to place in each turn."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bench.cluster.contestants import GROUP
+from bench.cluster.devices import CLASSES, SLICES, Devices, claims_path, device_class
 from bench.cluster.run import Run, events_path, pods_path
 from bench.cluster.templates import (
     CHURN,
@@ -15,6 +17,7 @@ from bench.cluster.templates import (
     bound_claim,
     csi_node,
     node,
+    node_name,
     volume,
 )
 from bench.cluster.workloads import Size, Workload
@@ -50,6 +53,9 @@ async def prepare(api: ApiClient, workload: Workload, size: Size, tell: Tell) ->
         await api.create_all("/apis/storage.k8s.io/v1/csinodes", map(csi_node, numbers))
         await _create_claims(api, INIT, init)
         await _create_claims(api, MEASURED, workload.assignments(size))
+    if workload.devices is not None:
+        tell("publishing devices")
+        await _publish(api, workload.devices, size.nodes)
     tell(f"creating {len(init)} pods on nodes")
     await api.create_all(pods_path(INIT), init.values())
     return Arena(api, workload, size, init)
@@ -60,6 +66,20 @@ async def _create_claims(api: ApiClient, namespace: str, names: Iterable[str]) -
     await api.create_all("/api/v1/persistentvolumes", (volume(namespace, c) for c in claims))
     path = f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
     await api.create_all(path, (bound_claim(namespace, claim) for claim in claims))
+
+
+async def _publish(api: ApiClient, devices: Devices, nodes: int) -> None:
+    """The class, the slices of all nodes, and the claims that have devices already."""
+    await api.create(CLASSES, device_class())
+    slices = (each for number in range(nodes) for each in devices.slices(node_name(number)))
+    await api.create_all(SLICES, slices)
+    path = claims_path(INIT)
+
+    async def take(claim: Json, status: Json) -> None:
+        await api.create(path, claim)
+        await api.patch(f"{path}/{claim['metadata']['name']}/status", {"status": status})
+
+    await asyncio.gather(*(take(*each) for each in devices.taken_claims(nodes)))
 
 
 @dataclass(frozen=True)
@@ -83,7 +103,12 @@ class Arena:
         if workload.churn is not None:
             first = workload.churn.pod(CHURN, "pod-0", scheduler)
             await self.api.create(pods_path(CHURN), first)
-        await self.api.create_all(pods_path(MEASURED), workload.measured_pods(size, scheduler))
+        pods = workload.measured_pods(size, scheduler)
+        if workload.devices is not None and not workload.devices.extended:
+            names = (each["metadata"]["name"] for each in pods)
+            claims = map(workload.devices.claim, names)
+            await self.api.create_all(claims_path(MEASURED), claims)
+        await self.api.create_all(pods_path(MEASURED), pods)
         # A collection takes the API server half a second: no contestant pays for another's garbage.
         await self.api.text(COLLECT_GARBAGE)
         yield Run(self.api, workload, size, scheduler)
@@ -92,12 +117,22 @@ class Arena:
     async def _clear(self) -> None:
         for namespace in (MEASURED, UNFIT, CHURN):
             await self._delete_all(pods_path(namespace))
+        if self.workload.devices is not None:
+            await self._release()
         for namespace in NAMESPACES:
             await self._delete_all(events_path(namespace))
         if self.workload.churn is not None:
             left = {each["metadata"]["name"] for each in await self.api.items(pods_path(INIT))}
             evicted = (body for name, body in self.init.items() if name not in left)
             await self.api.create_all(pods_path(INIT), evicted)
+
+    async def _release(self) -> None:
+        """Delete the claims of the turn, which are protected as long as they have devices."""
+        path = claims_path(MEASURED)
+        free: Json = {"metadata": {"finalizers": None}}
+        names = [each["metadata"]["name"] for each in await self.api.items(path)]
+        await asyncio.gather(*(self.api.patch(f"{path}/{name}", free) for name in names))
+        await self._delete_all(path)
 
     async def _delete_all(self, path: str) -> None:
         """Empty a collection, a page at a time: one request for all might take too long."""

@@ -12,12 +12,14 @@ from e2e.controlplane.binaries import KUBERNETES, locate
 from e2e.harness.cluster import ControlPlane
 from e2e.harness.kubeconfig import certificate_user
 from e2e.harness.objects import Json
-from e2e.harness.processes import Process, free_ports
+from e2e.harness.ports import free_ports
+from e2e.harness.processes import Process
 
 # Far more than any contestant reaches, so that none waits for its own rate limit.
 QPS = 10_000
 # Requests of all fall into the same priority level, that of service accounts.
 GROUP = "system:serviceaccounts"
+OWN_KIND = {"apiVersion": "equipoise.dev/v1alpha1", "kind": "EquipoiseConfiguration"}
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,10 @@ class Running:
 class Launcher:
     """Starts contestants against one control plane, each with a user and a certificate."""
 
-    def __init__(self, plane: ControlPlane) -> None:
+    def __init__(self, plane: ControlPlane, own: Json | None = None) -> None:
         self._plane = plane
+        self._own = own
+        """Fields of Equipoise's own configuration, if they are not to have their defaults."""
         self._serving = plane.certificates.server("contestant")
 
     @contextmanager
@@ -74,7 +78,10 @@ class Launcher:
 
     def _flags(self, contestant: Contestant, port: int) -> list[str]:
         path = self._plane.directory / f"{contestant.name}.yaml"
-        path.write_text(json.dumps(self._configuration(contestant)))
+        documents = [self._configuration(contestant)]
+        if self._own is not None and contestant.name == EQUIPOISE.name:
+            documents.append({**OWN_KIND, **self._own})
+        path.write_text("\n---\n".join(map(json.dumps, documents)))
         return [
             f"--config={path}",
             "--bind-address=127.0.0.1",

@@ -5,7 +5,7 @@ import math
 import os
 import ssl
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from bench.cluster.arena import Arena
@@ -115,6 +115,8 @@ class Course:
     servers: Sequence[int]
     """The processes of the control plane."""
     clock: Clock = time.perf_counter
+    beside: Callable[[Running], Awaitable[None]] | None = None
+    """What goes on beside a turn, from when the contestant begins until all pods are bound."""
 
     async def run(self, contestant: Contestant, on_binding: Callable[[], None]) -> Measurement:
         """Let one contestant place the pods; raises ``BenchError`` if it fails or is too slow.
@@ -131,7 +133,8 @@ class Course:
                 settled = await run.settled(self.clock)
                 usage = Usage.of(running.process.pid)
             outcome = await run.outcome()
-        fault = self.arena.workload.fault(outcome.placements, self.arena.size)
+            devices = await run.device_fault()
+        fault = devices or self.arena.workload.fault(outcome.placements, self.arena.size)
         if fault is not None:
             name = self.arena.workload.name
             raise BenchError(f"{contestant.name} placed {name} wrongly: {fault}")
@@ -187,7 +190,10 @@ class Course:
 
         bindings = asyncio.create_task(run.follow(since, bound))
         attendant = asyncio.create_task(self._attend(running, marks))
-        churn = asyncio.create_task(self._churn(run, marks))
+        others = [
+            asyncio.create_task(self._churn(run, marks)),
+            asyncio.create_task(self._go_on_beside(running, marks)),
+        ]
         either = {bindings, attendant}
         try:
             await asyncio.wait(either, timeout=limit, return_when=asyncio.FIRST_COMPLETED)
@@ -198,9 +204,9 @@ class Course:
             await bindings
             marks.bound(process.pid, self.servers)
         finally:
-            for task in (*either, churn):
+            for task in (*either, *others):
                 task.cancel()
-            await asyncio.gather(*either, churn, return_exceptions=True)
+            await asyncio.gather(*either, *others, return_exceptions=True)
 
     async def _attend(self, running: Running, marks: _Marks) -> None:
         """Note when the process is ready; return if it ends, for then nothing more will happen."""
@@ -214,3 +220,9 @@ class Course:
         """Create pods as soon as the contestant begins."""
         await marks.begun.wait()
         await run.churn()
+
+    async def _go_on_beside(self, running: Running, marks: _Marks) -> None:
+        """Do what is to be done beside, as soon as the contestant begins."""
+        await marks.begun.wait()
+        if self.beside is not None:
+            await self.beside(running)

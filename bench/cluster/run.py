@@ -6,9 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from bench.cluster.checks import Placement
+from bench.cluster.devices import Devices
 from bench.cluster.templates import CHURN, INIT, MEASURED, UNFIT
 from bench.cluster.workloads import Size, Workload
 from e2e.harness.client import ApiClient
+from e2e.harness.devices import ledger
 from e2e.harness.objects import Json, condition, is_bound
 
 POLL_SECONDS = 0.1
@@ -16,6 +18,8 @@ LIST_SECONDS = 1.0
 QUIET_SECONDS = 3.0
 CHURN_SECONDS = 0.2
 PREEMPTED = "Preempted"
+EXTENDED_REQUEST = "container-0-request-1"
+"""What schedulers name the request of a claim for the second resource of the first container."""
 
 Clock = Callable[[], float]
 
@@ -67,8 +71,11 @@ class Run:
         """For a client that does not think: which pods to bind where, and which to refuse."""
         nodes, total = self.workload.assignments(self.size), self.size.nodes
         measured = await self._pods(MEASURED)
+        bind = [{"pod": each, "node": nodes[each["metadata"]["name"]]} for each in measured]
+        if self.workload.devices is not None:
+            _add_claims(bind, self.workload.devices)
         return {
-            "bind": [{"pod": each, "node": nodes[each["metadata"]["name"]]} for each in measured],
+            "bind": bind,
             "refuse": await self._pods(UNFIT),
             "message": f"0/{total} nodes are available: {total} Insufficient cpu.",
         }
@@ -138,6 +145,13 @@ class Run:
             conditions=dict(Counter(map(_scheduled, ours))),
         )
 
+    async def device_fault(self) -> str | None:
+        """What no scheduler may do with devices but this one did; asked before all is deleted."""
+        if self.workload.devices is None:
+            return None
+        wrong = await ledger(self.api, MEASURED)
+        return None if not any(wrong) else str(wrong)[:500]
+
     async def bound(self) -> int:
         """How many timed pods have a node now."""
         return sum(map(is_bound, await self._pods(MEASURED)))
@@ -196,6 +210,18 @@ class Run:
             colour=metadata.get("labels", {}).get("color", ""),
             milli_cpu=_milli(spec["containers"][0]["resources"]["requests"]["cpu"]),
         )
+
+
+def _add_claims(orders: list[Json], devices: Devices) -> None:
+    """Say in orders which devices the claim of each pod gets."""
+    seen: Counter[str] = Counter()
+    for order in orders:
+        node = order["node"]
+        request = EXTENDED_REQUEST if devices.extended else "gpu"
+        order["allocation"] = devices.allocation(node, seen[node], request)
+        if devices.extended:
+            order["make"] = devices.spec(request)
+        seen[node] += 1
 
 
 def _scheduled(pod: Json) -> str:

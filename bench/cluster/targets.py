@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from bench.cluster.results import Result
-from bench.cluster.workloads import LARGE, SMALL
+from bench.cluster.workloads import LARGE, SMALL, WORKLOADS
 
 NEAR_LIMIT = 0.85
 
@@ -69,6 +69,12 @@ TARGETS: dict[tuple[str, int], tuple[Target, ...]] = {
     ("SchedulingPreferredPodAffinity", LARGE): (at_least_or_near_limit(5),),
     ("TopologySpreading", LARGE): (at_least_or_near_limit(5),),
     ("Unschedulable", LARGE): (at_least(5), cpu_at_most(0.1)),
+    **{
+        (name, nodes): (at_least_or_near_limit(factor),)
+        for name, workload in WORKLOADS.items()
+        if workload.devices is not None
+        for nodes, factor in ((SMALL, 5), (LARGE, 10))
+    },
     ("SchedulingBasic", SMALL): (at_least(1.2),),
     ("SchedulingPodAffinity", SMALL): (at_least(2),),
     ("SchedulingPodAntiAffinity", SMALL): (at_least(2),),

@@ -12,6 +12,8 @@ NAMESPACES = (INIT, MEASURED, UNFIT, CHURN)
 NODE_MILLI_CPU = 4_000
 DRIVER = "ebs.csi.aws.com"
 VOLUMES_PER_NODE = 39
+DEVICE_CLASS = "test-class"
+EXTENDED_RESOURCE = "example.com/gpu"
 MAX_SKEW = 5
 
 Rules = Callable[[Json], Json]
@@ -32,6 +34,10 @@ class Template:
     rules: Rules = _nothing
     volume: bool = False
     """Whether it uses a claim of its own name."""
+    device: bool = False
+    """Whether it uses a claim for a device, of its own name."""
+    extended: bool = False
+    """Whether it asks for a device by an extended resource."""
     at_once: bool = False
     """Whether it leaves without a grace period when it is deleted."""
 
@@ -52,11 +58,14 @@ class Template:
                 **({"priority": self.priority} if self.priority else {}),
                 **({"terminationGracePeriodSeconds": 0} if self.at_once else {}),
                 **(_uses(name) if self.volume else {}),
+                **(_claims(name) if self.device else {}),
             },
         }
 
     def _container(self) -> Json:
         amounts = {"cpu": f"{self.milli_cpu}m", "memory": "500Mi"}
+        if self.extended:
+            amounts[EXTENDED_RESOURCE] = "1"
         return {
             "name": "pause",
             "image": "registry.invalid/pause",
@@ -105,6 +114,10 @@ def _uses(claim: str) -> Json:
     return {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]}
 
 
+def _claims(claim: str) -> Json:
+    return {"resourceClaims": [{"name": "device", "resourceClaimName": claim}]}
+
+
 DEFAULT = Template()
 AFFINITY = Template("blue", rules=_required("podAffinity", ZONE))
 ANTI_AFFINITY = Template("green", rules=_required("podAntiAffinity", HOSTNAME))
@@ -113,6 +126,8 @@ PREFERRED_ANTI_AFFINITY = Template("yellow", rules=_preferred("podAntiAffinity",
 NODE_AFFINITY = Template(rules=_in_zones("zone1", "zone2"))
 SPREADING = Template("blue", rules=_spread)
 WITH_VOLUME = Template(volume=True)
+WITH_DEVICE = Template(device=True)
+WITH_EXTENDED_RESOURCE = Template(extended=True)
 LOW_PRIORITY = Template(milli_cpu=900, at_once=True)
 HIGH_PRIORITY = Template(milli_cpu=3_000, priority=10)
 HIGH_PRIORITY_LARGE = Template(milli_cpu=9_000, priority=10)

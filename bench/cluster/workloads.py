@@ -8,8 +8,9 @@ measures for comparison; docs/benchmarks.md names the exceptions.
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from bench.cluster import checks, templates
+from bench.cluster import checks, devices, templates
 from bench.cluster.checks import Fault, Placement
+from bench.cluster.devices import Devices
 from bench.cluster.templates import INIT, MEASURED, NODE_MILLI_CPU, UNFIT, Template, node_name
 from e2e.harness.objects import Json
 
@@ -60,6 +61,8 @@ class Workload:
     """Whether pods of one colour need a node each, so that many pods need several colours."""
     churn: Template | None = None
     """Pods of this kind keep coming while the others are timed."""
+    devices: Devices | None = None
+    """What nodes have of devices, if pods ask for some."""
 
     @property
     def volumes(self) -> bool:
@@ -73,6 +76,8 @@ class Workload:
 
     def capacity(self, size: Size) -> int:
         """How many pods can be timed at most."""
+        if self.devices is not None:
+            return size.nodes * self.devices.room
         taken = sum(template.milli_cpu for template in self.init) * -(-size.init // size.nodes)
         return size.nodes * max(0, (NODE_MILLI_CPU - taken) // self.measured.milli_cpu)
 
@@ -114,6 +119,21 @@ class Workload:
 
     def _shades(self, size: Size) -> int:
         return -(-size.measured // max(1, size.nodes - size.init)) if self.exclusive else 1
+
+
+def _with_devices(
+    name: str, alias: str, of: Devices, measured: Template = templates.WITH_DEVICE
+) -> Workload:
+    """Pods that ask for one device each."""
+    return Workload(
+        name,
+        alias,
+        sizes=_sizes((0, 1_000), (0, 1_000), rounds=1),
+        full=_sizes((0, 2_500), (0, 5_000), rounds=3),
+        measured=measured,
+        init=(),
+        devices=of,
+    )
 
 
 def _sizes(small: tuple[int, int], large: tuple[int, int], rounds: int) -> tuple[Size, Size]:
@@ -214,6 +234,14 @@ _ALL = (
         init=(templates.WITH_VOLUME,),
         broken=checks.too_many_volumes,
     ),
+    _with_devices("SchedulingWithResourceClaimTemplate", "dra", devices.PLAIN),
+    _with_devices("SteadyStateClusterResourceClaimTemplate", "dra-steady", devices.HALF_TAKEN),
+    _with_devices(
+        "ExtendedResource", "dra-extended", devices.EXTENDED, templates.WITH_EXTENDED_RESOURCE
+    ),
+    _with_devices("Partitionable", "dra-partitions", devices.PARTITIONS),
+    _with_devices("ConsumableCapacity", "dra-shared", devices.SHARES),
+    _with_devices("FirstAvailable", "dra-alternatives", devices.ALTERNATIVES),
 )
 
 WORKLOADS = {workload.name: workload for workload in _ALL}

@@ -21,6 +21,8 @@ import numpy as np
 
 from bench.core.worlds import Change, World, a_node
 from scheduler import inspection
+from scheduler.explaining.queries import NodesQuery, QueueQuery
+from scheduler.observe.runtime import freeze_after_sync
 from scheduler.slices import in_slices
 from tests.builders import Json, make_pod
 from tests.gangs.support import configured, make_group, member
@@ -110,6 +112,7 @@ def built(nodes: int, pods: int) -> Cluster:
     while page := list(islice(objects, 500)):
         cluster.see("Pod", page)
     cluster.is_synced()
+    freeze_after_sync()  # as the daemon does: else full collections are measured
     return cluster
 
 
@@ -177,8 +180,8 @@ async def questions(cluster: Cluster, classes: int) -> None:
     """People ask for the queue, for all nodes and for explanations."""
     pods = {"default/vain0": make_pod("vain0").cpu("2").priority(40).struct()}
     for _ in range(3):
-        await in_slices(inspection.queue, cluster.core, 1000)
-        await in_slices(inspection.nodes, cluster.core, 5000)
+        await in_slices(inspection.queue, cluster.core, QueueQuery(1000))
+        await in_slices(inspection.nodes, cluster.core, NodesQuery(5000))
         await inspection.explain(cluster.core, pods, "default/vain0")
 
 

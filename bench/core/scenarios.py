@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from bench.core.device_scenarios import devices_world, pods_with_claims
 from bench.core.external_plugins import ForOneNode, InColumns, external_plugins
 from bench.core.worlds import (
     HOST,
@@ -87,7 +88,7 @@ def _at_most(name: str, goal: float) -> tuple[str, Callable[[Figures], bool]]:
 # Placing pods
 
 
-def _place(world: World, pods: Iterable[PodBuilder]) -> Figures:
+def _place(world: World, pods: Iterable[PodBuilder | Json]) -> Figures:
     """Place the pods and say what each took."""
     world.is_synced()
     world.add(*pods)
@@ -184,6 +185,18 @@ def _apart(pod: PodBuilder) -> PodBuilder:
 
 def _rather_near(pod: PodBuilder) -> PodBuilder:
     return pod.rather_near(50, pod_term(ZONE, _OWN))
+
+
+def with_claims(scale: Scale) -> Figures:
+    """Pods with equal claims for one device each, 8 devices a node."""
+    world = devices_world(scale.nodes)
+    return _place(world, list(pods_with_claims(world, scale.pods, alike=True)))
+
+
+def with_selectors(scale: Scale) -> Figures:
+    """Pods whose claims select devices each in a way of its own."""
+    world = devices_world(scale.nodes)
+    return _place(world, list(pods_with_claims(world, scale.pods // 3, alike=False)))
 
 
 def larger(scale: Scale) -> Figures:
@@ -326,6 +339,8 @@ SCENARIOS: dict[str, Scenario] = {
         partial(with_external_plugins, InColumns), *_at_most("times the cost", 1.2)
     ),
     "plain pods, 10 plugins by node": Scenario(partial(with_external_plugins, ForOneNode)),
+    "claims alike, 8 devices a node": Scenario(with_claims, *_decisions(2_000)),
+    "claims all distinct": Scenario(with_selectors, *_decisions(200)),
     "30 nodes promised": Scenario(nominated),
     "30 pods that have to preempt": Scenario(preemption),
     "start-up, 10 pods a node": Scenario(start_up),

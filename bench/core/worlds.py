@@ -15,7 +15,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import freeze_after_sync
-from scheduler.plugin_api.outlet import StaleReason, never_stale
+from scheduler.plugin_api.outlet import ObjectRequest, StaleReason, never_stale
 from scheduler.plugins.table import IN_TREE
 from tests.builders import Json, NodeBuilder, PodBuilder, make_pod, make_worker, pod_term
 
@@ -39,6 +39,9 @@ class CountingOutlet:
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
         raise AssertionError("nothing here patches objects")
+
+    async def send(self, request: ObjectRequest) -> Any:
+        raise AssertionError("nothing here writes objects")
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
         self.evicted += 1

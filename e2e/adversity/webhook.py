@@ -9,7 +9,7 @@ from pathlib import Path
 import yaml
 from aiohttp import web
 
-from e2e.harness.processes import free_ports
+from e2e.harness.ports import free_ports
 
 BOMB_BYTES = 1 << 30
 

@@ -1,8 +1,9 @@
 """``make controlplane``: build what is missing of the control plane, once for all checkouts.
 
 What is built comes from the Go module proxy, at the versions and with the checksums of
-``modules/``; Prometheus comes from Debian. A finished program gets its final name in one rename, so
-whatever is in the cache is complete; a lock keeps two builds from doing the same work twice.
+``modules/``; Prometheus and an older kubectl come from Debian. A finished program gets its final
+name in one rename, so whatever is in the cache is complete; a lock keeps two builds from doing the
+same work twice.
 """
 
 import fcntl

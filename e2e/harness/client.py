@@ -50,6 +50,13 @@ class ApiClient:
         """Post ``body`` to a collection or a subresource."""
         return await self._request("POST", path, {}, body)
 
+    async def create_bytes(self, path: str, body: bytes) -> None:
+        """Post a body that no JSON encoder writes."""
+        headers = {"Content-Type": "application/json"}
+        async with self._session.post(self._url + path, data=body, headers=headers) as response:
+            if response.status >= 400:
+                raise ApiError(response.status, path, str(await response.read()))
+
     async def create_all(self, path: str, bodies: Iterable[Json]) -> None:
         """Post each of ``bodies`` to one collection, many at a time, in no certain order."""
         await asyncio.gather(*(self.create(path, body) for body in bodies))
@@ -66,7 +73,7 @@ class ApiClient:
     async def delete(self, path: str, **query: str) -> None:
         """Delete an object or a collection; it is no error if it is gone already."""
         try:
-            await self._request("DELETE", path, query)
+            await self._send("DELETE", path, query)  # the answer may be no JSON that Python reads
         except ApiError as error:
             if error.status != 404:
                 raise
@@ -157,7 +164,7 @@ class ApiClient:
         async with self._session.request(
             method, url, params=query, data=data, headers=headers
         ) as response:
-            text = await response.text()
+            text = await response.text(errors="replace")
             if response.status >= 400:
                 raise ApiError(response.status, path, text)
             return text

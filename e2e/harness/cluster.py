@@ -32,6 +32,7 @@ class ControlPlane:
         self._signing_key = self.certificates.signing_key("service-accounts")
         self._running: dict[str, Process] = {}
         self._etcd_url = ""
+        self._etcd_ports = (0, 0)
         self.url = ""
         self.restarts = 0
         """How often the API server was started again."""
@@ -76,6 +77,10 @@ class ControlPlane:
         """The processes it consists of."""
         return [process.pid for process in self._running.values()]
 
+    def process(self, name: str) -> Process:
+        """One of them, by the name of its program."""
+        return self._running[name]
+
     def restart_apiserver(self) -> None:
         """Kill the API server, cutting every connection, and start it again at its address.
 
@@ -86,6 +91,11 @@ class ControlPlane:
         port = int(self.url.rpartition(":")[2])
         self._running["kube-apiserver"] = self._start_apiserver(port)
 
+    def restart_etcd(self) -> None:
+        """Kill etcd and start it again at its address, with its data. Blocks until it is ready."""
+        self._running["etcd"].kill()
+        self._running["etcd"] = self._start_etcd(*self._etcd_ports)
+
     def _stop(self) -> None:
         # Last started, first stopped: what depends on the API server stops before it.
         for process in reversed(self._running.values()):
@@ -93,6 +103,7 @@ class ControlPlane:
         self._running.clear()
 
     def _start_etcd(self, client_port: int, peer_port: int) -> Process:
+        self._etcd_ports = (client_port, peer_port)
         self._etcd_url = f"http://127.0.0.1:{client_port}"
         peer_url = f"http://127.0.0.1:{peer_port}"
         process = self._start(

@@ -21,7 +21,8 @@ from e2e.harness.client import ApiClient, ApiError, api_client
 from e2e.harness.cluster import ControlPlane
 from e2e.harness.objects import Json
 from e2e.harness.patience import PATIENCE
-from e2e.harness.processes import Process, answers_ok, free_ports
+from e2e.harness.ports import free_ports
+from e2e.harness.processes import Process, answers_ok
 from e2e.harness.volumes import mount
 
 SYNC_SECONDS = 0.2

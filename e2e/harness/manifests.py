@@ -11,9 +11,11 @@ CLUSTER_WIDE = frozenset(
     {
         "ClusterRole",
         "ClusterRoleBinding",
+        "DeviceClass",
         "Namespace",
         "PersistentVolume",
         "PriorityClass",
+        "ResourceSlice",
         "StorageClass",
     }
 )

@@ -2,18 +2,17 @@
 
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from ssl import CERT_NONE, SSLContext, create_default_context
 from typing import TypeVar
 
 from e2e.harness.patience import PATIENCE
+from e2e.harness.ports import free_ports
 
 START_ATTEMPTS = 3
 STOP_GRACE_SECONDS = 120.0
@@ -30,15 +29,6 @@ class StartError(Exception):
 
 class PortTakenError(StartError):
     """A process ended because another one listens on its port."""
-
-
-def free_ports(count: int) -> list[int]:
-    """Distinct loopback ports that are free now; another process may still take one."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [int(each.getsockname()[1]) for each in sockets]
 
 
 def start_on_free_ports(count: int, start: Callable[..., T]) -> T:

@@ -35,10 +35,11 @@ class Release:
         self._surroundings.write_text(json.dumps(values))
         self.notes = ""
 
-    def install(self, *settings: str) -> None:
+    def install(self, *settings: str, values: Path | None = None) -> None:
         """As the README says, with its own pods on the nodes that outlive every test."""
         self.notes = self.helm(
             *("install", RELEASE, CHART, "--namespace", NAMESPACE, "--create-namespace"),
+            *(("--values", values) if values else ()),
             *("--values", self._surroundings),
             *flags(settings),
         )

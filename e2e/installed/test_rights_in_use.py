@@ -9,6 +9,16 @@ import pytest
 
 from e2e.harness.audit import Right, granted_by, right_of
 from e2e.harness.client import POLL_SECONDS
+from e2e.harness.devices import (
+    annotating,
+    by_template,
+    claim_template,
+    device_class,
+    gpu,
+    left_behind,
+    request,
+    resource_slice,
+)
 from e2e.harness.election import holder
 from e2e.harness.groups import group, member
 from e2e.harness.objects import (
@@ -53,6 +63,12 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
 def used(installed: Installed) -> set[Right]:
     """What our account has asked for until now, by name and for any name."""
     rights = {right for each in installed.audit.of(RELEASE) if (right := right_of(each))}
+    # The API server asks for this one on its own, when a status has another allocation: no request.
+    rights |= {
+        right._replace(resource="resourceclaims/binding")
+        for right in rights
+        if right.resource == "resourceclaims/status"
+    }
     return rights | {right._replace(name="") for right in rights}
 
 
@@ -72,6 +88,7 @@ async def test_every_right_is_used_and_nothing_is_denied(
     await preempt(space)
     await run_a_gang(space)
     await bind_volumes(space)
+    await allocate_devices(installed, space)
     await tell_twice(space)
     await lose_the_lease(space)
     await be_too_late(installed, space)
@@ -95,6 +112,34 @@ async def run_a_gang(space: Workspace) -> None:
         f"/apis/scheduling.x-k8s.io/v1alpha1/namespaces/{space.name}/podgroups/pair",
         lambda seen: seen.get("status", {}).get("phase") == "Running",
     )
+
+
+async def allocate_devices(installed: Installed, space: Workspace) -> None:
+    """Pods get devices by claims that others change meanwhile, and by an extended resource.
+
+    The scheduler makes the claim for the latter itself, and deletes one that an attempt has left.
+    """
+    (node,) = await space.add_nodes(1)
+    cls, resource = f"{space.name}-class", f"{space.name}.example.com/gpu"
+    devices = [gpu(f"gpu-{number}") for number in range(100)]
+    await space.apply(device_class(cls, extendedResourceName=resource))
+    await space.apply(claim_template("one", request(cls)), resource_slice(node, devices))
+    read = Right("get", "resource.k8s.io", "resourceclaims")
+    async with annotating(space.api, space.name):
+        for number in range(80):
+            name = f"claiming-{number}"
+            await space.create_pods([pod(name, cpu="10m", **by_template("one"))])
+            await space.wait_for_pod(name)
+            if read in used(installed):
+                break
+    wanting = pod("extended", schedulingGates=[{"name": "example.com/later"}])
+    resources = wanting["spec"]["containers"][0]["resources"]
+    resources["requests"][resource] = "1"
+    resources["limits"] = {resource: "1"}
+    await space.create_pods([wanting])
+    await space.apply(left_behind(await space.get("Pod", "extended"), cls))
+    await space.api.patch(f"{space.pods}/extended", {"spec": {"schedulingGates": None}})
+    await space.wait_for_pod("extended", is_running)
 
 
 async def preempt(space: Workspace) -> None:

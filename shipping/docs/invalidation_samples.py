@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from scheduler.dra.ledger import ledger_of
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
@@ -288,7 +289,65 @@ def _workloads() -> list[InvalidationSample]:
     ]
 
 
-_SAMPLED = (*_volumes(), *_workloads(), *_pods(), *_nodes())
+def _slice(name: str, where: Json, *taints: Json) -> Step:
+    spec: Json = {"driver": "gpu.example.com", "pool": {"name": name, "resourceSliceCount": 1}}
+    devices = [{"name": "gpu-0", "taints": list(taints)}]
+    return _is("ResourceSlice", name, spec={**spec, **where, "devices": devices})
+
+
+def _device_claim(pool: str = "") -> Step:
+    """A claim; with a pool, one that has got a device of it."""
+    result = {"request": "r", "driver": "gpu.example.com", "pool": pool, "device": "gpu-0"}
+    status = {"allocation": {"devices": {"results": [result]}}} if pool else {}
+    requests = [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]
+    spec = {"devices": {"requests": requests}}
+    return _is("ResourceClaim", "claim", "default", spec=spec, status=status)
+
+
+def _judged(*steps: Step) -> Step:
+    """Steps in a cluster whose devices somebody has asked for, so that rows are known."""
+
+    def prepare(state: ClusterState) -> None:
+        ledger = ledger_of(state)
+        for step in steps:
+            step(state)
+        ledger.follow_nodes()
+        claim: Any = from_dict({"metadata": {"name": "any"}}, KINDS["ResourceClaim"].type)
+        ledger.index.judge([claim], state.rows().tolist())
+
+    return prepare
+
+
+def _devices() -> list[InvalidationSample]:
+    local, shared = {"nodeName": NODE}, {"allNodes": True}
+    taint = {"key": "broken", "effect": "NoSchedule"}
+    slices, claims = "ResourceSlice", "ResourceClaim"
+    known = _judged(_slice(NODE, local), _slice("fabric", shared), _device_claim())
+    free = _device_claim()
+    return [
+        InvalidationSample(slices, "added or changed, of one node", _slice(NODE, local), _judged()),
+        InvalidationSample(
+            slices, "a device taint changed, of one node", _slice(NODE, local, taint), known
+        ),
+        InvalidationSample(slices, "added or changed, for all nodes", _slice("x", shared), known),
+        InvalidationSample(claims, "added or changed, without devices", free, _judged()),
+        InvalidationSample(claims, "allocated, a device of one node", _device_claim(NODE), known),
+        InvalidationSample(
+            claims, "allocated, a device of all nodes", _device_claim("fabric"), known
+        ),
+        InvalidationSample(
+            claims,
+            "deallocated, a device of one node",
+            free,
+            _judged(_slice(NODE, local), _device_claim(NODE)),
+        ),
+        InvalidationSample(
+            "DeviceClass", "added or changed", _is("DeviceClass", "gpu", spec={}), _judged()
+        ),
+    ]
+
+
+_SAMPLED = (*_volumes(), *_workloads(), *_devices(), *_pods(), *_nodes())
 
 
 def _others() -> Iterator[InvalidationSample]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from prometheus_client.metrics_core import Metric
@@ -11,6 +13,7 @@ from prometheus_client.registry import Collector
 from scheduler.observe.instruments import Histogram
 from scheduler.observe.metrics import Metrics
 from shipping.docs.program import core_with
+from shipping.queries import alert_queries, metrics_in, panel_queries
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 HEAD = "\n".join(
@@ -24,10 +27,13 @@ HEAD = "\n".join(
         "unchanged; those of Equipoise begin with `equipoise_`. `process_*` are those of every "
         "Prometheus client.",
         "[dashboard.md](dashboard.md) shows them in panels, [serving.md](serving.md) says who may "
-        "read them.",
+        "read them, [tuning.md](tuning.md) which",
+        'of them to look at when. "Asked by" names the alerts, with their runbooks, and the panels '
+        "of the dashboard that use a metric.",
         "",
     ]
 )
+_SERIES = re.compile(r"_(bucket|sum|count)$")
 PREFIXES = {
     "kube-scheduler's own": ("scheduler_", "rest_client_", "leader_election_"),
     "Equipoise's own": ("equipoise_",),
@@ -59,6 +65,22 @@ def _buckets(metrics: Metrics) -> dict[str, str]:
     }
 
 
+@cache
+def _asked() -> dict[str, list[str]]:
+    """Alerts and panels by the metrics that they ask for, without the endings of histograms."""
+    asked: dict[str, list[str]] = {}
+    alerts = ((f"[{name}](runbooks/{name}.md)", query) for name, query in alert_queries())
+    for asker, query in (*alerts, *panel_queries()):
+        for metric in {_SERIES.sub("", each) for each in metrics_in(query)}:
+            if asker not in asked.setdefault(metric, []):
+                asked[metric].append(asker)
+    return asked
+
+
+def _askers(name: str) -> str:
+    return ", ".join(_asked().get(name, []))
+
+
 def page(metrics: Metrics | None = None) -> str:
     """The whole page, for these metrics or those of a new scheduler."""
     if metrics is None:
@@ -67,12 +89,14 @@ def page(metrics: Metrics | None = None) -> str:
     known, buckets = families(metrics), _buckets(metrics)
     lines = [HEAD]
     for title, prefixes in PREFIXES.items():
-        lines += [f"## {title}", "", "| Metric | Type | Labels | Meaning |", "|---|---|---|---|"]
+        head = "| Metric | Type | Labels | Meaning | Asked by |"
+        lines += [f"## {title}", "", head, "|---|---|---|---|---|"]
         for name in sorted(name for name in known if name.startswith(prefixes)):
             family = known[name]
             kind = f"{family.type}, {buckets[name]}" if name in buckets else family.type
             labels = ", ".join(f"`{label}`" for label in _labels(family))
-            lines.append(f"| `{name}` | {kind} | {labels} | {family.documentation} |")
+            meaning = family.documentation
+            lines.append(f"| `{name}` | {kind} | {labels} | {meaning} | {_askers(name)} |")
         lines.append("")
     return "\n".join(lines)
 

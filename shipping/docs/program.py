@@ -12,7 +12,7 @@ from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import StaleReason, never_stale
+from scheduler.plugin_api.outlet import ObjectRequest, StaleReason, never_stale
 from scheduler.plugins.table import IN_TREE
 
 
@@ -23,6 +23,8 @@ class _NoCluster:
         return SUCCESS
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None: ...
+
+    async def send(self, request: ObjectRequest) -> Any: ...
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None: ...
 

@@ -31,6 +31,11 @@ ALWAYS: Rights = {
 OF_PLUGINS: dict[str, Rights] = {
     "Coscheduling": {("scheduling.x-k8s.io", "podgroups/status"): {"patch"}},
     "DefaultPreemption": {("", "pods"): {"delete"}},
+    "DynamicResources": {
+        ("resource.k8s.io", "resourceclaims"): {"get", "create", "patch", "delete"},
+        ("resource.k8s.io", "resourceclaims/status"): {"patch"},
+        ("resource.k8s.io", "resourceclaims/binding"): {"patch"},
+    },
     "VolumeBinding": {
         ("", "persistentvolumes"): {"patch"},
         ("", "persistentvolumeclaims"): {"patch"},
@@ -198,7 +203,10 @@ def test_a_lease_in_another_namespace_has_its_role_there() -> None:
 
 def test_without_election_there_are_no_rights_to_leases() -> None:
     rendered = Rendered({"replicaCount": 1, "leaderElection": {"enabled": False}})
-    assert not any(kind in ("Role", "RoleBinding") for kind, _ in rendered.names)
+    roles = [name for kind, name in rendered.names if kind in ("Role", "RoleBinding")]
+    assert roles == ["equipoise-viewer"]
+    rules = rendered.the("Role", "equipoise-viewer")["rules"]
+    assert not any("leases" in rule["resources"] for rule in rules)
 
 
 def test_who_may_look_is_bound_when_named() -> None:
@@ -207,5 +215,27 @@ def test_who_may_look_is_bound_when_named() -> None:
     assert rendered.the("ClusterRoleBinding", "equipoise-metrics-reader")["subjects"] == [
         prometheus
     ]
-    assert ("ClusterRoleBinding", "equipoise-viewer") not in rendered.names
     assert ("ClusterRole", "equipoise-viewer") in rendered.names
+    assert ("RoleBinding", "equipoise-viewer") not in rendered.names
+    account = rendered.the("ServiceAccount", "equipoise-viewer")
+    (subject,) = rendered.the("ClusterRoleBinding", "equipoise-viewer")["subjects"]
+    assert (subject["kind"], subject["name"]) == ("ServiceAccount", account["metadata"]["name"])
+    without = Rendered({"rbac": {"viewerAccount": False}})
+    assert ("ServiceAccount", "equipoise-viewer") not in without.names
+    assert ("ClusterRoleBinding", "equipoise-viewer") not in without.names
+
+
+def test_viewers_may_find_the_leader_and_reach_its_pod() -> None:
+    alice = {"kind": "User", "name": "alice", "apiGroup": "rbac.authorization.k8s.io"}
+    rendered = Rendered({"rbac": {"viewers": [alice]}})
+    assert rendered.the("RoleBinding", "equipoise-viewer")["subjects"] == [alice]
+    lease, pods, proxy = rendered.the("Role", "equipoise-viewer")["rules"]
+    assert (lease["resourceNames"], lease["verbs"]) == (["equipoise"], ["get"])
+    assert pods["verbs"] == ["get", "list"]
+    assert (proxy["resources"], proxy["verbs"]) == (["pods/proxy"], ["get", "create"])
+    account = {
+        "kind": "ServiceAccount",
+        "name": "equipoise-viewer",
+        "namespace": "equipoise-system",
+    }
+    assert rendered.the("ClusterRoleBinding", "equipoise-viewer")["subjects"] == [alice, account]

@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from shipping.helm import CHART
+from shipping.helm import CHART, PROJECT
 from tests.charts.support import Json, Rendered
 
 EVERYTHING: Json = yaml.safe_load((CHART / "ci" / "every-feature-values.yaml").read_text())
@@ -182,7 +182,18 @@ def test_dashboards_and_alerts_are_passed_on_as_they_are(everything: Rendered) -
     for file in files:
         assert json.loads(boards["data"][file.name]) == json.loads(file.read_text())
     alerts = yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())
-    assert everything.the("PrometheusRule")["spec"] == alerts
+    assert Rendered({"prometheusRule": {"enabled": True}}).the("PrometheusRule")["spec"] == alerts
+
+
+@pytest.mark.parametrize("ending", ["", "/"])
+def test_every_alert_links_to_its_runbook(ending: str) -> None:
+    base = "https://git.example.com/equipoise/docs/runbooks"
+    values = {"prometheusRule": {"enabled": True, "runbookBaseUrl": f"{base}{ending}"}}
+    (group,) = Rendered(values).the("PrometheusRule")["spec"]["groups"]
+    pages = {f"{base}/{page.name}" for page in (PROJECT / "docs" / "runbooks").glob("*.md")}
+    assert {rule["annotations"]["runbook_url"] for rule in group["rules"]} == pages
+    for rule in group["rules"]:
+        assert rule["annotations"]["runbook_url"] == f"{base}/{rule['alert']}.md"
 
 
 def test_alerts_select_the_job_that_monitors_make() -> None:
@@ -239,3 +250,20 @@ def test_odd_values_are_answered_with_a_warning(values: Json, warning: str) -> N
 
 def test_usual_values_are_not() -> None:
     assert warnings({}) == []
+
+
+def test_a_recording_goes_with_the_pod_or_into_a_claim() -> None:
+    settings: Json = {"enabled": True, "maxBytes": 1073741824}
+    rendered = Rendered({"recording": settings})
+    (own,) = (each for each in rendered.configuration if each["kind"] == "EquipoiseConfiguration")
+    assert own["recording"]["maxBytes"] == 1073741824
+    mounts = {each["name"]: each for each in rendered.container["volumeMounts"]}
+    assert mounts["recording"]["mountPath"] == own["recording"]["directory"]
+    volumes = {each["name"]: each for each in rendered.pod["volumes"]}
+    assert int(volumes["recording"]["emptyDir"]["sizeLimit"]) > 1073741824
+
+    kept = Rendered({"recording": {**settings, "existingClaim": "mine"}})
+    volumes = {each["name"]: each for each in kept.pod["volumes"]}
+    assert volumes["recording"]["persistentVolumeClaim"] == {"claimName": "mine"}
+    mounts = {each["name"]: each for each in kept.container["volumeMounts"]}
+    assert mounts["recording"]["subPathExpr"] == "$(POD_NAME)", "replicas share the claim"

@@ -91,6 +91,11 @@ REFUSED = [
     pytest.param({"replicaCount": -1}, "replicaCount", id="a negative number"),
     pytest.param({"logging": {"level": "loud"}}, "logging/level", id="an unknown level"),
     pytest.param({"schedulerName": ""}, "schedulerName", id="no scheduler name"),
+    pytest.param(
+        {"prometheusRule": {"runbookBaseUrl": "docs/runbooks"}},
+        "prometheusRule/runbookBaseUrl",
+        id="runbooks that are no link",
+    ),
     pytest.param({"image": {"digest": "latest"}}, "image/digest", id="no digest"),
     pytest.param(
         {"leaderElection": {"leaseDuration": 15}}, "leaseDuration", id="a number for a duration"

@@ -15,14 +15,16 @@ import yaml
 from scheduler import inspection
 from scheduler.assembly import Core, assemble, available
 from scheduler.config.loading import from_dicts
+from scheduler.explaining.queries import ExplainQuery
 from scheduler.model.nodes import Node
 from scheduler.model.objects import from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import StaleReason, never_stale
-from scheduler.serve.endpoints import Replica, Sources, build_app
+from scheduler.plugin_api.outlet import ObjectRequest, StaleReason, WriteError, never_stale
+from scheduler.serve.answers import Replica
+from scheduler.serve.endpoints import Sources, build_app
 from scheduler.serve.guards import HttpNotFound
 from scheduler.serve.server import Server
 from scheduler.slices import in_slices
@@ -44,6 +46,9 @@ class ObligingOutlet:
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
         pass
+
+    async def send(self, request: ObjectRequest) -> Any:
+        raise WriteError("nothing is written here")
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
         pass
@@ -81,9 +86,12 @@ class ServedScheduler:
         while self.core.scheduler.schedule_one() is not None:
             await self.core.bindings.idle()
 
-        async def explain(key: str) -> Any:
+        async def explain(query: ExplainQuery) -> Any:
+            manifest, count = query.manifest, query.count
             try:
-                return await inspection.explain(self.core, by_key, key)
+                return await inspection.explain(
+                    self.core, by_key, query.pod, manifest=manifest, count=count
+                )
             except inspection.UnknownPod as unknown:
                 raise HttpNotFound(f"unknown pod: {unknown}") from unknown
 
@@ -91,9 +99,9 @@ class ServedScheduler:
             registry=self.core.metrics.registry,
             version={},
             replica=lambda: self.replica,
-            queue=lambda limit: in_slices(inspection.queue, self.core, limit),
+            queue=lambda query: in_slices(inspection.queue, self.core, query),
             nodes=lambda limit: in_slices(inspection.nodes, self.core, limit),
-            decisions=lambda limit: in_slices(inspection.decisions, self.core, limit),
+            decisions=lambda query: in_slices(inspection.decisions, self.core, query),
             explain=explain,
         )
         async with Server(build_app(sources)) as server:

@@ -11,7 +11,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scheduler import simulation
-from scheduler.cli.explain_command import BEST_SHOWN, explain
+from scheduler.cli.explain_command import explain
+from scheduler.cli.explanation import BEST_SHOWN
 from tests.builders import make_node, make_pod, requirement, term
 from tests.cli.support import Json, Served, serving, workload, write
 from tests.gangs.support import make_group, member
@@ -48,26 +49,34 @@ def served() -> Iterator[Served]:
 def test_the_table_has_the_best_first_and_groups_the_rejected(file: str) -> None:
     result = run("a", "-f", file)
     assert result.exit_code == 0
-    words = [line.split() for line in result.stdout.splitlines()]
-    assert words[0] == ["NODE", "VERDICT", "PLUGIN", "REASON", "SCORE"]
+    head = result.stdout.splitlines()[0]
+    assert head.startswith("default/a goes to big with score")
+    assert head.endswith("; 2 of 8 nodes fit")
+    words = [line.split() for line in table_of(result)]
+    assert words[0] == ["NODE", "VERDICT", "SCORE", "PLUGIN", "REASON"]
     assert words[1][:2] == ["big", "chosen"]
     assert words[2][:2] == ["small", "fits"]
     assert int(words[1][2]) > int(words[2][2])
-    assert words[3] == ["5", "nodes", "rejected", "NodeResourcesFit", "Insufficient", "cpu"]
+    assert words[3][:6] == ["5", "nodes", "rejected", "NodeResourcesFit", "Insufficient", "cpu:"]
+    assert words[3][6:] == ["asks", "1", "cpu,", "500m", "free", "of", "500m"]
     assert words[4][:3] == ["db", "rejected", "TaintToleration"]
-    assert result.stdout.endswith("; 2 of 8 nodes fit\n")
+
+
+def table_of(result: Result) -> list[str]:
+    """The lines of the last part."""
+    return result.stdout.rpartition("\n\n")[2].splitlines()
 
 
 def test_all_gives_every_node_a_line(file: str) -> None:
-    lines = run("a", "--all", "-f", file).stdout.splitlines()
-    assert {line.split()[0] for line in lines[1:9]} == {
+    lines = table_of(run("a", "--all", "-f", file))
+    assert {line.split()[0] for line in lines[1:]} == {
         "big", "small", "db", *(f"tiny-{i}" for i in range(5)),
     }  # fmt: skip
 
 
 def test_wide_has_a_column_per_score_plugin(file: str) -> None:
-    header, best, *_ = run("a", "-o", "wide", "-f", file).stdout.splitlines()
-    plugins = header.split()[5:]
+    header, best, *_ = table_of(run("a", "-o", "wide", "-f", file))
+    plugins = header.split()[3:-2]
     assert "NodeResourcesFit" in plugins
     total, *parts = map(int, best.split()[2:])
     assert total == sum(parts)
@@ -77,15 +86,18 @@ def test_wide_has_a_column_per_score_plugin(file: str) -> None:
 def test_only_the_best_of_many_are_shown(tmp_path: Path) -> None:
     nodes = [make_node(f"n{i}").cpu(4).obj() for i in range(BEST_SHOWN + 5)]
     file = write(tmp_path / "cluster.yaml", *nodes, make_pod("a").cpu(1).obj())
-    lines = run("a", "-f", file).stdout.splitlines()
+    lines = table_of(run("a", "-f", file))
     assert lines[1].split()[1] == "chosen"
     assert lines[BEST_SHOWN + 1].split()[:3] == ["5", "more", "fits"]
-    assert len(run("a", "--all", "-f", file).stdout.splitlines()) == BEST_SHOWN + 5 + 3
+    assert len(table_of(run("a", "--all", "-f", file))) == BEST_SHOWN + 5 + 1
 
 
 def test_single_nodes_can_be_picked(file: str) -> None:
-    lines = run("a", "--node", "small", "--node", "db", "-f", file).stdout.splitlines()
-    assert [line.split()[0] for line in lines[1:3]] == ["small", "db"]
+    text = run("a", "--node", "small", "--node", "db", "-f", file).stdout
+    _, rejected, fitting = text.split("\n\n")
+    assert rejected.splitlines()[0] == "db: rejected"
+    assert "TaintToleration" in rejected
+    assert fitting.startswith("small: fits\n  score ")
     result = run("a", "--node", "absent", "-f", file)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == "equipoise: no such node: absent\n"
@@ -102,8 +114,9 @@ def test_no_fitting_node_exits_3_with_the_message(file: str) -> None:
     assert result.exit_code == 3
     reasons = "1 node(s) had untolerated taint(s), 7 Insufficient cpu"
     message = f"default/huge fits nowhere: 0/8 nodes are available: {reasons}."
-    unhelpful = "preemption: 0/8 nodes are available: 8 Preemption is not helpful for scheduling."
-    assert result.stdout.splitlines()[-2:] == [message, unhelpful]
+    assert result.stdout.splitlines()[0] == message
+    unhelpful = "0/8 nodes are available: 8 Preemption is not helpful for scheduling."
+    assert f"\nPreemption\n  {unhelpful}\n" in result.stdout
 
 
 def test_json_is_what_the_simulation_says(file: str) -> None:
@@ -120,15 +133,15 @@ def test_a_placed_pod_is_judged_as_if_it_had_to_be_placed(tmp_path: Path) -> Non
     assert "default/r is on n1\nplaced anew it would go to n1 with score" in result.stdout
 
 
-def last_lines(result: Result, count: int) -> list[str]:
+def first_lines(result: Result, count: int) -> list[str]:
     assert result.exit_code == 3
-    return result.stdout.splitlines()[-count:]
+    return result.stdout.splitlines()[:count]
 
 
 def test_a_gated_pod_is_not_said_to_go_anywhere(tmp_path: Path) -> None:
     gated = make_pod("g").gate("example.com/a").obj()
     file = write(tmp_path / "c.yaml", make_node("n1").cpu(4).obj(), gated)
-    assert last_lines(run("g", "-f", file), 2) == [
+    assert first_lines(run("g", "-f", file), 2) == [
         "default/g is gated by SchedulingGates: waiting for scheduling gates: [example.com/a]; "
         "nothing else was tried",
         "without the gate it would go to n1 with score 397; 1 of 1 node fit",
@@ -140,12 +153,14 @@ def test_a_member_has_the_verdict_of_its_group(tmp_path: Path) -> None:
     file = write(
         tmp_path / "c.yaml", make_node("n1").cpu(1).obj(), make_group("g", 2).obj(), *members
     )
-    assert last_lines(run("a", "-f", file), 4)[:3] == [
-        "pod group default/g is Scheduling: 0 of 2 members have nodes, 2 exist",
+    result = run("a", "-f", file)
+    assert first_lines(result, 2) == [
         "default/a is placed with its group or not at all: pod group default/g: 1 of 2 members "
         "can be placed; default/b: 0/1 nodes are available: 1 Insufficient cpu.",
         "alone, without its group, it would go to n1 with score 375; 1 of 1 node fit",
     ]
+    gang = "pod group default/g is Scheduling: 0 of 2 members have nodes, 2 exist"
+    assert f"\nGang\n  {gang}\n" in result.stdout
 
 
 def test_whom_a_pod_would_evict_is_said(tmp_path: Path) -> None:
@@ -155,15 +170,16 @@ def test_whom_a_pod_would_evict_is_said(tmp_path: Path) -> None:
         make_pod("high").cpu(2).priority(10).obj(),
     ]
     file = write(tmp_path / "c.yaml", *objects)
-    assert last_lines(run("high", "-f", file), 1) == [
-        "preemption: it would evict default/low-0, default/low-1, default/low-2 and 1 more from n1"
-    ]
+    result = run("high", "-f", file)
+    assert result.exit_code == 3
+    victims = "default/low-0, default/low-1, default/low-2 and 1 more"
+    assert f"\nPreemption\n  it would evict {victims} from n1\n" in result.stdout
 
 
 def test_a_pod_of_another_scheduler_is_not_ours(tmp_path: Path) -> None:
     theirs = make_pod("t").scheduler("default-scheduler").obj()
     file = write(tmp_path / "c.yaml", make_node("n1").cpu(4).obj(), theirs)
-    assert last_lines(run("t", "-f", file), 2) == [
+    assert first_lines(run("t", "-f", file), 2) == [
         "default/t is not tried: it asks for scheduler 'default-scheduler', not for equipoise",
         "scheduled here it would go to n1 with score 397; 1 of 1 node fit",
     ]
@@ -215,10 +231,9 @@ def test_an_unknown_pod_is_answered_with_a_near_one(tmp_path: Path) -> None:
 def test_a_running_scheduler_explains_the_same(served: Served) -> None:
     result = run("pod/huge", "--server", served.url)
     assert result.exit_code == 3
-    *_, blank, verdict, preemption = result.stdout.splitlines()
-    assert blank == ""  # that it was rejected last time, for the same reason, is not repeated
-    assert verdict.startswith("default/huge fits nowhere: 0/8 nodes are")
-    assert preemption.startswith("preemption: 0/8 nodes are available")
+    # That it was rejected last time, for the same reason, is not repeated.
+    assert result.stdout.startswith("default/huge fits nowhere: 0/8 nodes are")
+    assert "\nPreemption\n  0/8 nodes are available" in result.stdout
 
 
 def test_the_environment_names_the_server_and_files_take_precedence(
@@ -291,10 +306,10 @@ def test_a_pod_that_comes_alone_is_placed_by_its_scores(web: str, tmp_path: Path
     answer = json.loads(run("web-1", "-f", web, "--config", config, "-o", "json").stdout)
 
     assert "goes to liked" in result.stdout
-    assert result.stdout.endswith(
+    assert (
         "where 20 or more pods wait at once, cost model CpuMemory chooses among the nodes that fit,"
         " whatever they score\n"
-    )
+    ) in result.stdout
     assert answer["batch"] == {"costModel": "CpuMemory", "minPending": 20, "chose": False}
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from scheduler.cli.live import AT_MOST, USUALLY, Latest, News, follow
+from scheduler.cli.live import USUALLY, Latest, News, follow
+from scheduler.cli.options import AT_MOST
 
 
 class Ring:

@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 
 from scheduler.cli import live
 from scheduler.cli.main import cli
-from scheduler.serve.endpoints import Replica
+from scheduler.serve.answers import Replica
 from tests.builders import make_node, make_pod
-from tests.cli.support import Served, serving
+from tests.cli.support import Json, Served, serving
 from tests.patience import PATIENCE
 
 
@@ -31,9 +31,7 @@ def served() -> Iterator[Served]:
 
 
 def run(command: str, served: Served, *arguments: str) -> Result:
-    result = CliRunner().invoke(
-        getattr(live, command), arguments, env={"EQUIPOISE_SERVER": served.url}
-    )
+    result = CliRunner().invoke(cli, [command, *arguments], env={"EQUIPOISE_SERVER": served.url})
     assert result.exit_code == 0, result.output
     return result
 
@@ -42,7 +40,9 @@ def test_the_queue_tells_who_waits_where_and_why(served: Served) -> None:
     header, huge, held, blank, summary = run("queue", served).stdout.splitlines()
     assert header.split() == ["POD", "TIER", "SINCE", "ATTEMPTS", "REJECTED", "BY", "MESSAGE"]
     assert huge.split()[:2] == ["default/huge", "unschedulable"]
-    assert ": 1 Insufficient cpu, 1 node(s) were unschedulable. " in huge
+    assert huge.endswith("  1 Insufficient cpu, 1 node(s) were unschedulable")
+    full = run("queue", served, "-o", "wide").stdout
+    assert "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) were unschedulable. " in full
     assert held.split()[:2] == ["default/held", "gated"]
     assert "SchedulingGates" in held
     assert (blank, summary) == ("", "2 waiting: 1 unschedulable, 1 gated")
@@ -58,10 +58,78 @@ def test_the_queue_can_be_cut_and_widened(served: Served) -> None:
 def test_the_queue_tells_which_pod_is_tried_before_its_equals() -> None:
     objects = [make_node("n1").cpu(1).obj(), *(make_pod(name).cpu(9).obj() for name in "ab")]
     with serving(objects) as served:
-        header, first, second, *_ = run("queue", served, "-o", "wide").stdout.splitlines()
+        wide = run("queue", served, "--each", "-o", "wide").stdout
+    header, first, second, *_ = wide.splitlines()
     column = header.index("BEHIND")
     assert first[column:].split()[0] == "equipoise"
     assert second[column:].split()[:2] == ["default/a", "equipoise"]
+
+
+def many(name: str, count: int, namespace: str = "default") -> list[Json]:
+    """Pods of one ReplicaSet that fit nowhere."""
+    return [
+        make_pod(f"{name}-{i}", namespace).cpu(9).label(app=name).owner("ReplicaSet", name).obj()
+        for i in range(count)
+    ]
+
+
+@pytest.fixture(scope="module")
+def crowd() -> Iterator[Served]:
+    alone = make_pod("alone").cpu(9).label(app="x").gate("wait").obj()
+    with serving([*many("web", 3), *many("db", 2, "shop"), alone]) as served:
+        yield served
+
+
+def queued(served: Served, *arguments: str) -> list[str]:
+    """What the first column says, and the line below the table."""
+    *table, blank, summary = run("queue", served, *arguments).stdout.splitlines()
+    assert blank == ""
+    return [*(line.partition("  ")[0] for line in table[1:]), summary]
+
+
+def test_alike_pods_of_one_owner_share_a_line(crowd: Served) -> None:
+    assert queued(crowd) == [
+        "default/web-0 and 2 more",
+        "shop/db-0 and 1 more",
+        "default/alone",
+        "6 waiting: 5 unschedulable, 1 gated",
+    ]
+    assert len(queued(crowd, "--each")) == 7
+    assert "ReplicaSet/web" in run("queue", crowd, "-o", "wide").stdout
+    assert len(json.loads(run("queue", crowd, "-o", "json").stdout)["pods"]) == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "found"),
+    [
+        (("-n", "shop"), ["shop/db-0 and 1 more", "2 waiting: 2 unschedulable"]),
+        (("--tier", "gated"), ["default/alone", "1 waiting: 1 gated"]),
+        (("-l", "app in (web,x)"), ["default/web-0 and 2 more", "default/alone"]),
+        (("-l", "app=web", "-n", "shop"), []),
+    ],
+)
+def test_the_queue_can_be_narrowed(
+    crowd: Served, arguments: tuple[str, ...], found: list[str]
+) -> None:
+    if found:
+        assert queued(crowd, *arguments)[: len(found)] == found
+    else:
+        assert run("queue", crowd, *arguments).stdout == "0 waiting\n"
+
+
+def test_a_selector_that_makes_no_sense_is_refused(crowd: Served) -> None:
+    result = CliRunner().invoke(cli, ["queue", "-l", "a in b", "--server", crowd.url])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "labelSelector" in result.stderr
+
+
+def test_decisions_about_one_pod(crowd: Served) -> None:
+    lines = run("decisions", crowd, "--pod", "shop/db-0").stdout.splitlines()
+    assert {line.split()[1] for line in lines[1:]} == {"shop/db-0"}
+    assert run("decisions", crowd, "--pod", "db-0", "-n", "shop").stdout.splitlines() == lines
+    assert run("decisions", crowd, "--pod", "x").stdout == "no decisions about default/x are kept\n"
+    stray = CliRunner().invoke(cli, ["decisions", "-n", "shop", "--server", crowd.url])
+    assert stray.exit_code == 2
 
 
 def test_an_empty_queue_is_said_so() -> None:
@@ -102,7 +170,7 @@ def test_json_and_yaml_agree(command: str, served: Served) -> None:
 
 @pytest.mark.parametrize("limit", ["0", "5001", "x"])
 def test_an_odd_limit_is_a_usage_error(limit: str) -> None:
-    assert CliRunner().invoke(live.queue, ["--limit", limit]).exit_code == 2
+    assert CliRunner().invoke(cli, ["queue", "--limit", limit]).exit_code == 2
 
 
 class Pauses:

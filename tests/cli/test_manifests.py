@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from scheduler.cli.manifests import ManifestError, read
+from scheduler.cli.snapshots import pack
 from tests.builders import make_node, make_pod
 from tests.cli.support import workload, write
 
@@ -88,13 +89,18 @@ def test_yaml_is_read_as_kubernetes_reads_it(file: Path) -> None:
     [
         pytest.param("kind: Pod\nspec: [\n}", "line 3, column 1: ", id="bad YAML tells the line"),
         pytest.param('{"kind": "Pod",\n "x": ]', "line 2, column 7: ", id="so does bad JSON"),
+        pytest.param(
+            "kind: Pod\nmetadata: {name: a}\nspec:\n  priority: 1\n  priority: 2",
+            'line 5, column 3: key "priority" is given twice',
+            id="a key twice",
+        ),
         pytest.param("a: \x00", "not YAML: ", id="control characters"),
         pytest.param("[" * 5000 + "]" * 5000, "nested too deeply", id="endless nesting"),
         pytest.param("", "no objects in there", id="nothing"),
         pytest.param("just words", "document 1: expected an object", id="a text"),
         pytest.param(
             "{kind: Deployment, metadata: {name: a}, spec: {selector: {matchLabels: [x]}}}",
-            "Deployment a: spec.selector.matchLabels: Expected `object`, got `array`",
+            "Deployment a: spec.selector.matchLabels: expected an object, got a list",
             id="a selector of a workload",
         ),
         pytest.param(
@@ -122,7 +128,7 @@ def test_yaml_is_read_as_kubernetes_reads_it(file: Path) -> None:
         ),
         pytest.param(
             "{kind: Pod, metadata: {name: a, namespace: n}, spec: {containers: [{image: 1}]}}",
-            "Pod n/a: spec.containers[0].image: Expected `str`, got `int`",
+            "Pod n/a: spec.containers[0].image: expected a text, got 1",
             id="a field of the wrong type",
         ),
         pytest.param(
@@ -163,7 +169,7 @@ def test_a_field_inside_a_template_is_found(file: Path) -> None:
 def test_what_cannot_be_opened_is_named(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"absent\.yaml: No such file or directory"):
         read([str(tmp_path / "absent.yaml")])
-    with pytest.raises(ManifestError, match=r"no \.yaml, \.yml, \.json files"):
+    with pytest.raises(ManifestError, match=r"no \.yaml, \.yml, \.json, .* files"):
         read([str(tmp_path)])
 
 
@@ -171,3 +177,69 @@ def test_bytes_that_are_no_text(file: Path) -> None:
     file.write_bytes(b"kind: \xff")
     with pytest.raises(ManifestError, match="not YAML: 'utf-8' codec"):
         read([str(file)])
+
+
+def misspelt(name: str) -> dict[str, Any]:
+    pod = make_pod(name).obj()
+    pod["spec"]["containers"][0]["resources"] = {"request": {"cpu": 1}}
+    return pod
+
+
+UNKNOWN = "spec.containers[0].resources.request: unknown field (did you mean requests?)"
+
+
+def test_all_misspelt_fields_are_named_at_once_and_equal_ones_together(file: Path) -> None:
+    group: dict[str, Any] = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
+    group |= {"metadata": {"name": "g"}, "spec": {"minMembers": 2}}
+    with pytest.raises(ManifestError) as caught:
+        read([write(file, misspelt("a"), misspelt("b"), group)])
+    assert str(caught.value).splitlines() == [
+        f"{file}: Pod default/a: {UNKNOWN} (and in 1 more)",
+        f"{file}: PodGroup g: spec.minMembers: unknown field (did you mean minMember?)",
+    ]
+
+
+def test_a_field_like_no_other_is_an_error_that_names_the_way_out(file: Path) -> None:
+    pod = make_pod("a").obj()
+    pod["spec"]["entangled"] = True
+    with pytest.raises(ManifestError) as caught:
+        read([write(file, pod)])
+    first, way_out = str(caught.value).splitlines()
+    assert first == f"{file}: Pod default/a: spec.entangled: unknown field"
+    assert "--lenient" in way_out
+
+
+def test_a_snapshot_that_was_edited_is_checked_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.json.zst"
+    file.write_bytes(pack([make_node("n").obj(), misspelt("a")]))
+    with pytest.raises(ManifestError, match=r"Pod default/a: spec\.containers\[0\]\.resources"):
+        read([str(file)])
+
+
+def test_fields_of_lists_are_checked(file: Path) -> None:
+    with pytest.raises(ManifestError) as caught:
+        read([write(file, {"kind": "List", "item": [make_node("a").obj()]})])
+    expected = f"{file}: document 1, List: item: unknown field (did you mean items?)"
+    assert str(caught.value) == expected
+
+
+def test_the_lenient_are_told_and_go_on(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pod = misspelt("a")
+    pod["spec"]["hostAliases"] = "none"
+    assert names(read([write(file, pod)], lenient=True)) == ["a"]
+    said = capsys.readouterr().err
+    assert f"{file}: Pod default/a: {UNKNOWN}, it has no effect\n" in said
+    assert 'spec.hostAliases: expected a list, got the text "none"\n' in said
+
+
+def test_what_cannot_be_decoded_is_an_error_for_the_lenient_too(file: Path) -> None:
+    pod = make_pod("a").obj()
+    pod["spec"]["tolerations"] = "all"
+    with pytest.raises(ManifestError, match="tolerations: expected a list, got the text"):
+        read([write(file, pod)], lenient=True)
+
+
+def test_a_version_without_a_schema_is_said(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    old = {"apiVersion": "apps/v1beta1", "kind": "Deployment", "metadata": {"name": "d"}, "x": 1}
+    assert names(read([write(file, old)])) == ["d"]
+    assert "no schema of apps/v1beta1 Deployment here" in capsys.readouterr().err

@@ -15,8 +15,9 @@ import pytest
 import trustme
 from click.testing import CliRunner
 
+from scheduler.cli.addresses import CallerCredentials, NoAnswer, Refused
 from scheduler.cli.main import cli
-from scheduler.cli.remote import NoAnswer, Refused, Remote, fetch
+from scheduler.cli.remote import Remote, fetch
 from tests.patience import PATIENCE
 
 
@@ -102,6 +103,15 @@ def test_proxies_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
         assert fetch(Remote((url,)), "/x", limit=1) == {"a": 1}
 
 
+def test_a_redirect_is_not_followed() -> None:
+    """A token that was meant for one server would go to another."""
+    with (
+        answering(b"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\n\r\n") as url,
+        pytest.raises(Refused, match="answers 302 Found"),
+    ):
+        fetch(Remote((url,), CallerCredentials("secret")), "/x")
+
+
 @contextmanager
 def protected(authority: trustme.CA) -> Iterator[tuple[str, list[str]]]:
     """A TLS server that requires a token; yields its address and the tokens that it got."""
@@ -139,17 +149,18 @@ def test_tokens_are_shown_over_tls_that_is_verified(tmp_path: Path) -> None:
     authority.cert_pem.write_to_path(trusted)
     with protected(authority) as (url, shown):
         with pytest.raises(NoAnswer, match="certificate verify failed"):
-            fetch(Remote((url,), "secret"), "/x")
+            fetch(Remote((url,), CallerCredentials("secret")), "/x")
         assert shown == [], "the token was not told to somebody unknown"
-        assert fetch(Remote((url,), "secret", str(trusted)), "/x") == {"a": 1}
-        assert fetch(Remote((url,), "secret", verified=False), "/x") == {"a": 1}
+        assert fetch(Remote((url,), CallerCredentials("secret", str(trusted))), "/x") == {"a": 1}
+        assert fetch(Remote((url,), CallerCredentials("secret", verified=False)), "/x") == {"a": 1}
         with pytest.raises(Refused, match="who are you\nName who you are with --token"):
-            fetch(Remote((url,), authority=str(trusted)), "/x")
+            fetch(Remote((url,), CallerCredentials(authority=str(trusted))), "/x")
 
 
 def test_an_authority_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    given = CallerCredentials(authority=str(tmp_path / "none.crt"))
     with pytest.raises(NoAnswer, match=r"none\.crt: No such file"):
-        fetch(Remote(("https://127.0.0.1:1",), authority=str(tmp_path / "none.crt")), "/x")
+        fetch(Remote(("https://127.0.0.1:1",), given), "/x")
 
 
 def test_the_options_reach_the_server(tmp_path: Path) -> None:

@@ -145,13 +145,6 @@ def test_without_contention_it_says_so(file: Path, tmp_path: Path) -> None:
     assert "one by one is as good" in picture.read_text()
 
 
-def test_a_plot_needs_a_batch(file: Path) -> None:
-    result = run("--plot", "x.svg", "-f", write(file, *cluster()))
-
-    assert result.exit_code == 2
-    assert "--plot needs --batch" in result.output
-
-
 def test_a_file_that_cannot_be_written_is_named(file: Path, tmp_path: Path) -> None:
     where = tmp_path / "missing" / "batch.svg"
 
@@ -164,14 +157,14 @@ def test_a_file_that_cannot_be_written_is_named(file: Path, tmp_path: Path) -> N
 # One outcome, and numbers that agree
 
 
-def crowd() -> list[Json]:
+def crowd(pods: int = 80) -> list[Json]:
     """A crowded cluster of GPU nodes, with gangs, a gated pod and some that fit nowhere."""
     groups = [make_group(f"g{i}", 3).obj() for i in range(4)]
     gangs = [member(f"g{i}-{j}", f"g{i}", "20").obj() for i in range(4) for j in range(3)]
     urgent = [make_pod(f"urgent-{i}").cpu(30).priority(10).obj() for i in range(9)]
     others = [make_pod("gated").gate("wait").obj(), make_pod("huge").cpu(1000).obj()]
     nodes = [each.obj() for each in gpu_nodes(6)]
-    return [*nodes, *groups, *(p.obj() for p in gpu_pods(3, 80)), *gangs, *urgent, *others]
+    return [*nodes, *groups, *(p.obj() for p in gpu_pods(3, pods)), *gangs, *urgent, *others]
 
 
 @pytest.mark.parametrize("objects", [cluster, crowd])

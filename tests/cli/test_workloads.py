@@ -45,6 +45,17 @@ def test_a_deployment_has_a_replica_set_with_its_pods() -> None:
         assert pod["spec"] == deployment["spec"]["template"]["spec"]
 
 
+@pytest.mark.parametrize("ending", ["the workload", "its namespace"])
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "Job", "DaemonSet"])
+def test_nothing_is_made_of_what_is_being_deleted(kind: str, ending: str) -> None:
+    node, owner = make_node("n").obj(), workload(kind, "web")
+    namespace: Json = {"kind": "Namespace", "metadata": {"name": "shop"}}
+    assert len(made(node, namespace, owner)) == 1
+    deleted = owner if ending == "the workload" else namespace
+    deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert expand([node, namespace, owner]) == [node, namespace, owner]
+
+
 def test_another_template_has_another_hash() -> None:
     first, second = workload("Deployment", "web"), workload("Deployment", "web")
     second["spec"]["template"]["spec"]["priorityClassName"] = "high"

@@ -6,6 +6,7 @@ An operation is a bytecode instruction, or a comparison or a hash of a `Counted`
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -103,12 +104,15 @@ class Cost:
 
     def _traced(self, work: Callable[[], object]) -> Callable[[], None]:
         def run() -> None:
-            before = sys.gettrace()
+            before, collecting = sys.gettrace(), gc.isenabled()
+            gc.disable()  # what others left behind is finalized at any moment, and would be counted
             sys.settrace(self._enter)
             try:
                 work()
             finally:
                 sys.settrace(before)
+                if collecting:
+                    gc.enable()
 
         return run
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Union, get_args, get_origin
 
 import msgspec
@@ -40,21 +40,27 @@ class Field(NamedTuple):
     def __str__(self) -> str:
         return f"{self.kind} {'.'.join(self.steps)}"
 
-    def object(self, number: int) -> Json:
-        """The smallest object with so many entries there; all entries are different."""
-        return _nested(KINDS[self.kind].type, self.steps, self._entries(number))
+    def object(self, number: int, first: int = 0) -> Json:
+        """The smallest object with so many entries there; all entries are different.
 
-    def _entries(self, number: int) -> Any:
+        So are those of objects whose ``first`` is beyond the last of the other's.
+        """
+        entries = self._entries(range(first, first + number))
+        return _nested(KINDS[self.kind].type, self.steps, entries)
+
+    def _entries(self, numbers: Sequence[int]) -> Any:
         name = self.steps[-1]
-        if name in QUANTITIES:
-            return {f"example.com/r-{i}": "1" for i in range(number)}
+        if self.is_map and _is_struct(self.element):
+            return {f"key-{i}": _sample(self.element, name, i) for i in numbers}
+        if self.is_map and name in QUANTITIES:
+            return {f"example.com/r-{i}": "1" for i in numbers}
         if self.is_map:
-            return {f"key-{i}": f"value-{i}" for i in range(number)}
+            return {f"key-{i}": f"value-{i}" for i in numbers}
         if name == "matchFields":
-            return [{**_expression(i), "key": "metadata.name"} for i in range(number)]
+            return [{**_expression(i), "key": "metadata.name"} for i in numbers]
         if name == "values":
-            return [f"value-{i}" for i in range(number)]
-        return [_sample(self.element, name, i) for i in range(number)]
+            return [f"value-{i}" for i in numbers]
+        return [_sample(self.element, name, i) for i in numbers]
 
 
 def fields() -> list[Field]:

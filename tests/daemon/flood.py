@@ -19,9 +19,9 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
+from e2e.harness.ports import free_port
 from tests.builders import make_node
 from tests.daemon.support import WAIT_SECONDS
-from tests.demo.support import free_port
 
 POLL_SECONDS = 0.05
 

@@ -92,10 +92,10 @@ class Cluster:
     def has_pod(self, name: str) -> bool:
         return self._registry.table(self._pods).get(("default", name)) is not None
 
-    def change_pod(self, name: str, change: Callable[[Json], None]) -> None:
+    def change_pod(self, name: str, change: Callable[[Json], None], subresource: str = "") -> None:
         body = copy.deepcopy(self.pod(name))
         change(body)
-        self._registry.update(self._pods, ("default", name), body)
+        self._registry.update(self._pods, ("default", name), body, subresource)
 
     def delete_pod(self, name: str) -> None:
         self._registry.delete(self._pods, ("default", name), {"gracePeriodSeconds": 0})
@@ -248,10 +248,13 @@ async def starting_daemon(
     *,
     registry: Registry | None = None,
     watch_idle_seconds: float = IDLE_SECONDS,
+    kubeconfig: str | None = None,
 ) -> AsyncIterator[Replica]:
     """A daemon that has just been started; at the end it is stopped, if it still runs."""
     metrics = Metrics()
-    client = await KubeClient.connect(metrics=metrics, master=cluster.server.url, environ={})
+    client = await KubeClient.connect(
+        metrics=metrics, kubeconfig=kubeconfig, master=cluster.server.url, environ={}
+    )
     try:
         with _collector_as_before():
             daemon = Daemon(

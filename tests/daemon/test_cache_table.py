@@ -9,6 +9,13 @@ from tests.daemon.support import Cluster, configuration, running_daemon
 
 PAGE = Path(__file__).parents[2] / "docs" / "memory.md"
 EXTENDERS = [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter", "ignorable": True}]
+WITH_CELLS = {
+    "schedulerName": "equipoise",
+    "plugins": {
+        "multiPoint": {"enabled": [{"name": "NodeResourceTopologyMatch"}, {"name": "Remote"}]}
+    },
+}
+WEBHOOKS = [{"name": "Remote", "url": "http://127.0.0.1:1", "points": ["postBind"]}]
 FAMILY = re.compile(r"^(watched|memory)_.*")
 """Names that end with a kind, or with what a plugin calls it."""
 
@@ -20,7 +27,8 @@ def documented() -> set[str]:
 
 
 async def test_every_cache_is_in_the_table(cluster: Cluster) -> None:
-    config = configuration(kube={"extenders": EXTENDERS})
+    kube = {"extenders": EXTENDERS, "profiles": [WITH_CELLS]}
+    config = configuration(kube=kube, own={"webhooks": WEBHOOKS})
     async with running_daemon(cluster, config) as replica:
         shown = replica.metrics.caches.usage()
         assert min(usage.bytes for usage in shown.values()) >= 0

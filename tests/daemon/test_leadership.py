@@ -57,7 +57,7 @@ async def test_a_standby_keeps_its_caches_warm_and_binds_nothing(cluster: Cluste
         await expect_bound(cluster, *names)
         state = standby.daemon.core.state
         await eventually(lambda: state.pod_count == 20, "the standby has seen it all")
-        assert leader.requests("POST", 201) >= 20
+        await eventually(lambda: leader.requests("POST", 201) >= 20, "all answers have come")
         assert standby.requests("POST", 201) == 0
         assert not standby.daemon.core.queue.view.counts()["active"]
 
@@ -117,7 +117,7 @@ async def test_a_stolen_lease_ends_all_writing(cluster: Cluster) -> None:
 
 async def test_a_leader_that_cannot_renew_ends(cluster: Cluster) -> None:
     cluster.add(make_worker("n"))
-    async with starting_daemon(cluster, electing("2s", "1s")) as replica:
+    async with starting_daemon(cluster, electing("6s", "5s")) as replica:
         await eventually(lambda: leads(replica))
         cluster.faults.fail(".*", LEASE, status=503, times=1000)
         assert await asyncio.wait_for(replica.task, PATIENCE) == 1
@@ -126,7 +126,7 @@ async def test_a_leader_that_cannot_renew_ends(cluster: Cluster) -> None:
 
 
 async def test_an_api_server_that_is_gone_for_too_long_ends_the_leader(cluster: Cluster) -> None:
-    async with starting_daemon(cluster, electing("2s", "1s")) as replica:
+    async with starting_daemon(cluster, electing("6s", "5s")) as replica:
         await eventually(lambda: leads(replica))
         await cluster.server.stop()
         assert await asyncio.wait_for(replica.task, PATIENCE) == 1

@@ -13,6 +13,7 @@ from tests.builders import make_pod
 from tests.daemon.flood import DaemonProcess, FloodServer
 
 PODS, LABELS = 40, 20_000
+MANY = 30_000
 PEAK_FACTOR = 12
 LEFT_FACTOR = 1.3
 IN_CACHE = 'scheduler_cache_size{type="pods"}'
@@ -38,6 +39,28 @@ def choosy(number: int) -> dict[str, Any]:
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
     builder = make_pod(f"p{number}").scheduler("another").on("n")
     return builder.spec(affinity={"nodeAffinity": required}).obj()
+
+
+def small(number: int) -> dict[str, Any]:
+    """A pod as small as most are."""
+    builder = make_pod(f"p{number}").scheduler("another").on("n").cpu("100m")
+    return builder.label(app=f"a{number % 100}").obj()
+
+
+@pytest.mark.slow
+async def test_very_many_small_pods_leave_no_memory(tmp_path: Path) -> None:
+    async with FloodServer() as server, DaemonProcess.running(server, tmp_path) as daemon:
+        await daemon.reaches(NODES, 1)
+        await daemon.is_ready()
+        start, sent = daemon.resident, 0
+        for number in range(MANY):
+            sent += await server.send("ADDED", small(number))
+        await daemon.reaches(IN_CACHE, MANY)
+        for number in range(MANY):
+            await server.send("DELETED", small(number))
+        await daemon.reaches(IN_CACHE, 0)
+        assert daemon.peak - start <= PEAK_FACTOR * sent
+        await daemon.shrinks_to(LEFT_FACTOR * start)
 
 
 @pytest.mark.slow

@@ -131,7 +131,7 @@ async def test_a_pool_that_fails_costs_the_pod_an_attempt(cluster: Cluster, pool
     async with running_daemon(cluster, config):
         cluster.submit(wanting("p"))
         await expect_bound(cluster, "p")
-        assert [e["note"] for e in cluster.events("p", "FailedScheduling")] == [
-            "the device pool answered 503"
-        ]
+        await eventually(lambda: bool(cluster.events("p", "FailedScheduling")), "the event")
+        (event,) = cluster.events("p", "FailedScheduling")
+        assert event["note"] == "the device pool answered 503"
         await eventually(lambda: bool(pool.freed), "what may have been claimed is given back")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import aiohttp
 
+from e2e.harness.ports import free_port
 from tests.builders import make_worker
 from tests.daemon.support import Cluster, Replica, configuration, eventually, running_daemon
-from tests.daemon.test_endpoints import free_port
 
 SCRAPER = "system:serviceaccount:monitoring:prometheus"
 
@@ -41,6 +41,10 @@ async def test_known_callers_read_and_strangers_only_probe(cluster: Cluster) -> 
         assert await status(replica, "/metrics", "look") == 403
         assert await status(replica, "/api/v1/queue", "scrape") == 403
         assert await status(replica, "/api/v1/queue", "look") == 200
+        for view in ("overview", "nodes?view=map", "node?name=n", "classes", "groups", "stream"):
+            assert await status(replica, f"/api/v1/{view}", "scrape") == 403, view
+            if view != "stream":
+                assert await status(replica, f"/api/v1/{view}", "look") == 200, view
         posts = replica.requests("POST", 201)
         assert await status(replica, "/metrics", "scrape") == 200
         assert replica.requests("POST", 201) == posts, "the answers are remembered"

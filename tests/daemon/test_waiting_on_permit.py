@@ -9,6 +9,7 @@ from typing import Any
 import aiohttp
 from click.testing import CliRunner
 
+from e2e.harness.ports import free_port
 from scheduler.cli.main import cli
 from scheduler.config.loading import Configuration
 from scheduler.framework.registry import Registry
@@ -23,7 +24,6 @@ from tests.daemon.support import (
     expect_bound,
     running_daemon,
 )
-from tests.daemon.test_endpoints import free_port
 from tests.daemon.test_leadership import leads
 from tests.daemon.test_webhooks import ELECTION
 from tests.webhooks.support import NAME, WebhookServer, webhook
@@ -261,7 +261,7 @@ async def test_the_commands_list_and_reject(cluster: Cluster) -> None:
     letting(cluster)
     async with running_daemon(cluster, holding(), registry=REGISTRY) as replica:
         await held(cluster, "p")
-        lines = (await command(replica, "queue")).splitlines()
+        lines = (await command(replica, "queue", "--each")).splitlines()
         assert lines[0].split()[4:7] == ["NODE", "TIME", "LEFT"]
         assert lines[1].split()[:2] == ["default/p", "waiting-on-permit"]
         assert "Holding" in lines[1]
@@ -308,7 +308,8 @@ async def test_pods_at_the_gate_and_pods_that_wait_for_answers_are_listed(cluste
         config = configuration(kube={"profiles": [profile]}, own=own)
         async with running_daemon(cluster, config) as replica:
             cluster.submit(make_pod("gated").label(gate="yes"))
-            await eventually(lambda: server.paths() == ["pre-enqueue"])
+            await eventually(lambda: "not yet" in said(replica, "gated"), "the gate's answer")
+            assert server.paths() == ["pre-enqueue"]
             server.open.clear()
             cluster.submit(make_pod("asking"))
             await eventually(lambda: server.present == 1)
@@ -328,6 +329,12 @@ async def removed(cluster: Cluster, replica: Replica, name: str) -> None:
     cluster.delete_pod(name)
     core = replica.daemon.core
     await eventually(lambda: not len(core.bindings) and not len(core.queue), "it is gone")
+
+
+def said(replica: Replica, name: str) -> str:
+    """What the queue says of a pod."""
+    entry = replica.queued(name)
+    return "" if entry is None else entry.message
 
 
 def uid(cluster: Cluster, name: str) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import os
-import socket
+import pty
+import struct
 import sys
+import termios
 from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -17,6 +20,7 @@ from tests.patience import PATIENCE
 
 DEADLINE_SECONDS = PATIENCE
 POLL_SECONDS = 0.05
+_SCROLLED = 1 << 20
 ROOT = Path(__file__).parents[2]
 
 
@@ -28,7 +32,10 @@ def environment(home: Path) -> dict[str, str]:
 
 @asynccontextmanager
 async def started(
-    *arguments: str, env: Mapping[str, str], stdout: int = PIPE
+    *arguments: str,
+    env: Mapping[str, str],
+    terminal: int | None = None,
+    cwd: Path = ROOT,
 ) -> AsyncIterator[Process]:
     """A process of the program; it is killed if the test leaves it running."""
     process = await asyncio.create_subprocess_exec(
@@ -36,11 +43,11 @@ async def started(
         "-m",
         "scheduler",
         *arguments,
-        env=env,
-        cwd=ROOT,
-        stdout=stdout,
+        env={**env, "PYTHONPATH": str(ROOT)},
+        cwd=cwd,
+        stdout=PIPE if terminal is None else terminal,
         stderr=PIPE,
-        stdin=asyncio.subprocess.DEVNULL,
+        stdin=asyncio.subprocess.DEVNULL if terminal is None else terminal,
     )
     try:
         yield process
@@ -64,12 +71,49 @@ async def outcome(*arguments: str, env: Mapping[str, str]) -> tuple[int, str, st
         return await finished(process)
 
 
-def free_port() -> int:
-    """A port that is free now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+class Terminal:
+    """A terminal of some size; what programs print on it, read at once, and keys to press."""
+
+    def __init__(self, columns: int, lines: int) -> None:
+        self._ours, self.theirs = pty.openpty()
+        fcntl.ioctl(self.theirs, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        self.settings = termios.tcgetattr(self.theirs)
+        self._printed = b""
+        self._news = asyncio.Event()
+        asyncio.get_running_loop().add_reader(self._ours, self._read)
+
+    def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._ours)
+        os.close(self._ours)
+        os.close(self.theirs)
+
+    def forget(self) -> None:
+        """Only what is printed from now on is looked at."""
+        self._printed = b""
+
+    def press(self, keys: str) -> None:
+        """Press keys, and forget what was printed before."""
+        self.forget()
+        os.write(self._ours, keys.encode())
+
+    async def shows(self, *texts: str) -> str:
+        """Return when all the texts have been printed since the last keys: all that was."""
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                while not all(text.encode() in self._printed for text in texts):
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"{texts} not in {self._printed[-9000:]!r}") from None
+        return self._printed.decode(errors="replace")
+
+    def restored(self) -> bool:
+        """Whether its settings are what they were."""
+        return termios.tcgetattr(self.theirs) == self.settings
+
+    def _read(self) -> None:
+        self._printed = (self._printed + os.read(self._ours, 65536))[-_SCROLLED:]
+        self._news.set()
 
 
 async def ready(port: int) -> None:

@@ -4,15 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pty
 import re
 import signal
 import socket
+import stat
+from asyncio.subprocess import Process
 from pathlib import Path
+from typing import Any
 
+import aiohttp
 import pytest
+import yaml
 
-from tests.demo.support import environment, finished, free_port, outcome, ready, started
+from e2e.harness.ports import free_port
+from tests.demo.support import (
+    Terminal,
+    environment,
+    finished,
+    outcome,
+    ready,
+    started,
+)
 from tests.patience import PATIENCE
 
 SUMMARY = re.compile(
@@ -35,6 +47,8 @@ async def test_once_prints_a_summary_and_ends_well(tmp_path: Path) -> None:
     assert "example.com/approval" in out
     # A fifth pod of six CPUs would fit the node with two cells, but neither of them.
     assert "Then 5 pods more got CPUs of their own in 2 NUMA cells, 0 refused" in out
+    # Two boards of one node: a half, two quarters by claims, and one by an extended resource.
+    assert "And 4 pods more got 4 parts of 2 boards" in out
 
 
 async def test_an_interrupt_ends_the_demo_well_without_a_terminal(tmp_path: Path) -> None:
@@ -48,32 +62,89 @@ async def test_an_interrupt_ends_the_demo_well_without_a_terminal(tmp_path: Path
     assert out.rstrip().endswith("Stopped.")
 
 
-async def test_the_demo_shows_its_screen_on_a_terminal(tmp_path: Path) -> None:
-    ours, theirs = pty.openpty()
-    terminal = {**environment(tmp_path), "TERM": "xterm-256color", "LINES": "60"}
+@pytest.mark.parametrize(("columns", "lines"), [(80, 24), (200, 50)])
+async def test_the_screen_is_used_by_keys(tmp_path: Path, columns: int, lines: int) -> None:
+    terminal = Terminal(columns, lines)
+    home = {k: v for k, v in environment(tmp_path).items() if k != "COLUMNS"}
+    env = {**home, "TERM": "xterm-256color"}
+    arguments = ("demo", "--nodes", "10", "--port", "0", "--api-port", "0")
     try:
-        async with started("demo", "--nodes", "10", env=terminal, stdout=theirs) as process:
-            os.close(theirs)
-            async with asyncio.timeout(PATIENCE):
-                shown = b""
-                while b"Latest decisions" not in shown or b"fast-0" not in shown:
-                    shown += await asyncio.to_thread(os.read, ours, 65536)
-            process.send_signal(signal.SIGINT)
-            reading = asyncio.create_task(asyncio.to_thread(_drain, ours))
+        async with started(*arguments, env=env, terminal=terminal.theirs, cwd=tmp_path) as process:
+            await terminal.shows("export KUBECONFIG=", "EQUIPOISE_SERVER=http://127.0.0.1:")
+            await terminal.shows("Latest decisions", "fast", "quit")
+            assert not terminal.restored()
+            terminal.press("c3")
+            await terminal.shows("no churn", "giant", "Insufficient cpu")
+            # All at once, as fast typists do: Enter is about the rows that the filter leaves.
+            terminal.press("/giant\r\r")
+            await terminal.shows("explain demo/giant-0000", "NodeResourcesFit", "back")
+            terminal.press("\x1b")
+            await terminal.shows("quit")
+            terminal.press("2\x1b")
+            await terminal.shows("edge-000")
+            terminal.press("?")
+            await terminal.shows("Keys", "any key")
+            terminal.press(" ")
+            terminal.press("q")
             code, _, err = await finished(process)
-            await reading
+            await terminal.shows("\x1b[?1049l", "Stopped.")
+        assert (code, err) == (0, "")
+        assert terminal.restored()
+        assert os.listdir(tmp_path) == []
     finally:
-        os.close(ours)
-    assert (code, err) == (0, "")
+        terminal.close()
 
 
-def _drain(descriptor: int) -> None:
-    """Read what still comes; a process that cannot write cannot end."""
+async def test_an_interrupt_leaves_the_terminal_as_it_was(tmp_path: Path) -> None:
+    terminal = Terminal(80, 24)
+    env = {**environment(tmp_path), "TERM": "xterm-256color"}
+    arguments = ("demo", "--nodes", "5", "--port", "0", "--api-port", "0")
     try:
-        while os.read(descriptor, 65536):
-            pass
-    except OSError:
-        pass  # the other end is closed
+        async with started(*arguments, env=env, terminal=terminal.theirs, cwd=tmp_path) as process:
+            await terminal.shows("Latest decisions")
+            process.send_signal(signal.SIGINT)
+            code, _, err = await finished(process)
+            await terminal.shows("Stopped.")
+        assert (code, err) == (0, "")
+        assert terminal.restored()
+    finally:
+        terminal.close()
+
+
+async def test_two_playgrounds_live_side_by_side_and_leave_nothing(tmp_path: Path) -> None:
+    env = environment(tmp_path)
+    async with (
+        started("demo", "--nodes", "5", env=env, cwd=tmp_path) as first,
+        started("demo", "--nodes", "5", env=env, cwd=tmp_path) as second,
+    ):
+        lines = [await greeting(each) for each in (first, second)]
+        exports = [line for line in lines if "KUBECONFIG" in line]
+        assert len(set(exports)) == 2
+        for line in exports:
+            file, server = re.findall(r"=(\S+)", line)
+            assert stat.S_IMODE(os.stat(file).st_mode) == 0o600
+            api = contents(file)["clusters"][0]["cluster"]["server"]
+            await ready(int(server.rsplit(":", 1)[1]))
+            async with aiohttp.ClientSession() as session, session.get(f"{api}/version") as answer:
+                assert answer.status == 200
+        for process in (first, second):
+            process.send_signal(signal.SIGTERM)
+            assert (await finished(process))[0] == 0
+    assert os.listdir(tmp_path) == []
+
+
+def contents(kubeconfig: str) -> dict[str, Any]:
+    document: dict[str, Any] = yaml.safe_load(Path(kubeconfig).read_text())
+    return document
+
+
+async def greeting(process: Process) -> str:
+    """The line with which the playground is used."""
+    assert process.stdout is not None
+    async with asyncio.timeout(PATIENCE):
+        while "KUBECONFIG" not in (line := (await process.stdout.readline()).decode()):
+            assert line, "it has ended"
+    return line
 
 
 async def test_a_configuration_that_will_not_do_is_refused(tmp_path: Path) -> None:

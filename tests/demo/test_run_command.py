@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
+from e2e.harness.ports import free_port
 from sandbox.apiserver import ApiServer
 from tests.builders import make_pod, make_worker
 from tests.daemon.support import Cluster, eventually, expect_bound
-from tests.demo.support import environment, finished, free_port, outcome, ready, started
+from tests.demo.support import environment, finished, outcome, ready, started
 from tests.patience import PATIENCE
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler.equivalence import classes
+from scheduler.equivalence import cache, classes
 from scheduler.equivalence.classes import Classes, template_of
 from scheduler.model.podinfo import PodInfo
 from scheduler.state import podindex
@@ -280,6 +280,45 @@ def test_of_a_revision_one_pod_is_encoded(key: str, encoded: list[str]) -> None:
     assert kept.mismatches == 0
 
 
+def naming(pod: str, claim: str, entry: str = "gpu") -> PodBuilder:
+    """A pod that names a claim for devices, which is there in the world of ``with_claims``."""
+    claims = [{"name": entry, "resourceClaimName": claim}]
+    return waiting("cpu", pod).spec(resourceClaims=claims)
+
+
+def with_claims(**counts: int) -> World:
+    """A world with claims that each ask for so many devices."""
+    world = three_nodes()
+    api = "resource.k8s.io/v1"
+    world.see({"apiVersion": api, "kind": "DeviceClass", "metadata": {"name": "gpu"}, "spec": {}})
+    for name, count in counts.items():
+        exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": count}
+        metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+        spec = {"devices": {"requests": [{"name": "gpu", "exactly": exactly}]}}
+        world.see({"apiVersion": api, "kind": "ResourceClaim", "metadata": metadata, "spec": spec})
+    return world
+
+
+def test_pods_that_name_claims_share_what_is_derived_but_not_their_claims() -> None:
+    world = with_claims(a=1, b=1, c=2)
+    kept = law.equivalence_of(world)
+    first, alike, more = (naming(f"p-{name}", name).info() for name in "abc")
+    assert template_of(first) == template_of(alike) == template_of(more)
+    assert kept.class_of(first) is kept.class_of(alike)
+    assert first.fit_requests is alike.fit_requests, "derived once"
+    assert kept.class_of(more) is not kept.class_of(alike), "it asks for more devices"
+    missing = naming("p-d", "d").info()
+    assert kept.class_of(missing) is not kept.class_of(alike), "its claim does not exist"
+
+
+def test_what_else_pods_say_of_their_claims_tells_them_apart() -> None:
+    pod = template_of(naming("p", "a").info())
+    assert template_of(naming("p", "a", entry="nic").info()) != pod
+    assert template_of(naming("p", "longer").info()) != pod, "lengths count towards the limits"
+    made = [{"name": "gpu", "resourceClaimTemplateName": "a"}]
+    assert template_of(waiting("cpu", "p").spec(resourceClaims=made).info()) != pod
+
+
 DIFFERENT = [
     pytest.param(replica("two").cpu("3"), id="resized, or changed by a webhook"),
     pytest.param(replica("two").label(app="edited"), id="edited labels"),
@@ -350,3 +389,42 @@ def test_a_revision_is_remembered_as_long_as_its_template(monkeypatch: pytest.Mo
     known = kept.classes["equipoise"]
     assert len(known._revisions) == len(known._templates) == 5
     assert set(map(id, known._revisions.values())) == set(map(id, known._templates.values()))
+
+
+def test_classes_without_pods_are_forgotten_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "IDLE_LOOKS", 3)
+    world = three_nodes()
+    kept = law.equivalence_of(world)
+    used, idle = waiting("cpu", "used"), waiting("cpu", "idle").host_port(80)
+    first, last = kept.class_of(used.info()), kept.class_of(idle.info())
+    assert first is not None
+    assert last is not None
+    kept.results(first)
+    kept.results(last)
+    columns = kept.column_count
+    for _ in range(8):
+        kept.forget_idle()
+        assert kept.class_of(used.info()) is first
+    assert kept.class_count == 1
+    assert last.results is None
+    assert kept.column_count < columns
+    for _ in range(8):
+        kept.forget_idle()
+    assert kept.class_count == 0
+    assert kept.bytes == 0
+    assert [each.usage() for each in kept.classes.values()] == [(0, 0, 0, 0)] * len(kept.classes)
+
+
+def test_a_class_that_comes_back_is_a_class_like_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cache, "IDLE_LOOKS", 0)
+    monkeypatch.setattr(cache, "LOOKED_AT", 1)
+    world = three_nodes()
+    kept = law.equivalence_of(world)
+    one, other = waiting("cpu", "one", PACKED), waiting("cpu", "two", PACKED).label(odd="label")
+    before = kept.class_of(one.info())
+    assert kept.class_of(other.info()) is before, "two templates of one class"
+    kept.forget_idle()
+    again = kept.class_of(other.info())
+    assert again is not before
+    assert kept.class_of(one.info()) is again
+    assert kept.class_count == 1

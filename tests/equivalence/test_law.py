@@ -39,8 +39,11 @@ STORAGE = (
     "CSIStorageCapacity",
     "VolumeAttachment",
 )
+DEVICES = ("ResourceSlice", "ResourceClaim", "DeviceClass")
 WORKLOADS = tuple(
-    kind for kind in KINDS if kind not in ("Node", "Pod", "NodeResourceTopology", *STORAGE)
+    kind
+    for kind in KINDS
+    if kind not in ("Node", "Pod", "NodeResourceTopology", *STORAGE, *DEVICES)
 )
 
 
@@ -87,6 +90,9 @@ class CacheLaw(RuleBasedStateMachine):
         self.world.change("PersistentVolume", "v0")
         self.world.change("PersistentVolumeClaim", "c0", volume=1)
         self.world.change("PersistentVolumeClaim", "c1")
+        self.world.change("DeviceClass", "gpu", serves=1)
+        self.world.change("ResourceSlice", "n0")
+        self.world.change("ResourceClaim", "x")
         self.look(probes)
 
     # Watch events
@@ -102,6 +108,10 @@ class CacheLaw(RuleBasedStateMachine):
     @rule(change=changes(*STORAGE), probes=few)
     def storage_comes_or_changes(self, change: Change, probes: list[str]) -> None:
         self.changed(change, probes)
+
+    @rule(change=changes(*DEVICES), probes=few)
+    def devices_come_or_change(self, change: Change, probes: list[str]) -> None:
+        self.changed(change, [*probes, "devices for equipoise"])
 
     @rule(change=changes(*WORKLOADS), probes=few)
     def workloads_come_or_change(self, change: Change, probes: list[str]) -> None:

@@ -82,6 +82,12 @@ provisioned = several(
 )
 measured = several(provisioned, changed("CSIDriver", "csi.example.com", capacity=1))
 
+equipped = several(
+    changed("DeviceClass", "gpu"),
+    changed("ResourceClaim", "x", count=1),
+    *(changed("ResourceSlice", f"n{i}") for i in range(3)),
+)
+
 CASES: dict[Aspect, Case] = {
     Aspect.NODE: Case("important", another_node_in_its_row),
     Aspect.ALLOCATABLE: Case("important", changed("Node", "n0", cpu=1)),
@@ -137,12 +143,15 @@ CASES: dict[Aspect, Case] = {
     Aspect.STORAGE_CAPACITIES: Case(
         "claims", changed("CSIStorageCapacity", "k0", size=1), measured
     ),
+    Aspect.DEVICES: Case("devices", changed("ResourceSlice", "n0", taint=1), equipped),
+    Aspect.DEVICE_CLASSES: Case("devices", changed("DeviceClass", "gpu", model=1), equipped),
 }
 
 ZONED = ("claim", "claims", "company")
 
 UNTOLD: dict[Aspect, str] = {
     Aspect.GROUPS: "no plugin reads it yet",
+    Aspect.RESOURCE_CLAIMS: "keys that are made of claims are made anew for each pod",
     Aspect.BUDGETS: "they decide whom a preemption spares, never whether a verdict holds",
 }
 """Aspects whose absence has no effect, and why."""

@@ -15,8 +15,8 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
+from scheduler.explaining import findings
 from scheduler.model.podinfo import PodInfo
-from scheduler.pipeline import explanation
 from scheduler.queueing import scheduling_queue
 from scheduler.queueing import waiters as queue_waiting
 from tests.equivalence.searching import SETTINGS, Change, changes
@@ -57,7 +57,7 @@ class Waking(RuleBasedStateMachine):
             pod = self.world.seen.get(("Pod", entry.pod))
             if entry.tier == "unschedulable" and pod is not None:
                 framework = core.frameworks[pod.spec.scheduler_name]
-                judged = explanation.explain(framework, core.state, PodInfo(pod), core.seed)
+                judged = findings.explain(framework, core.state, PodInfo(pod), core.seed)
                 if judged["fit"]:
                     found[entry.pod] = judged["fit"]
         return found

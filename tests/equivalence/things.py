@@ -225,6 +225,61 @@ def topology(name: str, traits: Traits) -> Json:
     }
 
 
+def device_slice(name: str, traits: Traits) -> Json:
+    """Devices of a node, or of all nodes; one may be tainted or another model."""
+    devices: list[Json] = [
+        {"name": "d0", "attributes": {"model": {"string": ("a", "b", "c")[traits["model"]]}}},
+        {"name": "d1", "attributes": {"model": {"string": "a"}}},
+    ]
+    if traits["taint"]:
+        devices[1]["taints"] = [
+            {"key": "broken", "effect": ("NoSchedule", "None")[traits["taint"] - 1]}
+        ]
+    where: Json = {"nodeName": name} if name in NODES else {"allNodes": True}
+    if traits["zone"]:
+        zone = {"key": ZONE, "operator": "In", "values": [("a", "b")[traits["zone"] - 1]]}
+        where = {"nodeSelector": {"nodeSelectorTerms": [{"matchExpressions": [zone]}]}}
+    pool = {"name": name, "generation": 1, "resourceSliceCount": 1 + (traits["missing"] == 1)}
+    spec = {"driver": "gpu.example.com", "pool": pool, "devices": devices, **where}
+    return {"kind": "ResourceSlice", "metadata": {"name": name}, "spec": spec}
+
+
+def device_claim(name: str, traits: Traits) -> Json:
+    """A claim that waits for devices, or holds one of the first node or of all nodes."""
+    exactly: Json = {"deviceClassName": "gpu", "count": 1 + (traits["count"] == 1)}
+    if traits["count"] == 2:
+        exactly["allocationMode"] = "All"
+        del exactly["count"]
+    made = _named(
+        "ResourceClaim", name, {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    )
+    made["metadata"]["uid"] = f"uid-{name}"
+    if traits["held"]:
+        pool = (NODES[0], "fabric")[traits["held"] - 1]
+        result = {"request": "r", "driver": "gpu.example.com", "pool": pool, "device": "d0"}
+        allocation: Json = {"devices": {"results": [result]}}
+        if traits["held"] == 1:
+            only = {"key": "metadata.name", "operator": "In", "values": [NODES[0]]}
+            allocation["nodeSelector"] = {"nodeSelectorTerms": [{"matchFields": [only]}]}
+        made["status"] = {"allocation": allocation}
+        if traits["used"]:
+            consumer = {"resource": "pods", "name": "x0", "uid": "somebody"}
+            made["status"]["reservedFor"] = [consumer]
+    if traits["leaving"]:
+        made["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    return made
+
+
+def device_class(name: str, traits: Traits) -> Json:
+    """A class of devices, by model; it may serve an extended resource."""
+    model = ("a", "b", "c")[traits["model"]]
+    expression = f'device.attributes["gpu.example.com"].model == "{model}"'
+    spec: Json = {"selectors": [{"cel": {"expression": expression}}]} if traits["model"] else {}
+    if traits["serves"]:
+        spec["extendedResourceName"] = "example.com/gpu"
+    return {"kind": "DeviceClass", "metadata": {"name": name}, "spec": spec}
+
+
 def _named(kind: str, name: str, spec: Json, labels: Json | None = None) -> Json:
     metadata = {"name": name, "namespace": "default", "labels": labels or {}}
     return {"kind": kind, "metadata": metadata, "spec": spec}
@@ -270,4 +325,7 @@ KINDS: Mapping[str, Kind] = {
     "VolumeAttachment": Kind(attachment, ("t0", "t1"), "node volume"),
     "PodDisruptionBudget": Kind(budget, ("b",), "allowed"),
     "NodeResourceTopology": Kind(topology, NODES, "policy first second"),
+    "ResourceSlice": Kind(device_slice, (*NODES, "fabric"), "model taint zone missing"),
+    "ResourceClaim": Kind(device_claim, ("x", "y"), "count held used leaving"),
+    "DeviceClass": Kind(device_class, ("gpu",), "model serves"),
 }

@@ -18,7 +18,7 @@ from scheduler.model.objects import from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import StaleReason, WriteError, never_stale
+from scheduler.plugin_api.outlet import ObjectRequest, StaleReason, WriteError, never_stale
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.cache import PodState
@@ -120,6 +120,9 @@ class Hands:
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
         if self.refuses_patches:
             raise WriteError("the API server is busy")
+
+    async def send(self, request: ObjectRequest) -> Any:
+        raise WriteError("the API server is busy")
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
         self.evicted.append(pod.key)

@@ -6,6 +6,7 @@ import gc
 import weakref
 
 from scheduler import inspection, simulation
+from scheduler.explaining.queries import QueueQuery
 from scheduler.gangs.registry import find_registry
 from tests.builders import make_node, make_pod
 from tests.gangs.support import gang_stage, make_group, member
@@ -51,8 +52,13 @@ def test_an_explanation_says_how_the_group_stands() -> None:
         "phase": "Pending",
         "minMember": 3,
         "existing": 2,
+        "missing": 1,
         "placed": 1,
         "waiting": 0,
+        "members": [
+            {"pod": "default/a", "state": "waiting", "node": None},
+            {"pod": "default/b", "state": "scheduled", "node": "n1"},
+        ],
         "fault": "",
     }
     assert "group" not in simulation.explain(objects, make_pod("p").obj())
@@ -61,7 +67,7 @@ def test_an_explanation_says_how_the_group_stands() -> None:
 async def test_the_queue_shows_the_group_of_a_pod() -> None:
     stage = gang_stage()
     stage.see(make_group("g", 3), member("a"), make_pod("p"))
-    pods = inspection.queue(stage.core, 10)["pods"]
+    pods = inspection.queue(stage.core, QueueQuery(10))["pods"]
     assert {pod["pod"]: pod["group"] for pod in pods} == {"default/a": "default/g", "default/p": ""}
 
 

@@ -12,6 +12,7 @@ from scheduler.kube.errors import Ambiguous, Conflict, NotFound
 from scheduler.kube.fencing import Fence
 from scheduler.kube.lease import LeaderElector
 from scheduler.observe.metrics import Metrics
+from tests.patience import PATIENCE
 
 from .support import ManualClock, ScriptedClient, sample
 
@@ -139,7 +140,7 @@ class Candidate:
         """Start, and stop the clock as soon as we lead."""
         self.paused.clear()
         task = self.start()
-        await asyncio.wait_for(self.elector.leading.wait(), 10)
+        await asyncio.wait_for(self.elector.leading.wait(), PATIENCE)
         return task
 
     @property

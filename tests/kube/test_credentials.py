@@ -175,6 +175,7 @@ class CountingSource:
     """Hands out numbered tokens."""
 
     name = "counting"
+    namespace = ""
 
     def __init__(self) -> None:
         self.loads = 0

@@ -48,3 +48,13 @@ def test_a_body_that_is_no_status_still_gives_an_error(body: bytes) -> None:
 )
 def test_retry_after_is_read_in_seconds(header: str | None, seconds: float | None) -> None:
     assert error_from(429, b"", header).retry_after == seconds
+
+
+@pytest.mark.parametrize("body", [b'{"message": "\xff"}', b"[" * 5000], ids=["no text", "deep"])
+def test_a_body_that_cannot_be_read_is_still_a_refusal(body: bytes) -> None:
+    assert type(error_from(409, body)) is errors.Conflict
+
+
+def test_a_pause_without_end_is_cut() -> None:
+    assert error_from(429, b"{}", "9" * 400).retry_after == errors.MAX_RETRY_AFTER_SECONDS
+    assert error_from(429, b"{}", "5").retry_after == 5.0

@@ -6,9 +6,10 @@ import time
 import pytest
 from aiohttp import web
 
+from scheduler import machine
 from scheduler.kube.connections import ConnectionPool
 from scheduler.kube.errors import Unreachable, WritesStopped
-from scheduler.kube.fencing import Fence, clock_with_suspension
+from scheduler.kube.fencing import Fence
 from scheduler.kube.writes import ApiWriter, Binding
 from tests.patience import PATIENCE
 
@@ -45,7 +46,7 @@ def test_it_is_open_from_a_renewal_until_its_seconds_are_over() -> None:
 
 def test_its_clock_counts_the_time_of_suspension() -> None:
     before = time.clock_gettime(time.CLOCK_BOOTTIME)
-    assert before <= clock_with_suspension() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= machine.boottime() <= time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class Recorder:

@@ -1,10 +1,12 @@
 """Blocks that are ended from outside: by what, and what the task raises."""
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
 
+import scheduler.kube.scopes as scopes_module
 from scheduler.kube.scopes import Deadlines, EndableScope
 
 from .support import eventually, promptly
@@ -14,12 +16,12 @@ class Stopped(Exception):
     """What the tests end scopes with."""
 
 
-def a_scope(among: set[EndableScope]) -> EndableScope:
+def a_scope(among: dict[EndableScope, None]) -> EndableScope:
     return EndableScope(among, asyncio.get_running_loop())
 
 
 async def test_a_scope_that_is_ended_raises_what_it_was_ended_with() -> None:
-    scopes: set[EndableScope] = set()
+    scopes: dict[EndableScope, None] = {}
 
     async def work() -> str:
         try:
@@ -41,7 +43,7 @@ async def test_a_scope_that_is_ended_raises_what_it_was_ended_with() -> None:
 
 
 async def test_a_block_that_ends_by_itself_knows_nothing_of_scopes() -> None:
-    scopes: set[EndableScope] = set()
+    scopes: dict[EndableScope, None] = {}
     with a_scope(scopes):
         await asyncio.sleep(0)
     assert not scopes
@@ -50,7 +52,7 @@ async def test_a_block_that_ends_by_itself_knows_nothing_of_scopes() -> None:
 
 
 async def test_a_cancellation_by_somebody_else_passes_through() -> None:
-    scopes: set[EndableScope] = set()
+    scopes: dict[EndableScope, None] = {}
 
     async def work() -> None:
         with a_scope(scopes):
@@ -65,7 +67,7 @@ async def test_a_cancellation_by_somebody_else_passes_through() -> None:
 
 
 async def test_of_both_at_once_the_cancellation_wins() -> None:
-    scopes: set[EndableScope] = set()
+    scopes: dict[EndableScope, None] = {}
 
     async def work() -> None:
         with a_scope(scopes):
@@ -81,8 +83,8 @@ async def test_of_both_at_once_the_cancellation_wins() -> None:
 
 
 async def test_an_inner_scope_that_is_ended_leaves_the_outer_one_alone() -> None:
-    outer: set[EndableScope] = set()
-    inner: set[EndableScope] = set()
+    outer: dict[EndableScope, None] = {}
+    inner: dict[EndableScope, None] = {}
     after = asyncio.Event()
 
     async def work() -> None:
@@ -119,7 +121,10 @@ async def test_a_deadline_ends_only_whom_it_is_for() -> None:
     assert await other == "in time"
 
 
-async def test_the_timer_rests_when_nobody_is_waiting_and_starts_again() -> None:
+async def test_the_timer_rests_when_nobody_is_waiting_and_starts_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(scopes_module, "REST_SECONDS", 0.06)
     deadlines = Deadlines()
     for _ in range(2):
         with deadlines.scope(60.0):
@@ -127,3 +132,41 @@ async def test_the_timer_rests_when_nobody_is_waiting_and_starts_again() -> None
         await eventually(lambda: deadlines._timer is None)
         with pytest.raises(TimeoutError), deadlines.scope(0.0):
             await asyncio.Event().wait()
+
+
+class CountedLoop:
+    """Notes when timers are set."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.timers: list[tuple[float, Callable[[], None]]] = []
+        self.cancelled = 0
+
+    def time(self) -> float:
+        return self.now
+
+    def call_at(self, when: float, callback: Callable[[], None]) -> "CountedLoop":
+        self.timers.append((when, callback))
+        return self
+
+    def cancel(self) -> None:
+        self.cancelled += 1
+
+
+async def test_long_waits_are_looked_at_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    deadlines, loop = Deadlines(), CountedLoop()
+    monkeypatch.setattr(deadlines, "_loop", loop)
+    watch = deadlines.scope(130.0)
+    deadlines._scopes[watch] = None
+    assert [when for when, _ in loop.timers] == [110.0]  # no more than a long rest
+    deadlines.scope(30.0)
+    assert len(loop.timers) == 1  # in time for that one
+    deadlines.scope(5.0)
+    assert [when for when, _ in loop.timers] == [110.0, 105.0]
+    assert loop.cancelled == 1
+    loop.now = 105.0
+    loop.timers[-1][1]()
+    assert loop.timers[-1][0] == 115.0
+    loop.now = 229.9
+    loop.timers[-1][1]()
+    assert loop.timers[-1][0] == 230.0

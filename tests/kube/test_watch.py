@@ -19,6 +19,8 @@ from scheduler.kube.errors import (
 )
 from scheduler.kube.watch import WatchedResource
 from scheduler.model.objects import Change, Pod
+from tests.daemon.support import eventually
+from tests.patience import PATIENCE
 
 from .support import sample
 from .watch_support import (
@@ -223,12 +225,75 @@ async def test_an_object_nested_too_deeply_is_skipped_and_others_are_not() -> No
     assert sample(watched.metrics, "equipoise_watch_decode_errors_total", kind="Pod") == 1
 
 
+async def test_a_list_with_an_object_nested_too_deeply_has_all_others() -> None:
+    deep = b'{"metadata": {"name": "deep"}, "spec": {"any": ' + b"[" * 5000 + b"]" * 5000 + b"}}"
+    tricky = pod("x", 1, nodeName='"}],{\\"items": [\\')
+    listed = page(tricky, "HERE", pod("y", 2), version=5, token="t").replace(b'"HERE"', deep)
+    alone = page("HERE", version=5).replace(b'"HERE"', deep)
+    watched, server = await play([listed, alone], [[line("ADDED", pod("z", 6))]])
+    assert watched.reported == ["+x@1", "+y@2", "+z@6"]
+    assert server.list_params[1]["continue"] == "t"
+    assert watched.reflector.synced.is_set()
+    assert sample(watched.metrics, "equipoise_watch_decode_errors_total", kind="Pod") == 2
+
+
+@pytest.mark.parametrize("rest", [b"", b"]", b', {"metadata": 1'])
+async def test_a_page_that_is_cut_within_a_deep_object_is_garbled(rest: bytes) -> None:
+    cut = b'{"metadata": {"resourceVersion": "1"}, "items": [' + b"[" * 5000 + rest
+    watched, _ = await play([cut, page(pod("x", 1))], [])
+    assert watched.reported == ["+x@1"]
+
+
 async def test_an_earlier_good_version_stays_until_the_object_is_deleted() -> None:
     watched, _ = await play(
         [page(pod("x", 1))],
         [[line("MODIFIED", BROKEN), line("DELETED", {**BROKEN, "spec": []})]],
     )
     assert watched.reported == ["+x@1", "-x@1"]
+
+
+def odd(name: str, version: int, value: bytes) -> bytes:
+    """A pod with a free field that holds some JSON as it is."""
+    body = json.dumps(pod(name, version, any="HERE")).encode()
+    return body.replace(b'"HERE"', value)
+
+
+def event(type_: str, body: bytes) -> bytes:
+    return b'{"type": "%s", "object": %s}\n' % (type_.encode(), body)
+
+
+DEEP = b"[" * 5000 + b"]" * 5000
+
+
+async def test_the_deletion_of_an_object_nested_too_deeply_is_not_lost() -> None:
+    lines = [event("MODIFIED", odd("x", 2, DEEP)), event("DELETED", odd("x", 3, DEEP))]
+    watched, server = await play([page(pod("x", 1))], [lines])
+    assert watched.reported == ["+x@1", "-x@1"]
+    assert server.watch_params[1]["resourceVersion"] == "3"
+
+
+async def test_a_deleted_object_without_a_name_leads_to_a_new_list() -> None:
+    nobody = event("DELETED", b'{"metadata": {"name": 5}}')
+    watched, _ = await play([page(pod("x", 1)), page()], [[nobody]])
+    assert watched.reported == ["+x@1", "-x@1"]
+
+
+ODD_STRINGS = {"half a surrogate pair": rb'"\ud800"', "bytes that are no text": b'"\xff"'}
+
+
+@pytest.mark.parametrize("value", ODD_STRINGS.values(), ids=ODD_STRINGS)
+async def test_strings_that_are_no_text_are_read_as_go_reads_them(value: bytes) -> None:
+    listed = page("HERE", version=5).replace(b'"HERE"', odd("x", 1, value))
+    watched, _ = await play([listed], [[event("ADDED", odd("y", 6, value))]])
+    assert watched.reported == ["+x@1", "+y@6"]
+
+
+async def test_an_object_without_metadata_is_skipped() -> None:
+    watched, _ = await play(
+        [page()], [[event("ADDED", b'{"spec": {}}'), line("ADDED", pod("y", 1))]]
+    )
+    assert watched.reported == ["+y@1"]
+    assert sample(watched.metrics, "equipoise_watch_decode_errors_total", kind="Pod") == 1
 
 
 async def test_an_earlier_good_version_stays_over_a_new_list() -> None:
@@ -290,3 +355,61 @@ async def test_the_length_of_what_is_watched_is_known() -> None:
         [page(x, y, version=2)], [[line("MODIFIED", longer), line("DELETED", pod("y", 4))]]
     )
     assert watched.reflector.json_bytes == len(json.dumps(longer))
+
+
+async def refreshed(watched: Watched) -> None:
+    async with asyncio.timeout(PATIENCE):
+        await watched.reflector.refresh()
+
+
+async def test_refresh_lists_anew_however_silent_the_watch_is() -> None:
+    lists = [page(pod("x", 1), version=1), page(pod("x", 1), pod("y", 7), version=7)]
+    server = ScriptedServer(lists, [])
+    watched = Watched(server)
+    with running(watched) as task:
+        await server.idle.wait()
+        await refreshed(watched)
+        assert watched.reported == ["+x@1", "+y@7"]
+        await eventually(lambda: len(server.watch_params) == 2)
+        assert server.watch_params[-1]["resourceVersion"] == "7"
+        assert not task.cancelling()
+
+
+async def test_refresh_outlives_a_list_that_fails_and_a_line_that_is_cut() -> None:
+    lists: list[bytes | Exception] = [
+        page(version=1),
+        ServerError(500, "a fault"),
+        page(pod("x", 3), version=3),
+    ]
+    begun = line("ADDED", pod("x", 2))[:10]
+    server = ScriptedServer(lists, [[begun, None]])
+    watched = Watched(server)
+    with running(watched):
+        await eventually(lambda: bool(server.watch_params))
+        await refreshed(watched)
+        assert watched.known == {"a/x": "3"}
+
+
+async def test_a_list_that_had_begun_before_refreshes_nothing() -> None:
+    server = ScriptedServer([page(version=1), page(pod("x", 2), version=2)], [])
+    watched = Watched(server)
+    with running(watched):
+        await asyncio.sleep(0)
+        assert not watched.reflector.synced.is_set()
+        await refreshed(watched)
+        assert len(server.list_params) == 2
+        assert watched.known == {"a/x": "2"}
+
+
+async def test_a_reflector_ends_when_it_is_cancelled_beside_a_refresh() -> None:
+    server = ScriptedServer([page(version=1), page(version=2)], [])
+    watched = Watched(server)
+    with running(watched) as task:
+        await server.idle.wait()
+        await asyncio.sleep(0)
+        refresh = asyncio.create_task(watched.reflector.refresh())
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait((task,), timeout=PATIENCE)
+        refresh.cancel()
+        assert task.cancelled()

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import MAX_AMOUNT, AmountError, nonzero_requests, pod_requests
 from tests.builders import PodBuilder, make_pod
 
@@ -159,7 +160,9 @@ def test_booked_for_scoring(case: Case) -> None:
         stated = oracle(case, resized=True, defaults={})
         defaults = {name: amount for name, amount in defaults.items() if name not in stated}
     want = units(oracle(case, resized=True, defaults=defaults))
-    assert nonzero_requests(build(case).struct()) == (want.get("cpu", 0), want.get("memory", 0))
+    pod = build(case).struct()
+    assert nonzero_requests(pod) == (want.get("cpu", 0), want.get("memory", 0))
+    assert PodInfo(pod).nonzero == nonzero_requests(pod)
 
 
 def test_a_pod_level_resize_counts_while_it_may_succeed() -> None:

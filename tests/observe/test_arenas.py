@@ -7,13 +7,12 @@ import subprocess
 import sys
 import tracemalloc
 
-import msgspec
 import pytest
 
-from scheduler.kube.decoding import LONG_BYTES, Identity, ObjectDecoder
-from scheduler.model.pods import Pod
+from scheduler.model.objects import Change
 from scheduler.observe.arenas import OutsideArenas, usable
-from scheduler.observe.metrics import Metrics
+from tests.builders import make_pod, make_worker
+from tests.pipeline.support import Stage
 
 LIVES = """
 from scheduler.observe.arenas import OutsideArenas
@@ -76,11 +75,14 @@ def test_a_profiler_of_memory_sees_all() -> None:
     assert len(made) == 10_000
 
 
-def test_long_objects_decode_as_short_ones_do() -> None:
-    tolerations = [{"key": f"key-{i}", "operator": "Exists"} for i in range(2_000)]
-    pod = {"metadata": {"name": "long"}, "spec": {"tolerations": tolerations, "volumes": None}}
-    raw = msgspec.json.encode(pod)
-    assert len(raw) > LONG_BYTES
-    decoded = ObjectDecoder("Pod", Pod, Metrics()).decode(msgspec.Raw(raw))
-    assert not isinstance(decoded, Identity)
-    assert [each.key for each in decoded.spec.tolerations][-1] == "key-1999"
+@pytest.mark.skipif(not usable(), reason="objects are not in arenas here")
+def test_what_is_made_of_a_pod_is_not_in_arenas() -> None:
+    scene = Stage()
+    scene.see(make_worker("n"))
+    pods = [make_pod(f"p{i}").label(app=f"a{i}").on("n").struct() for i in range(1_000)]
+    changes = [Change(None, pod) for pod in pods]
+    gc.collect()
+    before = sys.getallocatedblocks()
+    scene.core.event_handlers.handler("Pod")(changes)
+    assert scene.core.state.pod_count == 1_000
+    assert sys.getallocatedblocks() - before < 1_000, "not even one block a pod"

@@ -74,6 +74,17 @@ KUBE_SCHEDULER = [
         "scheduler_queueing_hint_execution_duration_seconds",
         *(Histogram, ("plugin", "event", "hint"), 0.00001, 1.5, 20),
     ),
+    Row("resourceclaim_creates", "scheduler_resourceclaim_creates_total", Counter, ("status",)),
+    Row(
+        "binding_conditions_allocations",
+        "scheduler_dra_bindingconditions_allocations_total",
+        *(Counter, ("profile", "driver", "status")),
+    ),
+    Row(
+        "binding_conditions_wait",
+        "scheduler_dra_bindingconditions_wait_duration_seconds",
+        *(Histogram, ("profile", "driver", "status"), 0.1, 2, 14),
+    ),
     Row("inflight_events", "scheduler_inflight_events", Gauge, ("event",)),
     Row("cache_size", "scheduler_cache_size", Gauge, ("type",)),
     Row("pod_scheduled_after_flush", "scheduler_pod_scheduled_after_flush_total", Counter),

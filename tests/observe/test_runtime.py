@@ -15,6 +15,7 @@ from scheduler.observe.runtime import (
     freeze_after_sync,
     freeze_while_syncing,
 )
+from tests.patience import PATIENCE
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ async def test_lag_runs_on_a_real_loop_until_cancelled() -> None:
     ticked = asyncio.Event()
     lag = EventLoopLag(Metrics().loop_lag, interval=0.0, on_tick=ticked.set)
     task = asyncio.create_task(lag.run())
-    await asyncio.wait_for(ticked.wait(), 10)
+    await asyncio.wait_for(ticked.wait(), PATIENCE)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

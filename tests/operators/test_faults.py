@@ -8,7 +8,7 @@ from typing import Any
 
 from scheduler.gangs.registry import find_registry
 from scheduler.kube.errors import Unreachable
-from scheduler.operators.podgroups import PodGroupOperator
+from scheduler.operators.podgroups import KopfWatch, PodGroupOperator
 from tests.daemon.support import eventually
 from tests.gangs.support import gang_stage, make_group
 
@@ -29,7 +29,7 @@ async def test_a_write_that_fails_is_tried_again_whatever_it_failed_by() -> None
     async def access() -> Any:
         raise RuntimeError("there is no API server")
 
-    operator = PodGroupOperator(registry, write, access, pause=0.01)
+    operator = PodGroupOperator(registry, write, KopfWatch(access), pause=0.01)
     running = asyncio.create_task(operator.run())
     try:
         await eventually(lambda: written == ["default/g"], "the status is written in the end")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
@@ -12,6 +15,7 @@ import pytest
 
 from sandbox.apiserver import ApiServer
 from scheduler.gangs.registry import find_registry
+from scheduler.kube.credentials import ApiAccess
 from scheduler.operators import podgroups
 from tests.builders import make_worker
 from tests.daemon.support import (
@@ -154,6 +158,26 @@ async def test_the_definition_goes_and_comes_again(
         groups.define()
         groups.create(make_group("h", 1))
         await eventually(lambda: groups.status("h").get("phase") == "Pending", "the new one")
+
+
+def test_kopf_may_ask_for_access_after_the_daemon_has_ended() -> None:
+    """As when it did not stop in time: nothing is begun that nobody can finish."""
+    asked: list[str] = []
+
+    async def access() -> ApiAccess:
+        asked.append("access")
+        raise AssertionError("nobody waits for it")
+
+    async def watcher() -> podgroups._KopfThread:
+        return podgroups._KopfThread(lambda key, status: None, access)
+
+    left = asyncio.run(watcher())
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        answer = left._asked()
+        gc.collect()
+    assert (asked, told) == ([], [])
+    assert not answer.done()
 
 
 def test_kopf_does_not_bring_in_a_library_that_nobody_uses() -> None:

@@ -12,7 +12,7 @@ from scheduler.framework.registry import Registry
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import StaleReason, never_stale
+from scheduler.plugin_api.outlet import ObjectRequest, StaleReason, never_stale
 from scheduler.plugins.table import IN_TREE
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.state.checker import differences
@@ -58,6 +58,9 @@ class RecordingOutlet:
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
         raise AssertionError("nothing here patches objects")
+
+    async def send(self, request: ObjectRequest) -> Any:
+        raise AssertionError("nothing here writes objects")
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
         raise AssertionError("nothing here evicts pods")

@@ -14,6 +14,7 @@ import pytest
 from scheduler import slices
 from scheduler.flow.problem import Problem, Solution
 from scheduler.flow.process import SolverProcess
+from scheduler.model.devices import ClaimMeta, ResourceClaim
 from scheduler.pipeline.batch.problem import BatchProblem, ProblemBuilder
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle
@@ -36,7 +37,7 @@ from tests.pipeline.batch_support import (
     stage,
     where,
 )
-from tests.pipeline.support import Stage, TickingClock
+from tests.pipeline.support import Change, Stage, TickingClock
 
 
 async def test_pods_that_have_a_choice_leave_the_place_to_those_that_have_none() -> None:
@@ -193,6 +194,8 @@ async def test_some_pods_take_the_normal_cycle(
 ) -> None:
     stage_ = stage()
     nodes, pods = contended()
+    claim = ResourceClaim(ClaimMeta(name="gpu", namespace="default", uid="gpu"))
+    stage_.core.event_handlers.handler("ResourceClaim")([Change(None, claim)])
     stage_.see(*nodes, *pods, *(change(pod(f"special-{i}")) for i in range(2)))
 
     await at_once(stage_)

@@ -190,7 +190,7 @@ def recorded(stage: Stage) -> list[tuple[str, str]]:
 async def test_the_order_of_the_table(
     make: Callable[[], Stage], first: list[str], last: list[str]
 ) -> None:
-    between = ["memories", "metrics", "bindings", "suspension", "queue"]
+    between = ["memories", "refusals", "headroom", "bindings", "suspension", "queue"]
     destinations = [row.destination for row in make().core.event_handlers.table]
     assert destinations == [*first, *between, *last]
 

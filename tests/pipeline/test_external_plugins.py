@@ -153,7 +153,7 @@ async def test_slow_answers_are_counted_and_told_once_a_minute(
     assert stage.sample("equipoise_plugin_slow_calls_total", **labels) == 3
     (note,) = [event for event in stage.outlet.events if event.reason == "PluginSlow"]
     assert (note.pod, note.type) == ("default/p0", "Warning")
-    assert note.note.startswith("plugin 'External' took 0.0")
+    assert note.note.startswith("plugin 'External' took ")
     assert [r.message for r in caplog.records].count("A plugin is slow") == 1
 
 

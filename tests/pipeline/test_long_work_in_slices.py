@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler import inspection, slices
+from scheduler.explaining.queries import QueueQuery
 from scheduler.slices import in_slices
 from scheduler.state.attachments import COUNTED_AT_ONCE, Attachments
 from tests.builders import make_node, make_pod
@@ -108,7 +109,7 @@ async def test_pods_that_leave_while_the_queue_is_listed_are_left_out() -> None:
     stage = Stage()
     pods = [make_pod(f"p{i}") for i in range(20)]
     stage.see(*pods)
-    task = asyncio.create_task(in_slices(inspection.queue, stage.core, 20))
+    task = asyncio.create_task(in_slices(inspection.queue, stage.core, QueueQuery(20)))
     await turns(3)
     stage.lose(*pods[10:])
     answer = await task

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, OWN_API_VERSION, OWN_KIND
+from scheduler.explaining.findings import explain
 from scheduler.model.events import Action
 from scheduler.model.status import SUCCESS, Status, error, unresolvable, unschedulable
-from scheduler.pipeline.explanation import explain
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE

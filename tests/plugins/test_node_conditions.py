@@ -110,9 +110,9 @@ def test_memory_pressure_is_nothing_to_a_pod_that_asked_for_memory() -> None:
 
 def test_verdicts_follow_when_sets_of_conditions_are_numbered_anew() -> None:
     bench = Bench(NodeConditions, [node_with({"Ready": "True"})])
-    generation = bench.state.columns.condition_sets.generation
+    generation = bench.state.columns.conditions.interner.generation
     for number in range(500):
         conditions = {f"Type{number}": "True", "Ready": "True" if number % 2 else "False"}
         bench.state.set_node(node_with(conditions).struct())
         assert bench.verdicts(make_pod("p")) == {"n": expected(conditions, True)}
-    assert bench.state.columns.condition_sets.generation > generation
+    assert bench.state.columns.conditions.interner.generation > generation

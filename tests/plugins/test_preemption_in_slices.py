@@ -160,16 +160,16 @@ async def test_between_two_checkpoints_few_pods_are_tried_out(
 def counted_stretches(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many pods are taken away between two checkpoints, in sums or from the state."""
     stretches = [0]
-    real = slices.checkpoint
+    for module, name in ((dry_run, "whole_slice"), (trial, "checkpoint")):
+        real: Callable[[], None] = getattr(slices, name)
 
-    def counted() -> None:
-        stretches.append(0)
-        real()
+        def counted(real: Callable[[], None] = real) -> None:
+            stretches.append(0)
+            real()
 
+        monkeypatch.setattr(module, name, counted)
     for owner in (Scratch, trial._Sums):
         monkeypatch.setattr(owner, "remove", _counting(owner.remove, stretches))
-    for module in (dry_run, trial):
-        monkeypatch.setattr(module, "checkpoint", counted)
     return stretches
 
 

@@ -32,7 +32,7 @@ def pod_with(name: str, amounts: dict[str, int]) -> PodBuilder:
 
 
 def registered(bench: Bench) -> tuple[HintRegistration, HintRegistration]:
-    pods, nodes = bench.framework.hints()[NodeResourcesFit.name]
+    pods, nodes, _classes = bench.framework.hints()[NodeResourcesFit.name]
     return pods, nodes
 
 

@@ -14,7 +14,7 @@ from prometheus_client import CollectorRegistry
 from scheduler.config.schema import ServerSettings as Settings
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.reviews import Right, User
-from scheduler.serve.access import FRESH_SECONDS, STALE_SECONDS, AccessControl
+from scheduler.serve.access import FRESH_SECONDS, PASSED_ON, STALE_SECONDS, AccessControl
 from scheduler.serve.certificates import Files, Tls
 from scheduler.serve.endpoints import Sources, build_app
 from scheduler.serve.server import Server, is_loopback, open_server
@@ -88,8 +88,11 @@ class Caller:
         authorization: str = "",
         method: str = "GET",
         identity: trustme.LeafCert | None = None,
+        passed_on: str = "",
     ) -> tuple[int, str]:
         headers = {"Authorization": authorization} if authorization else {}
+        if passed_on:
+            headers[PASSED_ON] = passed_on
         async with (
             aiohttp.ClientSession() as session,
             session.request(
@@ -113,6 +116,17 @@ async def caller(tmp_path: Path) -> AsyncIterator[Caller]:
 async def test_probes_are_open_and_nobody_is_asked(caller: Caller, path: str) -> None:
     assert (await caller.get(path))[0] == 200
     assert caller.cluster.asked == []
+
+
+async def test_a_token_that_the_api_server_passed_on_is_a_token(caller: Caller) -> None:
+    assert (await caller.get("/metrics", passed_on="Bearer scrape"))[0] == 200
+    assert (await caller.get("/metrics", passed_on="Bearer wrong"))[0] == 401
+    assert (await caller.get("/configz", passed_on="Bearer scrape"))[0] == 403
+
+
+@pytest.mark.parametrize("shown", ["Bearer wrong", "Basic c2NyYXBl", "Bearer"])
+async def test_authorization_counts_alone_where_there_is_one(caller: Caller, shown: str) -> None:
+    assert (await caller.get("/metrics", shown, passed_on="Bearer root"))[0] in (401, 403)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from shipping.helm import PROJECT
-from tests.shipping.promql import ALERTS, rules
+from shipping.queries import ALERTS, rules
 
 RUNBOOKS = PROJECT / "docs" / "runbooks"
 MINUTES = 180
@@ -63,6 +63,15 @@ def calls(result: str, value: str) -> dict[str, str]:
 
 def solver(failures: str) -> dict[str, str]:
     return grows("equipoise_batch_solver_failures_total", failures, reason="died")
+
+
+def devices(status: str, allocations: str) -> dict[str, str]:
+    name = "scheduler_dra_bindingconditions_allocations_total"
+    return grows(name, allocations, driver="gpu.example.com", status=status)
+
+
+def made_claims(status: str, claims: str) -> dict[str, str]:
+    return grows("scheduler_resourceclaim_creates_total", claims, status=status)
 
 
 def kept(hits: str, misses: str, evictions: str) -> dict[str, str]:
@@ -283,6 +292,14 @@ CASES = [
     Case("EquipoiseBatchSolverFailing", "dies", solver("0x80 1+0x99"), True),
     Case("EquipoiseBatchSolverFailing", "never fails", solver("0x180"), False),
     Case("EquipoiseBatchSolverFailing", "long ago", solver("0x10 1+0x170"), False),
+    Case("EquipoiseDevicesFail", "a driver fails", devices("failed", "0x80 1+0x99"), True),
+    Case("EquipoiseDevicesFail", "a driver is late", devices("timeout", "0x80 1+0x99"), True),
+    Case("EquipoiseDevicesFail", "all become ready", devices("success", "0+1x180"), False),
+    Case(
+        "EquipoiseDevicesFail", "a driver failed long ago", devices("failed", "0x10 1+0x170"), False
+    ),
+    Case("EquipoiseDevicesFail", "no claims are made", made_claims("failure", "0x80 1+0x99"), True),
+    Case("EquipoiseDevicesFail", "claims are made", made_claims("success", "0+1x180"), False),
 ]
 
 

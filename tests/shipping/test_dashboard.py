@@ -7,7 +7,8 @@ import pytest
 
 from shipping.dashboard import FILE, VARIABLES
 from shipping.grafana import WIDTH
-from tests.shipping.promql import exported, expressions, metrics_in
+from shipping.queries import metrics_in
+from tests.shipping.promql import exported, expressions
 
 FROM_PROMETHEUS = {"up"}
 

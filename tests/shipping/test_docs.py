@@ -1,8 +1,11 @@
 """Tables of the documentation are generated: they are current, and what is added shows in them."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
+import click
+import msgspec
 import pytest
 
 from sandbox.resources import Catalog
@@ -18,9 +21,12 @@ from scheduler.config.schema import (
 from scheduler.model.objects import KINDS, Kind
 from scheduler.observe.instruments import Counter
 from scheduler.observe.metrics import Metrics
+from scheduler.serve import openapi
+from scheduler.serve.openapi import Operation, Parameter
 from scheduler.state.aspects import Aspect, object_aspects
-from shipping.docs import configuration_page, metrics_page
+from shipping.docs import api_page, cli_page, configuration_page, metrics_page, pending_page
 from shipping.docs.invalidation_samples import INVALIDATION_SAMPLES
+from shipping.queries import alert_queries, metrics_in
 from shipping.rights import resource
 
 
@@ -28,6 +34,9 @@ from shipping.rights import resource
     ("path", "generated"),
     [
         pytest.param(metrics_page.PAGE, lambda text: metrics_page.page(), id="metrics"),
+        pytest.param(api_page.PAGE, lambda text: api_page.page(), id="api"),
+        pytest.param(cli_page.PAGE, lambda text: cli_page.page(), id="commands"),
+        pytest.param(pending_page.PAGE, pending_page.with_example, id="pending"),
         pytest.param(configuration_page.PAGE, configuration_page.with_table, id="configuration"),
     ],
 )
@@ -39,9 +48,64 @@ def test_pages_are_current(path: Path, generated: Callable[[str], str]) -> None:
 def test_a_new_metric_is_documented() -> None:
     metrics = Metrics()
     metrics.registry.register(Counter("equipoise_new_total", "What is new.", ("kind",)))
-    assert "| `equipoise_new_total` | counter | `kind` | What is new. |" in metrics_page.page(
+    assert "| `equipoise_new_total` | counter | `kind` | What is new. |  |" in metrics_page.page(
         metrics
     )
+
+
+def test_a_metric_names_the_alerts_and_panels_that_ask_for_it() -> None:
+    rows = {line.split("`")[1]: line for line in metrics_page.page().splitlines() if "| `" in line}
+    lag = rows["equipoise_event_loop_lag_seconds"]
+    assert "[EquipoiseEventLoopLag](runbooks/EquipoiseEventLoopLag.md)" in lag
+    assert "Process: Event loop lag" in lag
+    asked = {name for _, query in alert_queries() for name in metrics_in(query)} - {"up"}
+    shown = {re.sub("_(bucket|sum|count)$", "", name) for name in asked}
+    assert [name for name in shown if "runbooks/" not in rows[name]] == []
+
+
+class _Found(msgspec.Struct):
+    """What was found."""
+
+    depth: int
+    """How deep, in metres."""
+    names: list[str] = []
+
+
+def test_a_new_operation_is_documented(monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = Parameter("limit", "At most.", {"type": "integer", "minimum": 1, "maximum": 9})
+    added = Operation("get", "/api/v1/holes", "All holes.", _Found, (limit,))
+    monkeypatch.setattr(openapi, "OPERATIONS", (*openapi.OPERATIONS, added))
+    page = api_page.page(openapi.OPERATIONS)
+    assert "| GET | `/api/v1/holes` | All holes. |" in page
+    assert "| `limit` | query | integer, 1 to 9 | At most. |" in page
+    assert "| `depth` | integer | How deep, in metres. |" in page
+    assert "| `names` | list of string, may be absent |  |" in page
+
+
+def test_every_command_has_an_example() -> None:
+    assert [each.path for each in cli_page.commands() if each.path not in cli_page.EXAMPLES] == []
+
+
+def test_every_exit_code_has_a_meaning() -> None:
+    assert cli_page.exit_codes().keys() == cli_page.EXIT_CODES.keys()
+
+
+def test_a_new_command_is_documented() -> None:
+    @click.command()
+    @click.option("--depth", type=int, default=7, show_default=True, help="How deep.")
+    def dig(depth: int) -> None:
+        """Dig a hole.
+
+        \b
+        bash:  dig
+        zsh:   dig
+        """
+
+    group = click.Group(commands={"dig": dig})
+    page = cli_page.page(group)
+    assert "## equipoise dig\n\nUsage: `equipoise dig [OPTIONS]`\n\nDig a hole.\n" in page
+    assert "\n```text\nbash:  dig\nzsh:   dig\n```\n" in page
+    assert "| `--depth` | `INTEGER` | `7` | How deep. |" in page
 
 
 class _Extended(Section, frozen=True):

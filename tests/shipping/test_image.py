@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from e2e.harness.processes import Process, answers_ok, free_ports, unverified
+from e2e.harness.ports import free_ports
+from e2e.harness.processes import Process, answers_ok, unverified
 from sandbox.apiserver import ApiServer
 from scheduler.flow.problem import decode, encode
 from scheduler.flow.worker import LENGTH_BYTES, SolverAnswer, SolverRequest, framed
@@ -109,6 +110,7 @@ def test_the_tree_is_small_and_has_what_it_needs(image: Path) -> None:
     packages = sum(p.stat().st_size for p in files if image / PACKAGES in p.parents)
     print(f"image {size >> 20} MiB, of which packages {packages >> 20} MiB")
     assert size < SIZE_LIMIT
+    assert (image / PACKAGES / "scheduler" / "serve" / "static" / "index.html").is_file()
     names = {path.name for path in files}
     assert {*COMMANDS, VERSION, "ca-certificates.crt", "passwd"} <= names
     assert not names & {"sh", "bash", "busybox", "pip", "pip3", "apt"}

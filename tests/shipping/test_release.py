@@ -11,7 +11,7 @@ import yaml
 
 from e2e.controlplane.binaries import locate
 from scheduler import __version__
-from shipping import release, sbom
+from shipping import page, release, sbom
 from shipping.changelog import UNRELEASED, Section, notes, sections
 from shipping.helm import PROJECT
 from shipping.version import version, with_version
@@ -50,8 +50,12 @@ def test_everything_is_there_and_carries_the_version(released: dict[str, Path]) 
         metadata = wheel.read(f"{name}.dist-info/METADATA").decode()
         assert f"\nVersion: {version()}\n" in metadata
         assert not [entry for entry in wheel.namelist() if entry.startswith("tests")]
+        assert "scheduler/serve/static/index.html" in wheel.namelist()
     with tarfile.open(released[f"{name}.tar.gz"]) as sdist:
         assert f"{name}/CHANGELOG.md" in sdist.getnames()
+        assert f"{name}/web/package-lock.json" in sdist.getnames()
+        assert f"{name}/scheduler/serve/static/index.html" in sdist.getnames()
+        assert not [entry for entry in sdist.getnames() if "node_modules" in entry]
     with tarfile.open(released[f"{name}.tgz"]) as chart:
         inside = chart.extractfile("equipoise/Chart.yaml")
         assert inside is not None
@@ -78,6 +82,7 @@ def test_checksums_are_those_of_the_files(released: dict[str, Path]) -> None:
 
 def test_a_final_release_needs_notes_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(release, "generated", dict)
+    monkeypatch.setattr(page, "is_built", lambda: True)
     for section in (Section(UNRELEASED, "", "x"), Section(version(), "", "x")):
         monkeypatch.setattr(release, "notes", lambda _, section=section: section)
         release.check(final=False)
@@ -91,6 +96,13 @@ def test_stale_files_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     stale = PROJECT / "CHANGELOG.md"
     monkeypatch.setattr(release, "generated", lambda: {stale: "something else"})
     with pytest.raises(release.NotReady, match=r"CHANGELOG\.md; run: make manifests"):
+        release.check(final=False)
+
+
+def test_a_page_of_other_sources_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(release, "generated", dict)
+    monkeypatch.setattr(page, "is_built", lambda: False)
+    with pytest.raises(release.NotReady, match="make page"):
         release.check(final=False)
 
 

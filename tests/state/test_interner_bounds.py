@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
+from scheduler.bounded import Usage
 from scheduler.state.cache import ClusterState
 from scheduler.state.interning import InternedAnswers, Interner
+from scheduler.state.row_values import RowValues
 from tests.builders import make_node
 
 
@@ -18,15 +22,56 @@ def test_sets_that_no_node_has_any_more_are_given_up() -> None:
         node = make_node("n").status(conditions=[condition], declaredFeatures=features)
         state.set_node(node.taint(f"key-{number}").struct())
     columns = state.columns
-    most = 2 * columns.capacity + 65
-    for sets in (columns.taint_sets, columns.feature_sets, columns.condition_sets):
-        assert len(sets) <= most
+    for values in (columns.taints, columns.features, columns.conditions):
+        assert values.usage().bytes <= 2 * RowValues.SPARE
+        assert len(values.interner) < 200
     row, still = state.row("n"), state.row("still")
     assert row is not None
-    assert columns.feature_sets.values[columns.feature_set[row]] == ("feature-999",)
-    assert columns.feature_sets.values[columns.feature_set[still]] == ("kept",)
-    held = columns.condition_sets.values[columns.condition_set[row]]
-    assert held == frozenset({("Type999", "True")})
+    assert still is not None
+    assert columns.features.of(row) == ("feature-999",)
+    assert columns.features.of(still) == ("kept",)
+    assert columns.conditions.of(row) == frozenset({("Type999", "True")})
+
+
+def test_values_are_dropped_by_their_bytes() -> None:
+    """Two long values take as much as many short ones."""
+    values: RowValues[str] = RowValues("", 4, len)
+    values.set(0, "kept")
+    values.set(1, "x" * 2 * RowValues.SPARE)
+    generation = values.interner.generation
+    values.set(1, "y")
+    assert values.interner.generation == generation + 1
+    assert values.interner.values == ["", "kept", "y"]
+    assert [values.of(row) for row in range(4)] == ["kept", "y", "", ""]
+    assert values.usage() == Usage(3, 2 * 400 + len("kept" + "y"))
+
+
+def test_a_value_that_most_rows_have_stays() -> None:
+    values: RowValues[str] = RowValues("", 4, len)
+    long = "x" * 4 * RowValues.SPARE
+    values.set(0, long)
+    values.set(1, "y" * 2 * RowValues.SPARE)
+    values.clear(1)
+    assert len(values.interner) == 3, "half of what is in use may be unused"
+    values.clear(0)
+    assert values.interner.values == [""]
+    assert values.usage() == Usage(1, 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.sampled_from(["", "a", "b" * 9, "c" * 99]))))
+def test_every_row_has_the_value_that_was_set_last(changes: list[tuple[int, str]]) -> None:
+    values, known = SmallSpare("", 2, len), dict.fromkeys(range(6), "")
+    values.grow(6)
+    for row, value in changes:
+        values.set(row, value)
+        known[row] = value
+        assert {row: values.of(row) for row in known} == known
+        used = sum(400 + len(each) for each in {*known.values()} - {""})
+        assert used <= values.usage().bytes <= 2 * used + SmallSpare.SPARE + 499
+
+
+class SmallSpare(RowValues[str]):
+    SPARE = 100
 
 
 def test_answers_are_bounded_in_bytes() -> None:

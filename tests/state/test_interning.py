@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.model.nodes import Node
 from scheduler.model.selectors import Requirement, equals
 from scheduler.model.status import SUCCESS, unschedulable
 from scheduler.state.cache import ClusterState
-from scheduler.state.interning import InternedAnswers, Interner, StatusTable
+from scheduler.state.interning import InternedAnswers, Interner, StatusTable, distinct_codes
 from scheduler.state.labels import LabelColumns
+from scheduler.state.row_values import RowValues
 from tests.builders import make_node
 
 
@@ -124,6 +127,11 @@ def test_taint_sets_that_no_node_has_any_more_are_dropped() -> None:
     for i in range(1000):
         state.set_node(make_node("steady").taint("zone", "a").struct())
         state.set_node(make_node("changing").taint("since", str(i)).struct())
-    assert len(state.columns.taint_sets) <= 2 * state.columns.capacity + 66
+    assert state.columns.taints.usage().bytes <= 2 * RowValues.SPARE
     assert state.describe("steady")["taints"][0]["key"] == "zone"
     assert state.describe("changing")["taints"][0]["value"] == "999"
+
+
+@given(st.lists(st.integers(0, 70_000)))
+def test_the_codes_that_occur_are_told_once_and_in_order(codes: list[int]) -> None:
+    assert distinct_codes(np.array(codes, np.int32)) == sorted(set(codes))

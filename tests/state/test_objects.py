@@ -46,7 +46,6 @@ def test_an_assumption_is_seen_by_all_until_it_is_forgotten() -> None:
         ("v", watched.first, assumed),
         ("v", assumed, watched.first),
     ]
-    assert watched.store.version(PersistentVolume) == 3
 
 
 def test_the_watch_ends_an_assumption() -> None:

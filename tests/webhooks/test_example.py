@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from e2e.harness.ports import free_port
 from tests.builders import make_pod, make_worker
 from tests.kube.support import eventually
 from tests.webhooks.support import RemoteStage, documents
@@ -23,7 +24,7 @@ def values() -> dict[str, Any]:
 
 async def test_its_server_keeps_teams_to_their_nodes() -> None:
     (webhook,) = values()["equipoiseConfig"]["webhooks"]
-    port = await free_port()
+    port = free_port()
     server = await asyncio.create_subprocess_exec(
         sys.executable, EXAMPLE / "server.py", str(port), stderr=asyncio.subprocess.DEVNULL
     )
@@ -41,14 +42,6 @@ async def test_its_server_keeps_teams_to_their_nodes() -> None:
     finally:
         server.terminate()
         await server.wait()
-
-
-async def free_port() -> int:
-    server = await asyncio.start_server(lambda reader, writer: None, "127.0.0.1", 0)
-    port: int = server.sockets[0].getsockname()[1]
-    server.close()
-    await server.wait_closed()
-    return port
 
 
 async def until_open(port: int) -> None:

@@ -25,14 +25,24 @@ async def test_an_explanation_has_the_webhooks_verdicts_and_scores() -> None:
         pods = {"default/p": make_pod("p").struct()}
         answer = await inspection.explain(stage.core, pods, "default/p")
         assert answer["fit"] == ["n2", "n3"]
-        assert answer["nodes"]["n1"] == {
-            "fit": False,
-            "plugin": NAME,
-            "code": "Unschedulable",
-            "reasons": ["not there"],
-        }
+        said = {"plugin": NAME, "code": "Unschedulable", "reasons": ["not there"]}
+        assert answer["nodes"]["n1"] == {"fit": False, **said, "all": [{**said, "facts": []}]}
         assert answer["scores"]["n2"]["plugins"][NAME] == 40
         assert answer["node"] == "n2"
+
+
+async def test_a_webhook_is_not_asked_about_nodes_that_others_reject() -> None:
+    async with (
+        WebhookServer() as server,
+        RemoteStage(documents(webhook(server, "filter"))) as stage,
+    ):
+        server.answers["filter"] = not_n1
+        stage.see(make_worker("n1").taint("t"), make_worker("n2"))
+        pods = {"default/p": make_pod("p").struct()}
+        answer = await inspection.explain(stage.core, pods, "default/p")
+        (only,) = answer["nodes"]["n1"]["all"]
+        assert only["plugin"] == "TaintToleration"
+        assert len(server.asked) == 1
 
 
 async def test_a_pod_that_a_webhook_keeps_out_of_the_queue_goes_nowhere() -> None:

@@ -238,7 +238,7 @@ async def test_a_pod_is_asked_about_again_though_its_answer_was_forgotten(
         await stage.core.background.idle()
         stage.see(*(make_pod(f"p{i}") for i in range(5)))
         await stage.settle()
-        await asyncio.sleep(0.3)
+        await until(lambda: stage.tiers().get("late") != "gated")
         await stage.settle()
         assert "late" in stage.bound()
 

@@ -41,7 +41,11 @@
 {{- $_ := set $server "tlsPrivateKeyFile" "/etc/equipoise/tls/tls.key" }}
 {{- end }}
 {{- $document := dict "apiVersion" "equipoise.dev/v1alpha1" "kind" "EquipoiseConfiguration"
-      "server" $server "logging" .Values.logging "batch" .Values.batch }}
+      "server" $server "logging" .Values.logging "batch" .Values.batch "devices" .Values.devices }}
+{{- if .Values.recording.enabled }}
+{{- $_ := set $document "recording" (dict "directory" "/var/lib/equipoise/recording"
+      "maxBytes" (int64 .Values.recording.maxBytes)) }}
+{{- end }}
 {{- if include "equipoise.pluginsConfigMapName" . }}
 {{- $_ := set $document "plugins" (dict "directory" "/etc/equipoise/plugins") }}
 {{- end }}

@@ -14,7 +14,7 @@ from scheduler.config.loading import from_dicts
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import StaleReason, never_stale
+from scheduler.plugin_api.outlet import ObjectRequest, StaleReason, never_stale
 from tests.numa.churn.scenario import OURS, Scenario
 from tests.numa.churn.world import World
 
@@ -88,6 +88,9 @@ class _Outlet:
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
         """Nobody reads it."""
+
+    async def send(self, request: ObjectRequest) -> Any:
+        raise AssertionError("no pod has claims")
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
         raise AssertionError("all pods are equal, so nobody has to go")

@@ -1,0 +1,94 @@
+"""The OpenAPI document: it describes what is served, and nothing else is taken."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import aiohttp
+import pytest
+from prometheus_client import CollectorRegistry
+
+from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.guards import BadRequest
+from scheduler.serve.openapi import OPERATIONS, PATH, check_parameters, document, routes_of
+from scheduler.serve.server import Server
+
+
+async def nothing(*asked: Any) -> dict[str, Any]:
+    return {}
+
+
+def everything() -> Sources:
+    return Sources(
+        registry=CollectorRegistry(),
+        version={"version": "9"},
+        config=dict,
+        queue=nothing,
+        nodes=nothing,
+        node=nothing,
+        pod=nothing,
+        overview=nothing,
+        classes=nothing,
+        groups=nothing,
+        news=nothing,  # type: ignore[arg-type]  # no stream is opened
+        decisions=nothing,
+        waiting=nothing,
+        decide=nothing,
+        explain=nothing,
+        equivalence=nothing,
+    )
+
+
+def test_the_table_has_every_route_and_no_other() -> None:
+    served = {route for route in routes_of(build_app(everything())) if route[0] != "head"}
+    assert served == {(each.method, each.path) for each in OPERATIONS}
+
+
+def test_what_has_no_source_is_not_described() -> None:
+    app = build_app(Sources(registry=CollectorRegistry(), version={}))
+    paths = document("9", routes_of(app))["paths"]
+    assert "/api/v1/queue" not in paths
+    assert "/livez" in paths
+
+
+async def test_the_document_is_served() -> None:
+    async with (
+        Server(build_app(everything())) as server,
+        aiohttp.ClientSession() as session,
+        session.get(server.url + PATH) as response,
+    ):
+        served = await response.json()
+    assert served["openapi"].startswith("3.")
+    assert served["info"]["version"] == "9"
+    assert served["paths"]["/api/v1/explain"].keys() == {"get", "post"}
+    assert "requestBody" in served["paths"]["/api/v1/explain"]["post"]
+    parameters = served["paths"]["/api/v1/waiting/{namespace}/{name}/approve"]["post"]["parameters"]
+    assert [each["name"] for each in parameters if each["in"] == "path"] == ["namespace", "name"]
+    assert served["components"]["schemas"]["Explanation"]["required"]
+
+
+def test_references_lead_somewhere() -> None:
+    whole = document("9", {(each.method, each.path) for each in OPERATIONS})
+    schemas = whole["components"]["schemas"]
+
+    def references(value: Any) -> set[str]:
+        if isinstance(value, dict):
+            own = {value["$ref"]} if "$ref" in value else set()
+            return own.union(*map(references, value.values()))
+        return set().union(*map(references, value)) if isinstance(value, list) else set()
+
+    assert references(whole) == {f"#/components/schemas/{name}" for name in schemas}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "name", "message"),
+    [
+        ("GET", "/api/v1/queue", "namspace", "unknown parameter 'namspace' (did you mean \"nam"),
+        ("HEAD", "/api/v1/queue", "lable", "unknown parameter 'lable'"),
+        ("POST", "/api/v1/explain", "cuont", '(did you mean "count"?)'),
+    ],
+)
+def test_a_misspelt_parameter_is_refused(method: str, path: str, name: str, message: str) -> None:
+    with pytest.raises(BadRequest) as refusal:
+        check_parameters(method, path, [name])
+    assert message in str(refusal.value)
