@@ -8,6 +8,7 @@ accounts); `sandbox.controllers` has more. New nodes are not tainted not-ready.
 """
 
 import random
+import socket
 import ssl
 from types import TracebackType
 from typing import Any, Protocol, Self
@@ -109,13 +110,19 @@ class ApiServer:
         """Where it listens, once started."""
         return f"{'https' if self._tls else 'http'}://{self.host}:{self.port}"
 
-    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Listen; port 0 takes a free one."""
+    async def start(
+        self, host: str = "127.0.0.1", port: int = 0, *, listening: socket.socket | None = None
+    ) -> None:
+        """Listen, or use a socket that listens already; port 0 takes a free one."""
         handle = self._handle if self.audit is None else self._handle_audited
         server = web.Server(handle, access_log=None, handler_cancellation=True)
         self._runner = web.ServerRunner(server, shutdown_timeout=1.0)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, host, port, ssl_context=self._tls, reuse_address=True)
+        site: web.BaseSite
+        if listening is not None:
+            site = web.SockSite(self._runner, listening, ssl_context=self._tls)
+        else:
+            site = web.TCPSite(self._runner, host, port, ssl_context=self._tls, reuse_address=True)
         await site.start()
         self.host, self.port = self._runner.addresses[0][:2]
 

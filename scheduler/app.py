@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -92,7 +93,10 @@ class LeadershipLost(Exception):
 
 
 class Daemon:
-    """One replica. ``run`` returns the exit code of the process."""
+    """One replica. ``run`` returns the exit code of the process.
+
+    `listening` is a socket that listens already, to serve on in place of the configured port.
+    """
 
     def __init__(
         self,
@@ -103,8 +107,10 @@ class Daemon:
         registry: Registry | None = None,
         watch_idle_seconds: float = IDLE_SECONDS,
         process: Process | None = None,
+        listening: socket.socket | None = None,
     ) -> None:
         self._config = config
+        self._serving_socket = listening
         self._client = client
         self._metrics = metrics
         self._process = process or ThisProcess()
@@ -405,7 +411,9 @@ class Daemon:
         if not settings.port:
             return None
         dropped = self._metrics.serving_dropped
-        return await open_server(self._sources(), settings, Reviews(client), dropped)
+        return await open_server(
+            self._sources(), settings, Reviews(client), dropped, self._serving_socket
+        )
 
     def _sources(self) -> Sources:
         live = (PING, Check("event-loop", self._stuck), Check("leaderElection", self._late))

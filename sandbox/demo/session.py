@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import random
+import socket
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -17,7 +18,8 @@ import yaml
 
 from sandbox.apiserver import ApiServer
 from sandbox.controllers.manager import controller_manager
-from sandbox.demo.ports import HOST
+from sandbox.demo.ports import port_of
+from sandbox.demo.settings import for_demo
 from sandbox.devices.driver import BoardDriver
 from sandbox.devices.names import CLAIMS
 from sandbox.kubelets import Kubelets
@@ -199,19 +201,22 @@ async def _until(condition: Callable[[], bool]) -> None:
 
 
 @asynccontextmanager
-async def running(config: Configuration, scale: int, api_port: int) -> AsyncIterator[Demo]:
+async def running(
+    config: Configuration, scale: int, serving: socket.socket, api_socket: socket.socket
+) -> AsyncIterator[Demo]:
     """A demo with its servers up and its namespace made; everything is stopped at the end.
 
-    The API server listens on this port, or on any free one for 0.
+    Scheduler and API server get sockets that listen already, and close them.
     """
     metrics = Metrics(__version__)
     api = ApiServer()
+    config = for_demo(config, port_of(serving))
     kubelets = [NumaKubelet(name, machine) for name, machine in machines(scale).items()]
     numa = NumaNodes(api.registry, kubelets, publish_seconds=_PUBLISH_SECONDS)
     nodes = Kubelets(
         api.registry, admission=numa, start_seconds=0.5, finish_seconds=_FINISH_SECONDS
     )
-    await api.start(HOST, api_port)
+    await api.start(listening=api_socket)
     try:
         driver = BoardDriver(api.registry)
         async with numa, nodes, driver, controller_manager(api.registry):
@@ -220,7 +225,7 @@ async def running(config: Configuration, scale: int, api_port: int) -> AsyncIter
                 await client.request("POST", _CRDS, body=_pod_groups())
                 for path, manifest in surroundings():
                     await client.request("POST", path, body=manifest)
-                daemon = Daemon(config, client, metrics)
+                daemon = Daemon(config, client, metrics, listening=serving)
                 async with _alive(daemon):
                     await daemon.until_synced()
                     yield Demo(api, daemon, client, numa, scale)

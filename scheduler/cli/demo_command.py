@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 import signal
+import socket
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,6 @@ import click
 from scheduler.cli.exits import USAGE, fail
 
 _CHURN_SECONDS = 2.0
-_CHOICES = 5
 _ERROR, _CRITICAL = 40, 50
 """Levels of the log."""
 
@@ -43,35 +42,21 @@ def demo(
     It writes a kubeconfig and says how to use it with kubectl and equipoise. All of it is gone when
     the command ends.
     """
-    from sandbox.demo.ports import choose
+    from sandbox.demo.ports import API_PORT, SERVING_PORT, listen
     from scheduler.config.problems import ConfigError
 
     config = _loaded(config_file, screen=not once and sys.stdout.isatty())
     try:
         if once:  # nobody has to find it
-            asyncio.run(_once(config, nodes, choose(port or 0, 0), choose(api_port or 0, 0)))
-        else:
-            _play_on_free_ports(config, nodes, port, api_port)
+            port, api_port = port or 0, api_port or 0
+        with listen(port, SERVING_PORT) as serving, listen(api_port, API_PORT) as api:
+            asyncio.run((_once if once else _play)(config, nodes, serving, api))
     except KeyboardInterrupt:
         return
     except ConfigError as fault:  # a plugin that cannot be made
         fail(str(fault), USAGE)
     except OSError as fault:  # the address to serve on cannot be had
         fail(str(fault.strerror or fault))
-
-
-def _play_on_free_ports(config: Any, nodes: int, port: int | None, api_port: int | None) -> None:
-    """Choose again if another program takes a port between the choice and its use."""
-    from sandbox.demo.ports import API_PORT, SERVING_PORT, choose
-
-    for left in reversed(range(_CHOICES)):
-        try:
-            serving, api = choose(port, SERVING_PORT), choose(api_port, API_PORT)
-            asyncio.run(_play(config, nodes, serving, api))
-            return
-        except OSError as fault:
-            if fault.errno != errno.EADDRINUSE or not left or (port and api_port):
-                raise
 
 
 def _loaded(file: Path | None, *, screen: bool) -> Any:
@@ -90,14 +75,13 @@ def _loaded(file: Path | None, *, screen: bool) -> Any:
         fail(f"{file}: {fault}", USAGE)
 
 
-async def _once(config: Any, nodes: int, port: int, api_port: int) -> None:
+async def _once(config: Any, nodes: int, serving: socket.socket, api_socket: socket.socket) -> None:
     from rich.console import Console
 
     from sandbox.demo.session import running
-    from sandbox.demo.settings import for_demo
     from sandbox.demo.summary import cells_line, devices_line, summary_line, summary_table
 
-    async with running(for_demo(config, port), nodes, api_port) as demo:
+    async with running(config, nodes, serving, api_socket) as demo:
         await demo.create_nodes()
         await demo.create_pods()
         seconds = await demo.settle()
@@ -113,21 +97,21 @@ async def _once(config: Any, nodes: int, port: int, api_port: int) -> None:
         console.print(devices_line(demo), highlight=False)
 
 
-async def _play(config: Any, nodes: int, port: int, api_port: int) -> None:
+async def _play(config: Any, nodes: int, serving: socket.socket, api_socket: socket.socket) -> None:
     """Until Ctrl-C or ``q``; what to type is said before the screen and after it."""
     from sandbox.demo import kubeconfig
     from sandbox.demo.live import LiveScreen, PlainLines
-    from sandbox.demo.ports import API_PORT
+    from sandbox.demo.ports import API_PORT, port_of
     from sandbox.demo.session import running
-    from sandbox.demo.settings import for_demo
     from scheduler.cli.explanation import show_explanation
     from scheduler.cli.states import style_of
 
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    port, api_port = port_of(serving), port_of(api_socket)
     suffix = "" if api_port == API_PORT else f"-{api_port}"
-    async with running(for_demo(config, port), nodes, api_port) as demo:
+    async with running(config, nodes, serving, api_socket) as demo:
         with kubeconfig.written(demo.api.url, suffix) as file:
             _greet(file, demo.api.url, port)
 

@@ -38,7 +38,8 @@ BACKLOG = 512
 class Server:
     """Serves one application; ``async with`` starts and stops it.
 
-    Port 0 takes a free port; `port` and `url` have it once it has started.
+    Port 0 takes a free port; `port` and `url` have it once it has started. A socket that listens
+    already is used in place of host and port; the server closes it.
     """
 
     def __init__(
@@ -50,13 +51,14 @@ class Server:
         tls: Tls | None = None,
         refresh_seconds: float = REFRESH_SECONDS,
         dropped: Counter | None = None,
+        listening: socket.socket | None = None,
     ) -> None:
         self.host = host
         self.port = port
         self._tls = tls
         self._refresh_seconds = refresh_seconds
         self._tending: list[asyncio.Task[None]] = []
-        self._listening: list[socket.socket] = []
+        self._listening = [listening] if listening is not None else []
         self._runner = web.AppRunner(
             app,
             access_log=None,
@@ -77,11 +79,12 @@ class Server:
     async def start(self) -> None:
         """Listen; raises OSError if the address cannot be had, and then leaves nothing behind."""
         await self._runner.setup()
-        try:
-            self._listening = await _listen(self.host, self.port)
-        except OSError:
-            await self._runner.cleanup()
-            raise
+        if not self._listening:
+            try:
+                self._listening = await _listen(self.host, self.port)
+            except OSError:
+                await self._runner.cleanup()
+                raise
         self.port = self._listening[0].getsockname()[1]
         for listening in self._listening:
             self._tending.append(asyncio.create_task(self._accept(listening), name="accept"))
@@ -188,13 +191,18 @@ async def _listen(host: str, port: int) -> list[socket.socket]:
 
 
 async def open_server(
-    sources: Sources, settings: Settings, reviewer: Reviewer, dropped: Counter | None = None
+    sources: Sources,
+    settings: Settings,
+    reviewer: Reviewer,
+    dropped: Counter | None = None,
+    listening: socket.socket | None = None,
 ) -> Server:
     """The server of the settings, not yet started.
 
     On loopback all may read, by default over plain HTTP.
     Anywhere else it is TLS, and `reviewer` reviews every caller. Raises OSError if there is
     no certificate to serve with. `dropped` counts, by reason, connections that are cut.
+    `listening` is a socket that listens already, on the settings' address.
     """
     reviewed = settings.protection == "always" or not is_loopback(settings.bind_address)
     open_paths = (*settings.always_allow_paths, *OPEN_PATHS)
@@ -202,7 +210,14 @@ async def open_server(
     wanted = reviewed or settings.tls_cert_file
     tls = await asyncio.to_thread(_tls, settings) if wanted else None
     app = build_app(sources, access, await asyncio.to_thread(read_page))
-    return Server(app, host=settings.bind_address, port=settings.port, tls=tls, dropped=dropped)
+    return Server(
+        app,
+        host=settings.bind_address,
+        port=settings.port,
+        tls=tls,
+        dropped=dropped,
+        listening=listening,
+    )
 
 
 def is_loopback(address: str) -> bool:

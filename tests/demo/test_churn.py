@@ -6,6 +6,7 @@ import asyncio
 
 import pytest
 
+from sandbox.demo.ports import listen
 from sandbox.demo.session import running
 from tests.daemon.support import eventually
 from tests.page.playground import configured
@@ -13,7 +14,7 @@ from tests.page.playground import configured
 
 @pytest.mark.parametrize("processed", [False, True], ids=["request", "answer"])
 async def test_what_is_lost_does_not_end_the_demo(processed: bool) -> None:
-    async with running(configured(), 5, 0) as demo:
+    async with running(configured(), 5, listen(0, 0), listen(0, 0)) as demo:
         await demo.create_nodes()
         await demo.create_pods()
         await demo.settle()

@@ -143,7 +143,7 @@ async def greeting(process: Process) -> str:
     assert process.stdout is not None
     async with asyncio.timeout(PATIENCE):
         while "KUBECONFIG" not in (line := (await process.stdout.readline()).decode()):
-            assert line, "it has ended"
+            assert line, f"it has ended: {(await process.communicate())[1].decode()}"
     return line
 
 

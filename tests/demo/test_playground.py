@@ -14,6 +14,7 @@ from sandbox.demo import kubeconfig, ports
 from sandbox.demo.settings import DOCUMENT, for_demo
 from scheduler.assembly import configure
 from shipping.helm import CHART
+from tests.patience import PATIENCE
 
 
 def test_a_port_that_is_taken_is_passed_over_unless_it_was_asked_for() -> None:
@@ -21,13 +22,19 @@ def test_a_port_that_is_taken_is_passed_over_unless_it_was_asked_for() -> None:
         taken.bind((ports.HOST, 0))
         taken.listen()
         usual = taken.getsockname()[1]
-        found = ports.choose(None, usual)
-        assert usual < found < usual + 50 or found > 0
-        assert found != usual
+        with ports.listen(None, usual) as other:
+            assert ports.port_of(other) != usual
         with pytest.raises(OSError, match=str(usual)):
-            ports.choose(usual, 1)
-    assert ports.choose(None, found) == found
-    assert ports.choose(0, 1) > 0
+            ports.listen(usual, 1)
+
+
+def test_a_chosen_port_is_taken_from_the_moment_it_is_chosen() -> None:
+    with ports.listen(0, 1) as first:
+        chosen = ports.port_of(first)
+        with ports.listen(None, chosen) as second:
+            assert ports.port_of(second) != chosen
+        with socket.create_connection((ports.HOST, chosen), timeout=PATIENCE):
+            pass
 
 
 def test_the_kubeconfig_is_there_as_long_as_the_playground_and_for_its_owner_only(

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import aiohttp
 import pytest
 
-from e2e.harness.ports import free_port
+from sandbox.demo.ports import listen
 from sandbox.demo.session import Demo, running
-from sandbox.demo.settings import DOCUMENT, for_demo
+from sandbox.demo.settings import DOCUMENT
 from scheduler.assembly import configure
 from scheduler.config.loading import Configuration
 from scheduler.serve.page import STATIC
@@ -37,13 +37,13 @@ def configured(**own: Any) -> Configuration:
         "batch": {"enabled": True, "minPending": 8},
         **own,
     }
-    return for_demo(configure([DOCUMENT, document], {}), free_port())
+    return configure([DOCUMENT, document], {})
 
 
 @asynccontextmanager
 async def playground(scale: int = 5) -> AsyncIterator[Demo]:
     """A demo whose pods are placed as far as they fit."""
-    async with running(configured(), scale, 0) as demo:
+    async with running(configured(), scale, listen(0, 0), listen(0, 0)) as demo:
         await demo.create_nodes()
         await demo.create_pods()
         await demo.create_pinned_pods()
