@@ -90,6 +90,7 @@ class _Kept:
 
     demand: Demand
     selection: DeviceSelection
+    most_work: int
     generation: int
     answers: dict[object, SearchOutcome] = field(default_factory=dict)
     patterns: RowPatterns | None = None
@@ -106,7 +107,7 @@ class DeviceIndex:
         self.inventory = Inventory()
         self.selectors = SelectorTable()
         self._classes: dict[str, DeviceClass] = {}
-        self._demands: dict[tuple[bytes, DeviceSelection], _Kept] = {}
+        self._demands: dict[tuple[bytes, DeviceSelection, int], _Kept] = {}
         self._patterns: dict[frozenset[Read] | None, RowPatterns] = {}
         self._answer_bytes = 0
         self._evictions = 0
@@ -143,15 +144,22 @@ class DeviceIndex:
         """The demand of claims that have no devices yet, in the order of the pod."""
         return self._kept(claims, DeviceSelection.FIRST_FIT).demand
 
-    def _kept(self, claims: Sequence[ResourceClaim], selection: DeviceSelection) -> _Kept:
-        key = (demand_key(claims), selection)
+    def _kept(
+        self,
+        claims: Sequence[ResourceClaim],
+        selection: DeviceSelection,
+        most_work: int | None = None,
+    ) -> _Kept:
+        work = self._most_work if most_work is None else most_work
+        key = (demand_key(claims), selection, work)
         kept = self._demands.get(key)
         if kept is None or kept.generation != self.inventory.shapes.generation:
             if len(self._demands) >= _MANY_DEMANDS:
                 self._demands.clear()
             near = self._locality if selection is DeviceSelection.BEST_FIT else ()
             demand = compile_demand(claims, self._classes, self.selectors, near)
-            kept = self._demands[key] = _Kept(demand, selection, self.inventory.shapes.generation)
+            generation = self.inventory.shapes.generation
+            kept = self._demands[key] = _Kept(demand, selection, work, generation)
         return kept
 
     # --- Verdicts -----------------------------------------------------------------------------
@@ -161,17 +169,22 @@ class DeviceIndex:
         claims: Sequence[ResourceClaim],
         rows: Sequence[int] | NDArray[np.intp],
         selection: DeviceSelection = DeviceSelection.FIRST_FIT,
+        most_work: int | None = None,
     ) -> Judgement:
-        """What the claims find on some rows. Pauses at checkpoints; answers hold for their keys."""
+        """What the claims find on some rows. Pauses at checkpoints; answers hold for their keys.
+
+        ``most_work`` bounds the search on one node; None: as the index was made.
+        """
         where = np.asarray(rows, dtype=np.intp)
         if len(where) == 1:
-            return Judgement([self.judge_one(claims, where.item(), selection)], _ONE_ROW)
+            outcome = self.judge_one(claims, where.item(), selection, most_work)
+            return Judgement([outcome], _ONE_ROW)
         while True:
             if len(where) > _FEW:
                 whole_slice()  # comparing all rows is one piece
             self._make_room()
             version = self.inventory.version
-            kept = self._kept(claims, selection)
+            kept = self._kept(claims, selection, most_work)
             patterns = self._patterns_of(kept.demand)
             kept.demand.classes_of(patterns.facet)
             if not self.inventory.look(where) or version != self.inventory.version:
@@ -188,19 +201,24 @@ class DeviceIndex:
         claims: Sequence[ResourceClaim],
         row: int,
         selection: DeviceSelection = DeviceSelection.FIRST_FIT,
+        most_work: int | None = None,
     ) -> SearchOutcome:
         """The same for one row."""
-        return self._judged_one(claims, row, selection)[1]
+        return self._judged_one(claims, row, selection, most_work)[1]
 
     def _judged_one(
-        self, claims: Sequence[ResourceClaim], row: int, selection: DeviceSelection
+        self,
+        claims: Sequence[ResourceClaim],
+        row: int,
+        selection: DeviceSelection,
+        most_work: int | None,
     ) -> tuple[Demand, SearchOutcome]:
         """Without arrays, which take several times as long for one row."""
         inventory = self.inventory
         while True:
             self._make_room()
             version = inventory.version
-            kept = self._kept(claims, selection)
+            kept = self._kept(claims, selection, most_work)
             patterns = self._patterns_of(kept.demand)
             kept.demand.classes_of(patterns.facet)
             if not inventory.look_at(row) or version != inventory.version:
@@ -253,7 +271,7 @@ class DeviceIndex:
             kept.patterns, kept.by_pattern = patterns, {}
             kept.answers.clear()
         outcomes = []
-        work = self._most_work
+        work = kept.most_work
         for number, row in rows_of:
             outcome = kept.by_pattern.get(number)
             if outcome is None:
@@ -268,7 +286,7 @@ class DeviceIndex:
                         return None
                 kept.by_pattern[number] = outcome
             if outcome.fault is not None and outcome.fault.unproven:
-                work = self._most_work // _AFTER_ONE  # the attempt fails anyway
+                work = kept.most_work // _AFTER_ONE  # the attempt fails anyway
             outcomes.append(outcome)
         return outcomes
 
@@ -335,9 +353,10 @@ class DeviceIndex:
         claims: Sequence[ResourceClaim],
         row: int,
         selection: DeviceSelection = DeviceSelection.FIRST_FIT,
+        most_work: int | None = None,
     ) -> tuple[AllocationResult, ...] | None:
         """What each claim gets on a node; None if the node does not fit. Raises `DeviceError`."""
-        demand, outcome = self._judged_one(claims, row, selection)
+        demand, outcome = self._judged_one(claims, row, selection, most_work)
         if outcome.fault is not None:
             raise DeviceError(self._text(outcome.fault, claims, row))
         if outcome.picks is None:

@@ -206,9 +206,7 @@ class DevicePool:
 
     def seen_by(self, node: Node) -> tuple[PoolView | None, bool]:
         """The view of a node, None if it sees nothing; and whether the view is new."""
-        seen = sorted(
-            (each for each in self.slices.values() if each.concerns(node)), key=_by_locality
-        )
+        seen = sorted((each for each in self.slices.values() if each.concerns(node)), key=_by_name)
         if not seen:
             return None, False
         newest = max(each.generation for each in seen)
@@ -221,23 +219,24 @@ class DevicePool:
         return (None if view.status is PoolStatus.OBSOLETE else view), False
 
     def _view(self, seen: list[PublishedSlice], generation: int, node: Node) -> PoolView:
+        """Build a view.
+
+        Slices should agree on how many there are. kube-scheduler believes whichever it lists first,
+        which is by chance. Here all of them have to be right: the pool is as unfinished as any
+        of them makes it.
+        """
         everywhere = list(self.slices.values())
-        count = seen[0].count
+        counts = {each.count for each in seen}
         elsewhere: list[PublishedSlice] = []
-        if len(seen) != count:
+        if counts != {len(seen)}:
             if any(each.generation > generation for each in everywhere):
                 return PoolView(self.key, PoolStatus.OBSOLETE)
             current = [each for each in everywhere if each.generation == generation]
-            if len(current) != count:
+            if not counts <= {len(seen), len(current)}:
                 return PoolView(self.key, PoolStatus.INCOMPLETE)
             names = {each.name for each in seen}
             elsewhere = [each for each in current if each.name not in names]
-        seen = sorted(seen, key=_by_name)
         return _built(self.key, seen, elsewhere, node)
-
-
-def _by_locality(each: PublishedSlice) -> tuple[bool, str]:
-    return each.local_to is None, each.name
 
 
 def _by_name(each: PublishedSlice) -> str:

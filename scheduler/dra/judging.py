@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from scheduler.devices import Demand, DeviceError, DeviceSelection, Judgement
+from scheduler.devices.budget import MOST_WORK
 from scheduler.dra import words
 from scheduler.dra.ledger import DeviceLedger
 from scheduler.dra.names import PLUGIN
@@ -46,13 +47,21 @@ class DeviceJudge:
     """Judges rows for pods, in the state of one cluster."""
 
     def __init__(
-        self, state: ClusterState, ledger: DeviceLedger, selection: DeviceSelection
+        self,
+        state: ClusterState,
+        ledger: DeviceLedger,
+        selection: DeviceSelection,
+        most_work: int = MOST_WORK,
     ) -> None:
         self._state = state
         self._ledger = ledger
         self.selection = selection
+        self._most_work = most_work
+        """What a search may do on one node."""
         self._seen: set[Hashable] = set()
         """Demands for which all rows were looked at."""
+        self._looked_after = 0
+        """How many changes of rows there had been then."""
 
     def codes(self, devices: PodDevices, rows: Rows) -> Codes:
         """A code per row."""
@@ -77,17 +86,22 @@ class DeviceJudge:
         """
         demand = self.demand(devices)
         known = demand is not None and demand.key in self._seen and not devices.served
-        if known and self._ledger.unseen <= FEW_ROWS:
+        if known and self._unseen <= FEW_ROWS:
             return
         rows = self._state.rows()
         for group in list(self._groups(devices, rows, np.ones(len(rows), np.bool_))):
             key = self._ledger.index.demand(group.claims).key
-            if key not in self._seen or self._ledger.unseen > FEW_ROWS:
-                self._ledger.unseen = 0
-                self._ledger.index.judge(group.claims, rows[group.places], self.selection)
+            if key not in self._seen or self._unseen > FEW_ROWS:
+                self._looked_after = self._ledger.rows_changed
+                self._judge(group.claims, rows[group.places])
                 if len(self._seen) > MOST_SEEN:
                     self._seen.clear()
                 self._seen.add(key)
+
+    @property
+    def _unseen(self) -> int:
+        """How many rows have changed since all rows were looked at."""
+        return self._ledger.rows_changed - self._looked_after
 
     def code(self, devices: PodDevices, row: int) -> int:
         """The same for one row; a pod whose claims all get devices there takes the short way."""
@@ -95,7 +109,9 @@ class DeviceJudge:
         if plain and devices.wanting:
             self._ledger.follow_nodes()
             with unbroken():
-                outcome = self._ledger.index.judge_one(devices.wanting, row, self.selection)
+                outcome = self._ledger.index.judge_one(
+                    devices.wanting, row, self.selection, self._most_work
+                )
             if outcome.fits:
                 return 0
         return int(self.codes(devices, np.array([row], np.intp))[0])
@@ -135,7 +151,7 @@ class DeviceJudge:
         self._ledger.follow_nodes()
         with unbroken():
             try:
-                found = self._ledger.index.allocate(claims, row, self.selection)
+                found = self._ledger.index.allocate(claims, row, self.selection, self._most_work)
             except DeviceError:
                 return (), ()
         return ((), ()) if found is None else (claims, found)
@@ -182,8 +198,10 @@ class DeviceJudge:
         self, devices: PodDevices, rows: Rows, among: Mask
     ) -> Iterator[tuple[Group, Judgement]]:
         for group in self._groups(devices, rows, among):
-            there = rows[group.places]
-            yield group, self._ledger.index.judge(group.claims, there, self.selection)
+            yield group, self._judge(group.claims, rows[group.places])
+
+    def _judge(self, claims: Sequence[ResourceClaim], rows: Rows) -> Judgement:
+        return self._ledger.index.judge(claims, rows, self.selection, self._most_work)
 
     def _groups(self, devices: PodDevices, rows: Rows, among: Mask) -> Iterator[Group]:
         """Rows by the extended resources that come from devices there."""

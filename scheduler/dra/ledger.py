@@ -21,7 +21,6 @@ import msgspec
 import numpy as np
 
 from scheduler.devices import DeviceIndex, Touched
-from scheduler.devices.budget import MOST_WORK
 from scheduler.dra.extended_resources import made_for
 from scheduler.dra.names import EXTENDED_CLAIM
 from scheduler.equivalence.reads import Reads
@@ -49,11 +48,11 @@ class InFlight(msgspec.Struct):
 class DeviceLedger:
     """One for each cluster, shared by all profiles."""
 
-    def __init__(self, state: ClusterState, most_work: int) -> None:
+    def __init__(self, state: ClusterState) -> None:
         self._state = state
-        self.index = DeviceIndex(most_work)
-        self.unseen = 0
-        """How many rows have changed since all rows were looked at."""
+        self.index = DeviceIndex()
+        self.rows_changed = 0
+        """How many changes of rows there were."""
         self._in_flight: dict[str, InFlight] = {}
         """By the uid of the claim."""
         self._written: dict[str, ResourceClaim] = {}
@@ -123,7 +122,7 @@ class DeviceLedger:
             for row in set(range(len(nodes))) - set(live):
                 self.index.set_node(row, None)
             touched = live
-        self.unseen += len(touched)
+        self.rows_changed += len(touched)
         for row in dict.fromkeys(touched):
             self.index.set_node(row, nodes[row])
 
@@ -245,17 +244,17 @@ class DeviceLedger:
     def _touch(self, touched: Touched) -> None:
         changes = self._state.changes
         if touched.rows is None:
-            self.unseen += self._state.node_count
+            self.rows_changed += self._state.node_count
             changes.touch_all(_OF_ROW)
         else:
-            self.unseen += len(touched.rows)
+            self.rows_changed += len(touched.rows)
             for row in touched.rows:
                 changes.touch(row, _OF_ROW)
 
 
-def ledger_of(state: ClusterState, most_work: int = MOST_WORK) -> DeviceLedger:
-    """The ledger of a cluster; made by the first call, which says how long searches may take."""
-    return state.shared.get_or_make(DeviceLedger, partial(DeviceLedger, state, most_work))
+def ledger_of(state: ClusterState) -> DeviceLedger:
+    """The ledger of a cluster; made by the first call."""
+    return state.shared.get_or_make(DeviceLedger, partial(DeviceLedger, state))
 
 
 def _as_new(seen: ResourceClaim, written: ResourceClaim) -> bool:

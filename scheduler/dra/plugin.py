@@ -84,9 +84,10 @@ class DynamicResources:
         args = args or DynamicResourcesArgs()
         state = handle.state
         self._handle = handle
-        self._ledger = ledger_of(state, _work(args.filter_timeout))
+        self._ledger = ledger_of(state)
         selection = DeviceSelection(handle.settings.devices.selection)
-        self._judge = DeviceJudge(state, self._ledger, selection)
+        most_work = _work(args.filter_timeout)
+        self._judge = DeviceJudge(state, self._ledger, selection, most_work)
         self._preparation = Preparation(
             self._ledger, extended_resources(state), args.binding_timeout
         )

@@ -130,9 +130,11 @@ def _pool(
 ) -> Pool | None:
     newest = max(each.spec.pool.generation for each in members)
     members = [each for each in members if each.spec.pool.generation == newest]
-    count = members[0].spec.pool.resource_slice_count
     elsewhere: list[ResourceSlice] = []
-    if len(members) != count:
+    # kube-scheduler asks only the slice that it happens to list first.
+    for count in {each.spec.pool.resource_slice_count for each in members}:
+        if len(members) == count:
+            continue
         same = [s for s in slices if (s.spec.driver, s.spec.pool.name) == (driver, name)]
         if any(each.spec.pool.generation > newest for each in same):
             return None

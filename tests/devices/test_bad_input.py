@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import permutations
 from typing import Any
 
 import pytest
@@ -130,3 +131,34 @@ def test_a_row_whose_node_is_gone_has_no_devices() -> None:
     assert index.judge([claim()], (0, 1, 500)).fits.tolist() == [False, False, False]
     index.set_node(1, from_dict({"metadata": {"name": "n1"}}, Node))
     assert index.judge([claim()], range(2)).fits.tolist() == [False, True]
+
+
+CONTRADICTIONS = {
+    "one slice claims more than there are": ((2, 3), ("n0", "n0"), False),
+    "one slice claims fewer than there are": ((2, 1), ("n0", "n0"), False),
+    "each is right, of the node's or of all slices": ((2, 3, 3), ("n0", "n0", "n1"), True),
+    "a slice of another node is wrong": ((2, 2, 9), ("n0", "n0", "n1"), True),
+}
+
+
+@pytest.mark.parametrize(
+    ("counts", "nodes", "usable"), CONTRADICTIONS.values(), ids=CONTRADICTIONS.keys()
+)
+def test_all_slices_that_a_node_sees_must_be_right_about_their_number(
+    counts: tuple[int, ...], nodes: tuple[str, ...], usable: bool
+) -> None:
+    slices = [
+        slice_of(
+            "pool",
+            [device(f"d{i}")],
+            name=f"s{i}",
+            nodeName=node,
+            pool={"resourceSliceCount": count},
+        )
+        for i, (count, node) in enumerate(zip(counts, nodes, strict=True))
+    ]
+    for order in permutations(slices):
+        index = index_of("n0", "n1")
+        for each in order:
+            index.set_slice(None, each)
+        assert outcome(index, claim()).fits == usable

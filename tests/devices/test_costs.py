@@ -193,3 +193,16 @@ def test_a_search_that_is_given_up_says_that_nothing_is_proven() -> None:
     text = index.reason(found, [wanted], 0)
     assert text == "node n0: timed out trying to allocate devices"
     assert outcome(index_of(), claim()).fault is None
+
+
+def test_each_asker_has_its_own_bound() -> None:
+    index = index_of()
+    for each in boards("n0", 8):
+        index.set_slice(None, each)
+    wanted = [claim(*(profile(f"e{i}", "eighth", count=3) for i in range(10)))]
+    for _ in range(2):  # what one has found out is not told the other
+        (given_up,) = index.judge(wanted, (0,), most_work=300).outcomes
+        assert given_up.fault is not None
+        assert given_up.fault.unproven
+        (found,) = index.judge(wanted, (0,)).outcomes
+        assert found.fits

@@ -80,6 +80,8 @@ class World:
             for _ in range(random.randrange(self.most)):
                 devices.append(self._device(driver, number, counters, where))
                 number += random.random() > 0.03
+            if random.random() < 0.04:  # it contradicts the other slices
+                pool = {**pool, "resourceSliceCount": random.choice((1, 2, 3))}
             spec = {"driver": driver, "pool": pool, "devices": devices, **where}
             self._slice(f"{random.randrange(100):02}-{driver}-{name}-{i}", spec)
         if counters:
