@@ -25,6 +25,7 @@ from tests.daemon.support import (
     running_daemon,
     starting_daemon,
 )
+from tests.daemon.test_webhooks import ELECTION
 
 STABLE = {
     "scheduler_pending_pods",
@@ -198,9 +199,8 @@ async def test_looking_changes_nothing(cluster: Cluster) -> None:
 
 
 def standing_for_election() -> Configuration:
-    election = {"leaderElect": True, "resourceNamespace": "kube-system"}
     server = {"server": {"port": free_port()}}
-    return configuration(kube={"leaderElection": election}, own=server)
+    return configuration(kube={"leaderElection": ELECTION}, own=server)
 
 
 @pytest.mark.parametrize("path", ["queue", "nodes", "decisions", "explain?pod=default/p"])

@@ -14,6 +14,7 @@ from tests.daemon.support import (
     running_daemon,
     starting_daemon,
 )
+from tests.daemon.test_webhooks import ELECTION
 
 
 def low(name: str) -> PodBuilder:
@@ -93,7 +94,7 @@ async def test_no_eviction_is_under_way_when_the_lease_is_given_up(
 
     monkeypatch.setattr(LeaderElector, "_release", watched)
     prepare(cluster)
-    config = configuration(kube={"leaderElection": {"leaderElect": True}})
+    config = configuration(kube={"leaderElection": ELECTION})
     async with starting_daemon(cluster, config) as replica:
         cluster.submit(low("a"), low("b"))
         await expect_bound(cluster, "a", "b")

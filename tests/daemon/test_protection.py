@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import aiohttp
+import pytest
 
 from e2e.harness.ports import free_port
 from tests.builders import make_worker
 from tests.daemon.support import Cluster, Replica, configuration, eventually, running_daemon
+from tests.patience import PATIENCE
 
 SCRAPER = "system:serviceaccount:monitoring:prometheus"
 
@@ -24,7 +26,11 @@ async def status(replica: Replica, path: str, token: str = "") -> int:
         return answer.status
 
 
-async def test_known_callers_read_and_strangers_only_probe(cluster: Cluster) -> None:
+async def test_known_callers_read_and_strangers_only_probe(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # However long the requests take, the last one finds what the first one learned.
+    monkeypatch.setattr("scheduler.serve.access.FRESH_SECONDS", PATIENCE)
     cluster.add(make_worker("n"))
     reviews = cluster.server.reviews
     reviews.add_user("scrape", SCRAPER)

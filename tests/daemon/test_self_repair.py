@@ -17,6 +17,7 @@ from tests.daemon.support import (
     configuration,
     eventually,
     expect_bound,
+    expect_pending,
     running_daemon,
 )
 
@@ -42,6 +43,7 @@ async def test_a_watch_that_says_nothing_leaves_nobody_assumed(cluster: Cluster)
         with cluster.faults.hold("POST", BINDING) as held:
             names = cluster.submit_many(5, make_pod, "p")
             await held.reached()
+            await eventually(lambda: len(replica.daemon.pods()) == 5, "all are known")
             cluster.faults.silence_watches()
         state = replica.daemon.core.state
         await eventually(lambda: len(cluster.bound()) == 5)
@@ -131,8 +133,10 @@ async def test_what_differs_is_found_and_repaired(
         bound = cluster.submit_many(6, make_pod, "bound")
         waiting = cluster.submit_many(3, lambda name: make_pod(name).cpu("1000"), "waiting")
         await expect_bound(cluster, *bound)
+        for name in waiting:
+            await expect_pending(cluster, replica, name)
         await replica.settled()
-        assert await replica.daemon.cache_check.check() == []
+        await replica.agrees_with_the_cluster()
         damage(replica)
         lines = await replica.daemon.cache_check.check()
         assert lines, "found"
@@ -219,4 +223,5 @@ async def test_nothing_is_lost_and_nothing_is_bound_twice_whatever_happens(
         await eventually(lambda: cluster.bound().keys() >= set(alive), "all are bound")
         look()
         await eventually(lambda: not replica.daemon.core.state.assumed_count)
-        assert not replica.daemon.core.queue.view.counts()["in-flight"]
+        counts = replica.daemon.core.queue.view.counts
+        await eventually(lambda: not counts()["in-flight"], "all answers have come")

@@ -51,7 +51,9 @@ async def test_the_overview_counts_and_names_what_fails_most(cluster: Cluster) -
             cluster.submit(make_pod(name).cpu("100"))
         cluster.submit(make_pod("held").gate("example.com/a"))
         await expect_bound(cluster, "small")
-        await expect_pending(cluster, replica, "large")
+        for name in ("large", "larger"):
+            await expect_pending(cluster, replica, name)
+        await eventually(lambda: replica.queued("held") is not None, "the gated one is seen")
         await replica.settled()
         replica.daemon._samples.take()
         shown = await fetch_json(replica, "/api/v1/overview")
