@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +13,7 @@ from scheduler.cli.states import STYLES
 from scheduler.cli.targets import Target
 
 Json = dict[str, Any]
+NOW = 1_800_000_000.0
 
 CPU: Json = {"plugin": "NodeResourcesFit", "code": "Unschedulable", "reasons": ["Insufficient cpu"]}
 TAINT: Json = {
@@ -21,6 +22,12 @@ TAINT: Json = {
     "reasons": ["node(s) had untolerated taint(s)"],
     "facts": [{"type": "taint", "message": "dedicated=db:NoSchedule is not tolerated"}],
 }
+
+
+@pytest.fixture(autouse=True)
+def still(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No time passes between what an answer says and what is shown of it."""
+    monkeypatch.setattr(explanation, "time", SimpleNamespace(time=lambda: NOW))
 
 
 def short(free: int) -> Json:
@@ -40,7 +47,7 @@ def pending(**changes: Any) -> Json:
         "retrySeconds": 48.0,
         "attempts": 4,
         "lastTriedSeconds": 12.0,
-        "since": time.time() - 312.5,
+        "since": NOW - 312.5,
     }
     nodes = {
         "gpu-0": rejected(short(63)),
