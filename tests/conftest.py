@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.patience import PATIENCE
 
 # Examples take as long as the machine lets them: deadlines would only measure the neighbours. The
 # same code gets the same examples, so that a change is judged by what it changed; whoever looks for
@@ -20,6 +23,14 @@ settings.load_profile(PROFILE)
 
 # Before any test is collected: a module that was imported already cannot be rewritten.
 pytest.register_assert_rewrite("tests.apicontract")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def recordings_are_written_to_their_end() -> Iterator[None]:
+    """Wait for a slow disk: a replica that ends gives up on it, and its recording is shorter."""
+    with pytest.MonkeyPatch.context() as patience:
+        patience.setattr("scheduler.recording.tape.CLOSE_SECONDS", PATIENCE)
+        yield
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
