@@ -5,9 +5,23 @@ from typing import Any
 import pytest
 import yaml
 
+from e2e.controlplane.binaries import locate
 from shipping.helm import HelmError, objects
 
 Json = dict[str, Any]
+
+
+def _missing_helm() -> str:
+    """Why there is no helm; empty if there is."""
+    try:
+        locate("helm")
+    except FileNotFoundError as missing:
+        return str(missing)
+    return ""
+
+
+needs_helm = pytest.mark.skipif(bool(_missing_helm()), reason=_missing_helm())
+"""For tests that render the chart; ``make controlplane`` builds helm."""
 
 
 class Rendered:

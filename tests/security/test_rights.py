@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.builders import Json
-from tests.charts.support import Rendered
+from tests.charts.support import Rendered, needs_helm
+
+pytestmark = needs_helm
 
 READ = {"get", "list", "watch"}
 FORBIDDEN_RESOURCES = {"*", "secrets", "configmaps", "serviceaccounts", "serviceaccounts/token"}
