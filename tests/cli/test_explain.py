@@ -257,9 +257,10 @@ def test_error_answers_exit_1_in_the_servers_words(served: Served) -> None:
 
 
 def test_an_unreachable_server_exits_4_and_says_what_was_tried() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        free = f"127.0.0.1:{taken.getsockname()[1]}"
-    result = run("a", "--server", free)
+    with socket.socket() as silent:  # has the port, so that nobody else has, and does not listen
+        silent.bind(("127.0.0.1", 0))
+        free = f"127.0.0.1:{silent.getsockname()[1]}"
+        result = run("a", "--server", free)
     assert (result.exit_code, result.stdout) == (4, "")
     url = f"http://{free}/api/v1/explain?pod=default/a"
     assert result.stderr.startswith(f"equipoise: no answer from {url}: Connection refused\n")
