@@ -33,6 +33,9 @@ _TOLD_VALUES = 64
 """A node's own value is told of labels that have no more values: not of host names."""
 
 
+_IMPOSSIBLE = "it is empty, or compares with something that is no integer"
+
+
 class Expression(NamedTuple):
     """One requirement, and where it is written."""
 
@@ -48,6 +51,11 @@ class Expression(NamedTuple):
     def text(self) -> str:
         """The requirement as kubectl writes selectors."""
         return requirement_text(self.requirement)
+
+    @property
+    def impossible(self) -> bool:
+        """Whether it stands for a term that no node can match, whatever labels it has."""
+        return not self.requirement.key and not self.field
 
 
 class Expressions:
@@ -98,6 +106,9 @@ class Expressions:
                     found = f"the node has no label {key}"
                 if each.field:
                     found = "the node has another name"
+                if each.impossible:
+                    yield _told(each, f"{self._where(each)}: {_IMPOSSIBLE}", has=None)
+                    continue
                 yield _told(each, f"{self._where(each)} {each.text}: {found}", has=has or None)
 
     def _where(self, each: Expression) -> str:
@@ -136,6 +147,8 @@ class Expressions:
         if number:
             match = "matches" if number == 1 else "match"
             return f"{number} of {total} nodes {match} {where} {each.text}"
+        if each.impossible:
+            return f"no node matches {where}: {_IMPOSSIBLE}"
         if each.field:
             return f"no node is called {', '.join(sorted(requirement.values)[:_SHOWN_VALUES])}"
         key = requirement.key

@@ -242,7 +242,7 @@ def correct_key(scene: Scene, names: list[str]) -> Iterator[Step]:
 
 def label_node(scene: Scene, names: list[str]) -> Iterator[Step]:
     """Give one node a label that the pod's constraints are about and that it does not have."""
-    keys = {key: None for _, key in _topology_keys(scene.raw)}
+    keys = {key: None for _, key in _topology_keys(scene.raw) if key}
     for key in list(keys)[:MOST_VALUES]:
         bare = [name for name in sorted(names) if _lacks(scene, name, key)]
         if not bare:

@@ -18,6 +18,8 @@ from scheduler.plugin_api.cycle import Cycle
 from scheduler.state.columns import Rows
 
 CORRECT = "correct-selector"
+EMPTY = "term"
+"""In place of a field: the term has no requirements, and matches no node."""
 DROP = "drop-selector"
 MOST_TERMS = 8
 MOST_SETS = 8
@@ -38,6 +40,8 @@ class NodeRequirement(NamedTuple):
     requirement: NodeSelectorRequirement
 
     def __str__(self) -> str:
+        if self.field == EMPTY:
+            return "of an empty term, which no node meets"
         key, operator, values = (
             self.requirement.key,
             self.requirement.operator,
@@ -66,7 +70,7 @@ def correct(scene: Scene, names: list[str]) -> Iterator[Step]:
             continue
         entry = entries[0]
         wanted = entry.requirement
-        if wanted.operator not in ("In", "Exists") or entry.field == "matchFields":
+        if wanted.operator not in ("In", "Exists") or entry.field in ("matchFields", EMPTY):
             continue
         labels = [
             node.metadata.labels
@@ -114,15 +118,13 @@ def _failing(scene: Scene, names: list[str]) -> list[tuple[tuple[NodeRequirement
         met = [[_met(cycle, entry, rows) for entry in term] for term in terms]
     matched = np.zeros(len(rows), np.bool_)
     for masks in met:
-        if masks:
-            matched |= np.logical_and.reduce(masks)
+        matched |= np.logical_and.reduce(masks)
     groups: dict[tuple[NodeRequirement, ...], list[str]] = {}
     if not terms or matched.any():
         here = matched if terms else np.ones(len(rows), np.bool_)
         _group(groups, selector, basic, here, there)
     for term, masks in zip(terms, met, strict=True):
-        if term:
-            _group(groups, [*selector, *term], [*basic, *masks], ~matched, there)
+        _group(groups, [*selector, *term], [*basic, *masks], ~matched, there)
     return sorted(groups.items(), key=lambda each: (len(each[0]), -len(each[1]), str(each[0])))[
         :MOST_SETS
     ]
@@ -155,13 +157,13 @@ def _entries(raw: Object) -> tuple[list[NodeRequirement], list[list[NodeRequirem
     ]
     terms = []
     for number, term in enumerate((at(raw, *TERMS) or [])[:MOST_TERMS]):
-        terms.append(
-            [
-                NodeRequirement(number, field, index, _requirement(each))
-                for field in ("matchExpressions", "matchFields")
-                for index, each in enumerate(term.get(field) or [])
-            ]
-        )
+        found = [
+            NodeRequirement(number, field, index, _requirement(each))
+            for field in ("matchExpressions", "matchFields")
+            for index, each in enumerate(term.get(field) or [])
+        ]
+        nothing = NodeRequirement(number, EMPTY, 0, NodeSelectorRequirement("", "In", ()))
+        terms.append(found or [nothing])
     return selector, terms
 
 
@@ -172,6 +174,8 @@ def _requirement(raw: Object) -> NodeSelectorRequirement:
 
 def _met(cycle: Cycle, entry: NodeRequirement, rows: Rows) -> Any:
     """Which rows meet one requirement."""
+    if entry.field == EMPTY:
+        return np.zeros(len(rows), np.bool_)
     one = (entry.requirement,)
     fields = entry.field == "matchFields"
     term = NodeSelectorTerm(match_fields=one) if fields else NodeSelectorTerm(one)
