@@ -140,17 +140,21 @@ def place_together(
     seed: int,
     pods: Sequence[PodInfo],
     block: Callable[[], AbstractContextManager[object]],
+    *,
+    stop_early: bool = False,
 ) -> dict[str, str]:
-    """The node of each pod, by uid, placed in order until one fits nowhere.
+    """The node of each pod that finds one, by uid, placed in order.
 
     ``block`` shows the state in which they are placed. It is entered again after every slice.
+    With ``stop_early`` none is tried after one that fits nowhere.
     """
-    placed: list[tuple[PodInfo, str]] = []
-    while len(placed) < len(pods):
+    tried: list[tuple[PodInfo, str | None]] = []
+    while len(tried) < len(pods):
         checkpoint()
-        if not _place_some(framework, state, seed, pods, placed, block):
+        _place_some(framework, state, seed, pods, tried, block)
+        if stop_early and tried[-1][1] is None:
             break
-    return {pod.uid: node for pod, node in placed}
+    return {pod.uid: node for pod, node in tried if node is not None}
 
 
 def _place_some(
@@ -158,30 +162,35 @@ def _place_some(
     state: ClusterState,
     seed: int,
     pods: Sequence[PodInfo],
-    placed: list[tuple[PodInfo, str]],
+    tried: list[tuple[PodInfo, str | None]],
     block: Callable[[], AbstractContextManager[object]],
-) -> bool:
-    """Place pods for about half a slice, at least one; False if the next fits nowhere."""
+) -> None:
+    """Try pods for about half a slice, at least one, and until one fits nowhere."""
     until = machine.perf_counter() + SLICE_SECONDS / 2
     with block(), scratch(state) as changes:
-        for place, (pod, node) in enumerate(placed):
-            if state.row(node) is None:  # it has gone meanwhile
-                del placed[place:]
+        for place, (pod, node) in enumerate(tried):
+            if node is not None and state.row(node) is None:  # it has gone meanwhile
+                del tried[place:]
+                break
+            if node is not None:
+                changes.add(pod, node)
+        while len(tried) < len(pods):
+            pod = pods[len(tried)]
+            node = _chosen(framework, state, seed, pod)
+            tried.append((pod, node))
+            if node is None:
                 break
             changes.add(pod, node)
-        while len(placed) < len(pods):
-            pod = pods[len(placed)]
-            evaluation = evaluate(framework, Cycle(pod, state))
-            rows = evaluation.feasible()
-            chosen = choose(evaluation, seed) if len(rows) else None
-            if chosen is None:
-                return False
-            node = state.name(int(rows[chosen]))
-            changes.add(pod, node)
-            placed.append((pod, node))
             if machine.perf_counter() >= until:
                 break
-    return True
+
+
+def _chosen(framework: Framework, state: ClusterState, seed: int, pod: PodInfo) -> str | None:
+    """The node that a pod would get now."""
+    evaluation = evaluate(framework, Cycle(pod, state))
+    rows = evaluation.feasible()
+    chosen = choose(evaluation, seed) if len(rows) else None
+    return None if chosen is None else state.name(int(rows[chosen]))
 
 
 def _one_by_one(core: Core, framework: Framework, info: PodInfo, count: int) -> dict[str, int]:
@@ -194,7 +203,7 @@ def _one_by_one(core: Core, framework: Framework, info: PodInfo, count: int) -> 
             yield
 
     copies = [_copy(info, number) for number in range(count)]
-    placed = place_together(framework, state, core.seed, copies, without_itself)
+    placed = place_together(framework, state, core.seed, copies, without_itself, stop_early=True)
     return dict(Counter(placed.values()))
 
 

@@ -59,6 +59,27 @@ def fits(objects: Sequence[Json], pod: Json, changes: Iterable[Json]) -> list[st
     return sorted(fit)
 
 
+def beside_daemons(objects: Sequence[Json], changes: Sequence[Json]) -> list[Json]:
+    """Changes, and the pods of DaemonSets that come to nodes that are added."""
+    come: list[Json] = []
+    new = [each["object"]["metadata"]["name"] for each in changes if each["op"] == "add"]
+    for name in new:
+        for pod in objects:
+            on = pod.get("spec", {}).get("nodeName", "")
+            if on and on == name.partition("-copy-")[0] and _of_node(pod):
+                daemon = copy.deepcopy(pod)
+                daemon["metadata"] |= {"name": f"{name}-{pod['metadata']['name']}", "uid": None}
+                daemon["spec"]["nodeName"] = name
+                come.append({"op": "add", "object": daemon})
+    return [*changes, *come]
+
+
+def _of_node(pod: Json) -> bool:
+    owners = pod["metadata"].get("ownerReferences", [])
+    leaving = "deletionTimestamp" in pod["metadata"]
+    return not leaving and any(each["kind"] == "DaemonSet" for each in owners)
+
+
 def summaries(answer: Mapping[str, Any]) -> list[str]:
     """What is proposed, best first."""
     return [remedy["summary"] for remedy in answer["remedies"]]

@@ -10,9 +10,11 @@ import pytest
 from scheduler import inspection
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
+from scheduler.model.workloads import POD_GROUP_LABEL
 from scheduler.simulation import explain
 from tests.builders import (
     Json,
+    NodeBuilder,
     PodBuilder,
     constraint,
     make_node,
@@ -348,6 +350,89 @@ def test_gates_and_other_schedulers() -> None:
     ]
 
 
+@pytest.mark.parametrize("others", [(), (term(requirement("disk", "In", "ssd")),)])
+def test_a_term_without_requirements_matches_no_node_and_is_dropped(others: tuple[Json]) -> None:
+    pod = make_pod("p").required({}, *others)
+    objects = [make_worker("a").label(disk="hdd").obj()]
+    answer = explain(objects, pod.obj())
+    assert "it is empty, or compares with something that is no integer" in str(answer["facts"])
+    (entry,) = answer["nodes"]["a"]["all"]
+    assert "no label" not in entry["facts"][0]["message"]
+    assert "drop the node requirement of an empty term, which no node meets" in proposed(
+        objects, pod
+    )
+
+
+def test_a_bound_that_is_no_number_is_not_told_as_a_label() -> None:
+    pod = make_pod("p").required(term(requirement("disk", "Gt", "x")))
+    (told,) = explain([make_worker("a").label(disk="5").obj()], pod.obj())["facts"]
+    assert told["message"] == (
+        "no node matches nodeAffinity: it is empty, or compares with something that is no integer"
+    )
+
+
+def full(node: NodeBuilder) -> list[Json]:
+    """A node without room, of which nobody may be asked to go."""
+    name = node.obj()["metadata"]["name"]
+    return [node.obj(), make_pod(f"on-{name}").on(name).cpu(4).priority(1000).obj()]
+
+
+def test_a_change_of_the_pod_and_a_new_node_where_all_nodes_are_full() -> None:
+    objects = [*full(make_worker("a").label(disk="ssd")), *full(make_worker("b").taint("gpu"))]
+    pod = make_pod("p").cpu(2).node_selector(disk="sdd")
+    assert proposed(objects, pod) == [
+        "ask for nodes with disk=ssd in place of disk=sdd; and add 1 node like a",
+        "drop the node requirement disk=sdd; and add 1 node like a",
+    ]
+
+
+def test_a_change_of_the_pod_and_pods_that_go() -> None:
+    node, other = full(make_worker("a").taint("gpu"))
+    other["spec"]["priority"] = 0
+    found = proposed([node, other], make_pod("p").cpu(2))
+    assert "tolerate the taint gpu:NoSchedule; and add 1 node like a" in found
+    assert (
+        "tolerate the taint gpu:NoSchedule; "
+        "and delete pod default/on-a on node a, or move it elsewhere"
+    ) in found
+
+
+def test_a_pod_that_is_larger_than_any_node_asks_for_less_on_a_new_one() -> None:
+    objects = full(make_worker("a"))
+    (only,) = remedies(objects, make_pod("p").cpu(6))
+    assert only["summary"] == "lower the request for cpu from 6 to 4; and add 1 node like a"
+    assert only["opens"] == ["a-copy-1"]
+
+
+def test_all_that_it_takes_ends_with_a_new_node() -> None:
+    objects = full(make_worker("a").taint("gpu").label(disk="hdd"))
+    pod = make_pod("p").cpu(6).node_selector(tier="x")
+    assert proposed(objects, pod) == [
+        "tolerate the taint gpu:NoSchedule; and drop the node requirement tier=x; "
+        "and lower the request for cpu from 6 to 4; and add 1 node like a"
+    ]
+
+
+def test_the_daemons_of_a_new_node_are_reckoned_with() -> None:
+    daemon = make_pod("agent-a").on("a").cpu(1).owner("DaemonSet", "agent").obj()
+    objects = [*full(make_worker("a")), daemon]
+    assert "add 1 node like a" in proposed(objects, make_pod("p").cpu(3))
+    assert proposed(objects, make_pod("p").cpu(4)) == [
+        "lower the request for cpu from 4 to 3; and add 1 node like a"
+    ]
+
+
+def test_a_gang_gets_nodes_on_which_daemons_run_too() -> None:
+    node = make_worker("n").label(**{HOSTNAME: "n"}).obj()
+    daemon = make_pod("agent-n").on("n").cpu(2).owner("DaemonSet", "agent").obj()
+    objects = [node, daemon, make_group("g", 3).obj(), *(member(f"m{i}").obj() for i in range(2))]
+    pod = member("m2", cpu="1")
+    assert "add 1 node like n, for all members" in proposed(objects, pod)
+    for each in objects[3:]:
+        each["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
+    assert "add 2 nodes like n, for all members" in proposed(objects, member("m2", cpu="2"))
+
+
 def test_a_gang_that_is_short_of_members() -> None:
     objects = [make_worker("a").obj(), make_group("g", 5).obj()]
     objects += [member(f"m{i}").obj() for i in range(2)]
@@ -356,6 +441,17 @@ def test_a_gang_that_is_short_of_members() -> None:
         "lower minMember of pod group default/g from 5 to 3, or create 2 more of its pods"
     )
     assert patch(only) == {"spec": {"minMember": 3}}
+
+
+def test_a_member_that_fits_nowhere_does_not_keep_the_next_ones_from_being_counted() -> None:
+    """As in a pass: m1 keeps apart from m0, and m2 runs all the same."""
+    apart = member("m1").apart(pod_term(HOSTNAME, {POD_GROUP_LABEL: "g"}))
+    node = make_worker("a").label(**{HOSTNAME: "a"}).obj()
+    objects = [node, make_group("g", 2).obj(), member("m0").obj(), apart.obj()]
+    assert proposed(objects, member("m2").gate("x/y")) == ["remove the scheduling gate x/y"]
+    objects[1] = make_group("g", 3).obj()
+    (fewer,) = [s for s in proposed(objects, member("m2").gate("x/y")) if "lower" in s]
+    assert fewer.endswith("lower minMember of pod group default/g from 3 to 2, which fit together")
 
 
 def test_as_many_nodes_as_a_gang_needs() -> None:

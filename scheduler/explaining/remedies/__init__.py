@@ -11,6 +11,7 @@
 - `selectors`: correct or drop what a pod requires of nodes.
 - `constraints`: relax what a pod requires of other pods: affinity, spread, host ports.
 - `occupancy`: make room: wait for pods that go, delete pods, add a node of a shape that there is.
+- `room`: a new node where a change of the pod alone makes no room.
 - `claims`: claims that are not there: name the one that is, or create it.
 - `gangs`: what would let a whole gang run, where one member alone would fit.
 - `held`: what keeps a pod from being tried at all: gates, and the name of another scheduler.

@@ -20,13 +20,15 @@ MOST_PROPOSALS = 2
 
 Proposals = Sequence[tuple[frozenset[str], Callable[[Scene, list[str]], Iterator[Step]]]]
 """Plugins, and what may satisfy them; the earlier one is tried first."""
+Room = tuple[frozenset[str], Callable[[Scene, list[str]], Iterator[tuple[Step, ...]]]]
+"""Likewise, tried when nothing else satisfies them: it ends a remedy."""
 
 
-def chains(base: Scene, proposals: Proposals) -> Iterator[Scene]:
+def chains(base: Scene, proposals: Proposals, room: Room) -> Iterator[Scene]:
     """Scenes in which the pod fits, of as many changes as it takes, none of them in vain."""
     blockers = base.blockers()
     for names in _nearest(blockers):
-        scene = _chain(base, names, proposals)
+        scene = _chain(base, names, proposals, room)
         if scene is not None and len(scene.steps) > len(base.steps):
             yield _needed(base, scene)
 
@@ -41,19 +43,30 @@ def _nearest(blockers: Blockers) -> Iterator[list[str]]:
         yield blockers.near(plugins, plugins)
 
 
-def _chain(scene: Scene, names: list[str], proposals: Proposals) -> Scene | None:
+def _chain(scene: Scene, names: list[str], proposals: Proposals, room: Room) -> Scene | None:
     """Take away one reason after the other against some of these nodes; None if one stays."""
     blockers = scene.blockers()
     for _ in range(MOST_STEPS):
         checkpoint()
         found = _next(scene, blockers, names, proposals)
         if found is None:
-            return None
+            return _with_room(scene, blockers, room)
         scene, blockers = found
         if not blockers.whole:
             if not blockers.nearest(blockers.names)[0]:
                 return scene  # on one of these nodes, or on another one
             names = blockers.nearest(names)[2]
+    return None
+
+
+def _with_room(scene: Scene, blockers: Blockers, room: Room) -> Scene | None:
+    """The scene with room for the pod, if that is all that it lacks on some node."""
+    plugins, propose = room
+    names = [] if blockers.whole else blockers.near(plugins)
+    for steps in islice(propose(scene, names), MOST_PROPOSALS) if names else ():
+        after = scene.then(*steps)
+        if after.fits():
+            return after
     return None
 
 

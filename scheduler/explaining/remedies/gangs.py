@@ -6,8 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
+import msgspec
+
 from scheduler.explaining.remedies.costs import cost
-from scheduler.explaining.remedies.occupancy import copied, shapes
+from scheduler.explaining.remedies.occupancy import copied, daemons, shapes
 from scheduler.explaining.remedies.scene import Scene, Step
 from scheduler.explaining.replicas import place_together
 from scheduler.gangs.gang import Gang
@@ -94,11 +96,15 @@ def _until_ready(gang: Gang, missing: int) -> str:
     return f"or create {missing} more of its pods"
 
 
-def _together(scene: Scene, members: Sequence[PodInfo], seed: int) -> dict[str, str]:
+def _together(
+    scene: Scene, members: Sequence[PodInfo], seed: int, *, stop_early: bool = False
+) -> dict[str, str]:
     """The nodes of the members that find one, one after the other."""
     world = scene.world
     world.spend()
-    return place_together(world.framework, world.state, seed, members, scene.acted)
+    return place_together(
+        world.framework, world.state, seed, members, scene.acted, stop_early=stop_early
+    )
 
 
 def _more_nodes(scene: Scene, members: Sequence[PodInfo], seed: int) -> Iterator[Step]:
@@ -119,7 +125,9 @@ def _more_nodes(scene: Scene, members: Sequence[PodInfo], seed: int) -> Iterator
                 affects=(f"the cluster: {number} more node{'s' if number > 1 else ''}",),
                 parts=frozenset({name}),
             )
-            if len(_together(scene.then(step), members, seed)) == len(members):
+            beside = msgspec.structs.replace(step, come=daemons(scene, name, copies))
+            placed = _together(scene.then(beside), members, seed, stop_early=True)
+            if len(placed) == len(members):
                 best, high = step, number - 1
             else:
                 low = number + 1

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
 from typing import Any, TypeVar
 
+import msgspec
 import numpy as np
 
 from scheduler.explaining.remedies.costs import cost
@@ -97,18 +98,24 @@ def delete(scene: Scene, names: list[str]) -> Iterator[Step]:
 def add_node(scene: Scene, names: list[str]) -> Iterator[Step]:
     """Add a node like one that there is, without its pods."""
     for place, name in enumerate(shapes(scene, names)):
-        raw = scene.node(name)
-        if raw is None:
-            continue
-        copy = copied(raw, scene.state, 1)
-        yield Step(
-            ADD,
-            f"add 1 node like {name}",
-            cost(ADD, 0.01 * place),
-            nodes=(copy,),
-            affects=("the cluster: one more node",),
-            parts=frozenset({name}),
-        )
+        step = added(scene, name, 0.01 * place)
+        if step is not None and leaves_room(scene, name, step):
+            yield step
+
+
+def added(scene: Scene, name: str, more: float = 0.0) -> Step | None:
+    """The step that adds a node like one that there is; None if that has gone."""
+    raw = scene.node(name)
+    if raw is None:
+        return None
+    return Step(
+        ADD,
+        f"add 1 node like {name}",
+        cost(ADD, more),
+        nodes=(copied(raw, scene.state, 1),),
+        affects=("the cluster: one more node",),
+        parts=frozenset({name}),
+    )
 
 
 def add_node_for_volume(scene: Scene, names: list[str]) -> Iterator[Step]:
@@ -125,7 +132,7 @@ def add_node_for_volume(scene: Scene, names: list[str]) -> Iterator[Step]:
         labels = {**(at(copy, "metadata", "labels") or {}), **wanted}
         if labels == at(copy, "metadata", "labels"):
             continue  # an ordinary copy does
-        yield Step(
+        step = Step(
             ADD,
             f"add 1 node like {name} with {text}, where the pod's volumes are",
             cost(ADD, 0.5 + 0.01 * place),
@@ -133,6 +140,39 @@ def add_node_for_volume(scene: Scene, names: list[str]) -> Iterator[Step]:
             affects=("the cluster: one more node",),
             parts=frozenset({name, text}),
         )
+        if leaves_room(scene, name, step):
+            yield step
+
+
+def leaves_room(scene: Scene, name: str, step: Step) -> bool:
+    """Whether the pod fits on new nodes also beside the daemons that a node like it has."""
+    come = daemons(scene, name, step.nodes)
+    if not come:
+        return True
+    beside = scene.then(msgspec.structs.replace(step, come=come))
+    return all(beside.opens(raw["metadata"]["name"]) for raw in step.nodes)
+
+
+def daemons(scene: Scene, name: str, nodes: Sequence[Object]) -> tuple[tuple[PodInfo, str], ...]:
+    """The pods that come to new nodes by themselves, since one like them has such pods."""
+    there = [pod for pod in scene.state.pods_on(name) if _of_node(pod) and not pod.pod.deleting]
+    names = [raw["metadata"]["name"] for raw in nodes]
+    return tuple((_another(pod, new), new) for new in names for pod in there)
+
+
+def _of_node(pod: PodInfo) -> bool:
+    """Whether a pod comes with its node: a DaemonSet's, or the kubelet's own."""
+    owner = pod.pod.metadata.controller
+    return owner is not None and owner.kind in ("DaemonSet", "Node")
+
+
+def _another(pod: PodInfo, node: str) -> PodInfo:
+    """A pod like one, for another node."""
+    known = pod.pod
+    names = {"name": f"{known.metadata.name}-{node}", "uid": f"{pod.uid}/on/{node}"}
+    metadata = msgspec.structs.replace(known.metadata, **names)
+    spec = msgspec.structs.replace(known.spec, node_name="")
+    return PodInfo(msgspec.structs.replace(known, metadata=metadata, spec=spec), pod.limits)
 
 
 def _volume_labels(scene: Scene) -> dict[str, str]:
@@ -286,10 +326,8 @@ def _fewest(scene: Scene, name: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
 
 def _removable(scene: Scene, pod: PodInfo) -> bool:
     """Whether a pod may be proposed: not one that comes back, or is not on its node yet."""
-    world, owner = scene.world, pod.pod.metadata.controller
-    if owner is not None and owner.kind in ("DaemonSet", "Node"):
-        return False
-    if scene.state.assumed(pod.uid) or world.originals.waits(pod.pod):
+    world = scene.world
+    if _of_node(pod) or scene.state.assumed(pod.uid) or world.originals.waits(pod.pod):
         return False
     return pod.priority <= scene.info.priority and pod.uid != world.info.uid
 

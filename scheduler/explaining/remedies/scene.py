@@ -68,6 +68,8 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     """Nodes as they would be, and new ones."""
     gone: tuple[PodInfo, ...] = ()
     """Pods that would be deleted."""
+    come: tuple[tuple[PodInfo, str], ...] = ()
+    """Pods that others would make, and their nodes."""
     objects: tuple[Object, ...] = ()
     """New objects of other kinds."""
     others: tuple[dict[str, Any], ...] = ()
@@ -218,9 +220,9 @@ class Scene:
         self.world = world
         self.steps = steps
 
-    def then(self, step: Step) -> Scene:
-        """The same after another step."""
-        return Scene(self.world, (*self.steps, step))
+    def then(self, *steps: Step) -> Scene:
+        """The same after further steps."""
+        return Scene(self.world, (*self.steps, *steps))
 
     @cached_property
     def raw(self) -> Object | None:
@@ -277,6 +279,9 @@ class Scene:
             for uid in gone:
                 if (booked := state.pod(uid)) is not None:
                     changes.remove(booked)
+            for step in self.steps:
+                for pod, node in step.come:
+                    changes.add(pod, node)
             yield Cycle(info, state)
 
     def opened(self) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations, islice
+from itertools import combinations, islice, product
 from typing import Any, NamedTuple
 
 from scheduler.explaining.remedies import (
@@ -11,6 +11,7 @@ from scheduler.explaining.remedies import (
     constraints,
     occupancy,
     requests,
+    room,
     selectors,
     taints,
 )
@@ -94,6 +95,12 @@ GENERATORS = (
     Generator(_OCCUPANCY | _CLOSED | _VOLUMES, occupancy.add_node_for_volume, in_pairs=False),
 )
 """In pairs the earlier one comes first, so requests are lowered to what fits after the other."""
+PAIRING = tuple(each for each in GENERATORS if each.in_pairs)
+MAKING_ROOM = (
+    Generator(_OCCUPANCY, occupancy.add_node),
+    Generator(_OCCUPANCY, occupancy.delete),
+)
+"""Tried after a change of the pod where nothing that asks less helps."""
 
 
 class Helpful(NamedTuple):
@@ -167,10 +174,13 @@ def _search(base: Scene, found: list[Helpful]) -> None:
         for step in generator.propose(base, names) if names else ():
             _try(base.then(step), found)
     if len(_ranked(found)) < MOST_REMEDIES:
-        _pairs(base, blockers, found)
+        _pairs(base, blockers, list(combinations(PAIRING, 2)), found)
     if not found:
-        together = [(each.plugins, each.propose) for each in GENERATORS if each.in_pairs]
-        for scene in chains(base, together):
+        _pairs(base, blockers, list(product(PAIRING, MAKING_ROOM)), found)
+        _smaller_on_new_node(base, blockers, found)
+    if not found:
+        together = [(each.plugins, each.propose) for each in PAIRING]
+        for scene in chains(base, together, (_OCCUPANCY | _CLOSED, room.new_node)):
             _try(scene, found)
 
 
@@ -186,29 +196,33 @@ def _names(generator: Generator, blockers: Blockers) -> list[str]:
     return blockers.near(generator.plugins)
 
 
-def _pairs(base: Scene, blockers: Blockers, found: list[Helpful]) -> None:
+def _pairs(
+    base: Scene,
+    blockers: Blockers,
+    pairs: Sequence[tuple[Generator, Generator]],
+    found: list[Helpful],
+) -> None:
     """Pairs of which neither half helps alone."""
-    pairing = [each for each in GENERATORS if each.in_pairs]
-    if blockers.whole:
-        for first in pairing:
-            if blockers.whole in first.plugins:
-                for step in islice(first.propose(base, list(blockers.names)), MOST_IN_PAIRS):
-                    for second in pairing:
-                        _second(base, step, second, found)
-        return
     ways = sorted(blockers.sets().items(), key=lambda way: (-way[1], sorted(way[0])))
-    for first, second in combinations(pairing, 2):
-        both = first.plugins | second.plugins
-        fitting = [
-            way
-            for way, _ in ways
-            if way <= both and not way <= first.plugins and not way <= second.plugins
-        ]
-        if not fitting:
-            continue
-        names = blockers.near(both, fitting[0])
-        for step in islice(first.propose(base, names), MOST_IN_PAIRS):
+    for first, second in pairs:
+        if blockers.whole:
+            names = list(blockers.names) if blockers.whole in first.plugins else []
+        else:
+            both = first.plugins | second.plugins
+            fitting = [
+                way
+                for way, _ in ways
+                if way <= both and not way <= first.plugins and not way <= second.plugins
+            ]
+            names = blockers.near(both, fitting[0]) if fitting else []
+        for step in islice(first.propose(base, names), MOST_IN_PAIRS) if names else ():
             _second(base, step, second, found)
+
+
+def _smaller_on_new_node(base: Scene, blockers: Blockers, found: list[Helpful]) -> None:
+    names = [] if blockers.whole else blockers.near(_OCCUPANCY | _CLOSED)
+    for steps in room.smaller_pod_on_new_node(base, names) if names else ():
+        _try(base.then(*steps), found)
 
 
 def _second(base: Scene, step: Step, second: Generator, found: list[Helpful]) -> None:
