@@ -152,11 +152,14 @@ async def explain(
         )
 
     said = await in_slices(described)
+    together = None if count is None else await in_slices(replicas, core, framework, info, count)
     remedies: list[dict[str, Any]] = []
-    if progress.state not in SETTLED and (progress.held or not found.fits):
+    too_few = together is not None and together["fit"] < together["asked"]
+    if progress.state not in SETTLED and (progress.held or not found.fits or too_few):
         steps = holding(waiting, core.frameworks)
         originals = WrittenObjects()
-        remedies = await in_slices(find, framework, core.state, info, originals, steps, core.seed)
+        remedies = await in_slices(
+            find, framework, core.state, info, originals, steps, core.seed, None, count
+        )
     batch = pod_progress.batched(core.config.equipoise.batch)
-    together = None if count is None else await in_slices(replicas, core, framework, info, count)
     return {**said, "batch": batch, "remedies": remedies, "replicas": together}

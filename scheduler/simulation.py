@@ -330,13 +330,15 @@ def judge(objects: Iterable[Object], pod: Object, config: Config = None) -> dict
     return findings.explain(_framework(core, info.pod), core.state, info, core.seed)
 
 
-def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> dict[str, Any]:
+def explain(
+    objects: Iterable[Object], pod: Object, config: Config = None, *, count: int | None = None
+) -> dict[str, Any]:
     """What `place` does with one pod, and why: the verdict of every node when it is popped.
 
     The pod takes the place of the object of its name, or comes last. Besides what `judge` returns:
     ``node``, the node that it gets; ``wouldGoTo``, where it would go if nothing held it;
     ``standing``, how far it is; ``preemption``, the victims if it fits nowhere; ``remedies``, the
-    smallest changes that would let it run;
+    smallest changes that would let it run, each with how many of ``count`` pods like it then fit;
     ``batch``, whether the cost model of a backlog chose the node, if that is configured; and
     ``group``, if it is in one: how that stands before it is tried. Webhooks and extenders are
     really asked. A pod that is not tried is judged as if nothing held it: one that is gated when
@@ -344,13 +346,16 @@ def explain(objects: Iterable[Object], pod: Object, config: Config = None) -> di
     Without a configuration it is the default profile, with NUMA alignment if some node's cells are
     among the objects, and with gangs if PodGroups are.
     """
-    return asyncio.run(_Explained(list(objects), pod, config).run())
+    return asyncio.run(_Explained(list(objects), pod, config, count).run())
 
 
 class _Explained:
     """A play that explains one pod when it is popped."""
 
-    def __init__(self, objects: list[Object], pod: Object, config: Config) -> None:
+    def __init__(
+        self, objects: list[Object], pod: Object, config: Config, count: int | None = None
+    ) -> None:
+        self._count = count
         self._objects = _with_pod([o for raw in objects for o in _flatten(raw)], pod)
         self._recorder = _Recorder()
         self._clock = _Clock()
@@ -436,7 +441,14 @@ class _Explained:
         steps = holding(self._pod, core.frameworks)
         given = self._as_given if self._others_wait else None
         return find_remedies(
-            framework, core.state, self._info, self._originals, steps, core.seed, given
+            framework,
+            core.state,
+            self._info,
+            self._originals,
+            steps,
+            core.seed,
+            given,
+            self._count,
         )
 
     def _as_given(self) -> tuple[Framework, ClusterState]:

@@ -164,7 +164,8 @@ def _supposed(
 ) -> dict[str, Any]:
     """The scheduler's answer about a pod that does not exist."""
     objects = [*objects_of([what_if], lenient=lenient), *_priority_classes(server)]
-    pods = [body for body in as_in_cluster(objects) if body["kind"] == "Pod"]
+    made = as_in_cluster(objects)
+    pods = [body for body in made if body["kind"] == "Pod"]
     pods = [pod for pod in pods if not pod["spec"].get("nodeName")]
     chosen = _members(pods, target, what_if) if target else pods
     if not chosen:
@@ -173,11 +174,30 @@ def _supposed(
     alike = [pod for pod in chosen if pod["spec"] == first["spec"]]
     if len(alike) < len(pods):
         note(f"the answer is about {first['metadata']['name']} alone, not about other pods given")
+    _note_claims(first, made)
     metadata = first["metadata"]
     metadata["namespace"] = metadata.get("namespace") or namespace or server.namespace
     count = len(alike) if len(alike) > 1 else None
     answer: dict[str, Any] = ask_any_replica(server, PATH, first, count=count)
     return answer
+
+
+def _note_claims(pod: Body, objects: Sequence[Body]) -> None:
+    """Name claims of a pod that would be made with it: the running scheduler does not know them."""
+    own = {
+        volume.get("persistentVolumeClaim", {}).get("claimName")
+        for volume in pod["spec"].get("volumes") or ()
+    }
+    names = [
+        body["metadata"]["name"]
+        for body in objects
+        if body["kind"] == "PersistentVolumeClaim" and body["metadata"]["name"] in own
+    ]
+    if names:
+        note(
+            f"claims that are made with the pod are not there yet: {', '.join(names)}; "
+            "-f with a snapshot of the cluster judges them too"
+        )
 
 
 def _priority_classes(server: Remote) -> list[Body]:
@@ -220,12 +240,14 @@ def _offline(
     if not members:
         fail(f"{where}: no pod that needs a node", USAGE)
     try:
-        replicas = None
+        replicas = waiting = None
         chosen = members[0]
         if len(members) > 1:
             placed = simulation.place(objects, config)
-            chosen, replicas = _together(members, placed)
-        answer = simulation.explain(objects, chosen, config)
+            without, replicas = _together(members, placed)
+            chosen = without[0] if without else members[-1]
+            waiting = sum(body["spec"] == chosen["spec"] for body in without)
+        answer = simulation.explain(objects, chosen, config, count=waiting)
     except simulation.InputError as fault:
         fail(f"{where}: {fault}", USAGE)
     except ConfigError as fault:  # a plugin that cannot be made
@@ -253,8 +275,8 @@ def _comes_of(pod: Body, objects: Sequence[Body]) -> bool:
 
 def _together(
     members: Sequence[Body], placed: Sequence[tuple[str, str | None, str]]
-) -> tuple[Body, dict[str, Any]]:
-    """The first member that gets no node, or else the last; and how many of all get one."""
+) -> tuple[list[Body], dict[str, Any]]:
+    """The members that get no node, and how many of all get one."""
     from scheduler.cli.workloads import pod_key
 
     nodes = {pod: node for pod, node, _ in placed}
@@ -264,7 +286,7 @@ def _together(
     asked, fit = len(members), found.total()
     message = f"{fit} of {asked} replicas fit together"
     replicas = {"asked": asked, "fit": fit, "nodes": dict(found.most_common()), "message": message}
-    return (without[0] if without else members[-1]), replicas
+    return without, replicas
 
 
 def _members(pods: Sequence[Body], target: Target, where: str) -> list[Body]:

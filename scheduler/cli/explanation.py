@@ -304,6 +304,8 @@ def _remedies(answer: Answer, patches: bool, owner: Target | None) -> None:
         effects = []
         if remedy["opens"]:
             effects.append(f"opens {some(remedy['opens'])}")
+        if replicas := remedy.get("replicas"):
+            effects.append(f"{replicas['fit']} of {replicas['asked']} then fit together")
         if affected := remedy.get("affects"):
             effects.append(f"affects {some(affected, 5)}")
         if effects:

@@ -73,6 +73,9 @@ def _question(target: Target, workload: Json, pods: list[Json]) -> WorkloadQuest
     template = workload.get("spec", {}).get("template")
     if template is None:
         fail(f"{target} has no pods", ERROR)
+    if target.kind == "Job" and workload["spec"].get("suspend"):
+        summary = f"{summary}; it is suspended, and makes pods when it is resumed"
+        wanted = _resumed(workload)
     return WorkloadQuestion("", _from_template(target, template), max(1, wanted), summary)
 
 
@@ -89,15 +92,14 @@ def _wanted(kind: str, workload: Json, existing: int) -> int:
         return int(status.get("desiredNumberScheduled", existing))
     if kind != "Job":
         return int(spec.get("replicas", 1))
-    parallel = int(spec.get("parallelism", 1))
-    if spec.get("suspend"):
-        return existing
-    completions = spec.get("completions")
-    return parallel if completions is None else min(parallel, completions - _succeeded(status))
+    return existing if spec.get("suspend") else _resumed(workload)
 
 
-def _succeeded(status: Json) -> int:
-    return int(status.get("succeeded", 0))
+def _resumed(job: Json) -> int:
+    """How many pods a Job is to have at once, unless it is suspended."""
+    spec, succeeded = job.get("spec", {}), int(job.get("status", {}).get("succeeded", 0))
+    parallel, completions = int(spec.get("parallelism", 1)), spec.get("completions")
+    return parallel if completions is None else min(parallel, completions - succeeded)
 
 
 def _lives(pod: Json) -> bool:

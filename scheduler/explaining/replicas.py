@@ -93,7 +93,10 @@ def _first(nodes: dict[str, int], most: int) -> dict[str, int]:
 def by_sums(
     framework: Framework, state: ClusterState, info: PodInfo, asked: int
 ) -> dict[str, int] | None:
-    """How many copies each node takes, at most as many as asked; None if sums do not say it."""
+    """How many copies each node takes, at most as many as asked; None if sums do not say it.
+
+    Where so many nodes fit that one copy on each will do, no more are counted.
+    """
     if framework.filters.with_own_books(info):
         return None
     with scratch(state) as changes:
@@ -107,6 +110,8 @@ def by_sums(
         if state.nominations:
             return None  # filters run twice on the nodes of nominated pods
         rows = evaluation.feasible()
+        if 0 < asked <= len(rows):
+            return dict.fromkeys(map(state.name, rows.tolist()), 1)
         taken = _taken(framework, cycle, rows, asked)
         return {state.name(row): n for row, n in zip(rows.tolist(), taken.tolist(), strict=True)}
 
@@ -202,7 +207,7 @@ def _one_by_one(core: Core, framework: Framework, info: PodInfo, count: int) -> 
             _take_off(changes, state, info)
             yield
 
-    copies = [_copy(info, number) for number in range(count)]
+    copies = copies_of(info, count)
     placed = place_together(framework, state, core.seed, copies, without_itself, stop_early=True)
     return dict(Counter(placed.values()))
 
@@ -210,6 +215,11 @@ def _one_by_one(core: Core, framework: Framework, info: PodInfo, count: int) -> 
 def _take_off(changes: Scratch, state: ClusterState, info: PodInfo) -> None:
     if (booked := state.pod(info.uid)) is not None:
         changes.remove(booked)
+
+
+def copies_of(info: PodInfo, count: int) -> list[PodInfo]:
+    """Pods equal to one, under names of their own."""
+    return [_copy(info, number) for number in range(count)]
 
 
 def _copy(info: PodInfo, number: int) -> PodInfo:

@@ -200,6 +200,13 @@ class BatchSaid(AnswerStruct, frozen=True):
     chose: bool
 
 
+class FittingReplicas(AnswerStruct, frozen=True):
+    """How many of some equal pods fit together."""
+
+    asked: int
+    fit: int
+
+
 class Remedy(AnswerStruct, frozen=True):
     """A change that would let the pod run."""
 
@@ -211,6 +218,8 @@ class Remedy(AnswerStruct, frozen=True):
     """Merge patches, deletions and additions, to be applied in order."""
     affects: list[str]
     """Whom it concerns besides the pod."""
+    replicas: FittingReplicas | None = None
+    """With count: how many such pods then fit together; null if that takes too long to say."""
 
 
 class Replicas(AnswerStruct, frozen=True):

@@ -47,6 +47,20 @@ def test_the_replicas_of_a_deployment_are_explained_together(tmp_path: Path) -> 
     assert (answer["pod"], answer["message"]) == (first["pod"], first["message"])
 
 
+def test_remedies_of_a_workload_say_how_many_of_the_waiting_pods_they_let_in(
+    tmp_path: Path,
+) -> None:
+    web = workload("Deployment", "web", replicas=5)
+    container = web["spec"]["template"]["spec"]["containers"][0]
+    container["resources"] = {"requests": {"cpu": "1"}}
+    file = write(tmp_path / "c.yaml", make_node("n1").cpu(2).obj(), web)
+    result = run("deployment/web", "-n", "shop", "-f", file)
+    assert "1. add 2 nodes like n1, for all 3 pods" in result.stdout
+    assert "3 of 3 then fit together" in result.stdout
+    answer = json.loads(run("deploy/web", "-n", "shop", "-f", file, "-o", "json").stdout)
+    assert answer["remedies"][0]["replicas"] == {"asked": 3, "fit": 3}
+
+
 def test_a_workload_that_fits_is_explained_by_its_last_pod(tmp_path: Path) -> None:
     file = write(
         tmp_path / "c.yaml", make_node("n1").cpu(9).obj(), workload("Job", "j", parallelism=3)
@@ -199,6 +213,25 @@ def test_without_pods_the_template_is_asked_about(api: ApiServer) -> None:
     assert (request.method, request.target.partition("?")[2]) == ("POST", "count=4")
     assert request.body["kind"] == "Pod"
     assert request.body["metadata"]["labels"] == {"app": "web"}
+
+
+def test_a_suspended_job_is_asked_about_as_if_it_were_resumed(api: ApiServer) -> None:
+    spec = {"parallelism": 4, "completions": 9, "suspend": True, "template": {"spec": {}}}
+    job = {"metadata": metadata("train", "j"), "spec": spec, "status": {"succeeded": 6}}
+    api.answers["GET /apis/batch/v1/namespaces/team/jobs/train"] = job
+    api.answers["GET /api/v1/namespaces/team/pods"] = {"items": []}
+    result = run("job/train", kubeconfig=api.kubeconfig(TOKEN))
+    assert asked(api).target.endswith("count=3")
+    assert "it is suspended, and makes pods when it is resumed" in result.stdout
+
+
+def test_claims_that_are_made_with_a_pod_are_named(api: ApiServer, tmp_path: Path) -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
+    sets = workload("StatefulSet", "db", replicas=2)
+    sets["spec"]["volumeClaimTemplates"] = [claim]
+    file = write(tmp_path / "w.yaml", sets)
+    result = run("--what-if", file, kubeconfig=api.kubeconfig(TOKEN))
+    assert "claims that are made with the pod are not there yet: data-db-0" in result.stderr
 
 
 def test_what_if_is_posted(api: ApiServer, tmp_path: Path) -> None:

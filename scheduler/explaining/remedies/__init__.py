@@ -14,5 +14,6 @@
 - `room`: a new node where a change of the pod alone makes no room.
 - `claims`: claims that are not there: name the one that is, or create it.
 - `gangs`: what would let a whole gang run, where one member alone would fit.
+- `workloads`: what a remedy does for all equal pods of a workload together.
 - `held`: what keeps a pod from being tried at all: gates, and the name of another scheduler.
 """

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from scheduler.explaining.remedies.costs import cost
-from scheduler.explaining.remedies.occupancy import copied, daemons, shapes
+from scheduler.explaining.remedies.occupancy import copies, daemons, shapes
 from scheduler.explaining.remedies.scene import Scene, Step
 from scheduler.explaining.replicas import place_together
 from scheduler.gangs.gang import Gang
@@ -116,16 +116,16 @@ def _more_nodes(scene: Scene, members: Sequence[PodInfo], seed: int) -> Iterator
         low, high, best = 1, MOST_NODES, None
         while low <= high:
             number = (low + high) // 2
-            copies = tuple(copied(raw, scene.state, i + 1) for i in range(number))
+            new = copies(raw, scene.state, number)
             step = Step(
                 ADD_NODES,
                 f"add {number} node{'s' if number > 1 else ''} like {name}, for all members",
                 cost(ADD_NODES, 0.05 * (number - 1)),
-                nodes=copies,
+                nodes=new,
                 affects=(f"the cluster: {number} more node{'s' if number > 1 else ''}",),
                 parts=frozenset({name}),
             )
-            beside = msgspec.structs.replace(step, come=daemons(scene, name, copies))
+            beside = msgspec.structs.replace(step, come=daemons(scene, name, new))
             placed = _together(scene.then(beside), members, seed, stop_early=True)
             if len(placed) == len(members):
                 best, high = step, number - 1

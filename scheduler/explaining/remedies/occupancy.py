@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import nsmallest
+from itertools import count
 from typing import Any, TypeVar
 
 import msgspec
@@ -112,7 +113,7 @@ def added(scene: Scene, name: str, more: float = 0.0) -> Step | None:
         ADD,
         f"add 1 node like {name}",
         cost(ADD, more),
-        nodes=(copied(raw, scene.state, 1),),
+        nodes=copies(raw, scene.state, 1),
         affects=("the cluster: one more node",),
         parts=frozenset({name}),
     )
@@ -128,7 +129,7 @@ def add_node_for_volume(scene: Scene, names: list[str]) -> Iterator[Step]:
         raw = scene.node(name)
         if raw is None:
             continue
-        copy = copied(raw, scene.state, 1)
+        (copy,) = copies(raw, scene.state, 1)
         labels = {**(at(copy, "metadata", "labels") or {}), **wanted}
         if labels == at(copy, "metadata", "labels"):
             continue  # an ordinary copy does
@@ -196,13 +197,21 @@ def _volume_labels(scene: Scene) -> dict[str, str]:
     return wanted
 
 
-def copied(raw: Object, state: ClusterState, number: int) -> Object:
-    """A node like another: its labels but for its name, its taints and what it offers."""
+def copies(raw: Object, state: ClusterState, number: int) -> tuple[Object, ...]:
+    """So many nodes like another, under names that are free."""
     name = raw["metadata"]["name"]
-    new = f"{name}-copy-{number}"
-    while state.row(new) is not None or state.pods_on(new):
-        number += 1
-        new = f"{name}-copy-{number}"
+    made: list[Object] = []
+    for suffix in count(1):
+        if len(made) == number:
+            break
+        new = f"{name}-copy-{suffix}"
+        if state.row(new) is None and not state.pods_on(new):
+            made.append(_copied(raw, new))
+    return tuple(made)
+
+
+def _copied(raw: Object, new: str) -> Object:
+    """A node like another: its labels but for its name, its taints and what it offers."""
     metadata = {k: v for k, v in raw["metadata"].items() if k not in _OWN}
     labels = dict(metadata.get("labels") or {})
     if HOSTNAME in labels:

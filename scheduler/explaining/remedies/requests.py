@@ -89,7 +89,7 @@ def lower_in_cell(scene: Scene, names: list[str]) -> Iterator[Step]:
     """
     wanted = {n: a for n, a in scene.info.fit_requests.items() if a and n != PODS}
     for resource, amount in list(wanted.items())[:MOST_RESOURCES]:
-        unit = max(1, unit_nanos(resource) // _column_unit(resource))
+        unit = smallest_amount(resource)
         if resource == CPU and not amount % _WHOLE_CPU:
             unit = _WHOLE_CPU
         best = _passing(scene, {resource: unit}, names)
@@ -151,6 +151,11 @@ def _where(before: Object, after: Object) -> str:
     if len(pairs) < 2 or len(changed) != 1:
         return ""
     return f", in container {changed[0]}"
+
+
+def smallest_amount(resource: str) -> int:
+    """The smallest amount of a resource that one may ask for, in units of columns."""
+    return max(1, unit_nanos(resource) // _column_unit(resource))
 
 
 def _column_unit(resource: str) -> int:

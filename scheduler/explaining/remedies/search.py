@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, islice, product
 from typing import Any, NamedTuple
+
+import msgspec
 
 from scheduler.explaining.remedies import (
     claims,
@@ -26,6 +28,8 @@ from scheduler.explaining.remedies.scene import (
     World,
     WrittenObjects,
 )
+from scheduler.explaining.remedies.workloads import Together, without_siblings
+from scheduler.explaining.replicas import MOST_COPIES
 from scheduler.framework.runtime import Framework
 from scheduler.model.meta import OwnerReference
 from scheduler.model.objects import ReplicaSet
@@ -126,7 +130,7 @@ class Helpful(NamedTuple):
 
     @property
     def summary(self) -> str:
-        return "; and ".join(step.summary for step in self.scene.steps)
+        return "; and ".join(step.summary for step in self.scene.steps if step.summary)
 
 
 def find(
@@ -137,13 +141,16 @@ def find(
     held: Sequence[Step] = (),
     seed: int = 0,
     given: Given | None = None,
+    count: int | None = None,
 ) -> list[dict[str, Any]]:
     """The smallest changes after which a pod that fits nowhere fits, best first.
 
-    A member of a gang that would fit alone gets what would let the gang run. ``held`` are the
+    A member of a gang that would fit alone gets what would let the gang run; one of ``count`` equal
+    pods, of which only some fit, what would let in the next one. ``held`` are the
     steps after which the pod is tried at all. ``given`` makes the cluster as it was given, if
-    others have been placed since: what is found holds there too. Has checkpoints; nothing is
-    changed.
+    others have been placed since: what is found holds there too. With ``count``, each says how
+    many pods like this one then fit together (``replicas``), and those that let all of them in come
+    first. Has checkpoints; nothing is changed.
     """
     if framework.remote.enabled and framework.remote.concerns(info):
         return []  # every trial would be another question to those outside
@@ -151,18 +158,60 @@ def find(
         return []  # it is beyond the limits, whatever is changed: even to read it takes long
     world = World(framework, state, info, originals or WrittenObjects(), given)
     base = Scene(world, tuple(held))
+    together = Together(min(count, MOST_COPIES), seed) if count is not None and count > 1 else None
     found: list[Helpful] = []
     try:
-        if base.fits():
+        if not base.fits():
+            _search(base, found)
+        else:
             if held:
                 _try(base, found)
             for step in for_gang(base, seed):
                 _try(base.then(step), found)
-        else:
-            _search(base, found)
+            if together is not None and (siblings := together.siblings(base)) is not None:
+                _search(base.then(siblings), found)
+                for scene in together.smaller_pods(base):
+                    _try(scene, found)
     except Exhausted:
         pass
-    return [_described(each) for each in _ranked(found)]
+    if together is None:
+        return [_described(each) for each in _ranked(found)]
+    return _for_all(_alone(_ranked(found)), together)
+
+
+def _alone(found: list[Helpful]) -> Iterator[Helpful]:
+    """What also lets the pod in if it comes before the others that are equal to it."""
+    for each in found:
+        scene = without_siblings(each.scene)
+        if len(scene.steps) == len(each.scene.steps):
+            yield each
+        elif opened := [name for name in _opened(scene) if name in each.opens]:
+            yield Helpful(scene, opened)
+
+
+def _for_all(found: Iterable[Helpful], together: Together) -> list[dict[str, Any]]:
+    """Remedies with how many equal pods they let in; where that is few, also what lets in all."""
+    told: list[tuple[Helpful, int | None]] = []
+    for each in found:
+        checkpoint()
+        fit = together.fit(each.scene)
+        scene = None if fit is None else together.for_all(each.scene, fit)
+        if scene is not None and (opened := _opened(scene)):
+            told.append((Helpful(scene, opened), together.count))
+        told.append((each, fit))
+    told.sort(key=lambda pair: pair[1] != together.count)
+    described: dict[str, dict[str, Any]] = {}
+    for each, fit in told:
+        replicas = None if fit is None else {"asked": together.count, "fit": fit}
+        described.setdefault(each.summary, {**_described(each), "replicas": replicas})
+    return [*described.values()][:MOST_REMEDIES]
+
+
+def _opened(scene: Scene) -> list[str]:
+    try:
+        return scene.opened()
+    except Exhausted:
+        return []
 
 
 def _search(base: Scene, found: list[Helpful]) -> None:
@@ -273,4 +322,10 @@ def _template_owner(world: World) -> OwnerReference | None:
     if owner is None or owner.kind != ReplicaSet.__name__:
         return owner
     replica_set = world.state.objects.get(ReplicaSet, f"{pod.namespace}/{owner.name}")
-    return (replica_set and replica_set.metadata.controller) or owner
+    if replica_set is not None:
+        return replica_set.metadata.controller or owner
+    # It need not be known, or exist: a Deployment names its ReplicaSets after itself and the hash.
+    name, _, hashed = owner.name.rpartition("-")
+    if name and hashed == pod.labels.get("pod-template-hash"):
+        return msgspec.structs.replace(owner, kind="Deployment", name=name)
+    return owner
