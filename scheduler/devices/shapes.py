@@ -198,6 +198,15 @@ class ShapeTable:
             self._facets.clear()
             self.generation += 1
 
+    def taints(self) -> dict[DeviceTaint, int]:
+        """The taints that refuse claims, and of how many devices each is."""
+        found: dict[DeviceTaint, int] = {}
+        for shape in tuple(self._by_key.values()):
+            for taint in shape.taints:
+                found[taint] = found.get(taint, 0) + shape.users
+            checkpoint()
+        return found
+
     def facet(self, reads: frozenset[Read] | None) -> Facet:
         """The column of what is read; made when it is first asked for."""
         facet = self._facets.get(reads)

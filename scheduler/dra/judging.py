@@ -56,7 +56,7 @@ class DeviceJudge:
         self._state = state
         self._ledger = ledger
         self.selection = selection
-        self._most_work = most_work
+        self._allowed_work = most_work
         """What a search may do on one node."""
         self._seen: set[Hashable] = set()
         """Demands for which all rows were looked at."""
@@ -97,6 +97,10 @@ class DeviceJudge:
                 if len(self._seen) > MOST_SEEN:
                     self._seen.clear()
                 self._seen.add(key)
+
+    @property
+    def _most_work(self) -> int:
+        return min(self._allowed_work, self._ledger.most_work)
 
     @property
     def _unseen(self) -> int:

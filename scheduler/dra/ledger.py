@@ -15,14 +15,18 @@ replaces it.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 
 import msgspec
 import numpy as np
 
 from scheduler.devices import DeviceIndex, Touched
+from scheduler.devices.budget import MOST_WORK
 from scheduler.dra.extended_resources import made_for
 from scheduler.dra.names import EXTENDED_CLAIM
+from scheduler.dra.pod_claims import claim_keys
+from scheduler.dra.pod_claims import reserved_for as uses
 from scheduler.equivalence.reads import Reads
 from scheduler.equivalence.verdicts import ChangeReader
 from scheduler.model.devices import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
@@ -51,6 +55,8 @@ class DeviceLedger:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
         self.index = DeviceIndex()
+        self.most_work = MOST_WORK
+        """What a search on one node may do, whatever a profile allows."""
         self.rows_changed = 0
         """How many changes of rows there were."""
         self._in_flight: dict[str, InFlight] = {}
@@ -111,6 +117,27 @@ class DeviceLedger:
             if claim is not None and made_for(claim, pod):
                 return claim
         return None
+
+    def settled(self, key: str) -> bool:
+        """Whether all that is known of a claim is what the watch shows."""
+        claim = self.claim(key)
+        return key not in self._written and (
+            claim is None or claim.metadata.uid not in self._in_flight
+        )
+
+    def reserved_for(self, pod: PodInfo) -> list[str]:
+        """The keys of the claims that a pod uses, its own and those for extended resources."""
+        keys = [*claim_keys(pod), *self._special.get(pod.uid, ())]
+        return [key for key in keys if (claim := self.claim(key)) is not None and uses(claim, pod)]
+
+    @contextmanager
+    def searching_at_most(self, work: int) -> Iterator[None]:
+        """Have searches do no more than some work for the length of a block."""
+        before, self.most_work = self.most_work, min(work, self.most_work)
+        try:
+            yield
+        finally:
+            self.most_work = before
 
     def follow_nodes(self) -> None:
         """Tell the index which nodes are in which rows. Before it is asked about rows."""

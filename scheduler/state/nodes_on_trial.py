@@ -47,22 +47,33 @@ def as_if_nodes(state: ClusterState, nodes: Sequence[Node]) -> Iterator[None]:
 
 
 @contextmanager
-def as_if_objects(state: ClusterState, objects: Sequence[Any]) -> Iterator[None]:
-    """Have these objects of other kinds besides, for the length of a block; likewise."""
-    if not objects:
+def as_if_objects(
+    state: ClusterState,
+    added: Sequence[Any],
+    changed: Sequence[Any] = (),
+    removed: Sequence[Any] = (),
+) -> Iterator[None]:
+    """Have objects of other kinds besides, in another version, or not, for the length of a block.
+
+    Likewise. One that is to be added and is there stays as it is.
+    """
+    if not added and not changed and not removed:
         yield
         return
     if state.changes.on_trial:
-        raise RuntimeError("objects cannot be added within another trial")
+        raise RuntimeError("objects cannot be changed within another trial")
     with unbroken():
-        added = []
+        before: list[tuple[str, str, Any]] = []
         try:
-            for each in objects:
+            new = [each for each in added if each.metadata.key not in state.objects.all(type(each))]
+            for each, now in (
+                *((each, each) for each in (*new, *changed)),
+                *((each, None) for each in removed),
+            ):
                 kind, key = type(each).__name__, each.metadata.key
-                if key not in state.objects.all(type(each)):
-                    added.append((kind, key))
-                    state.set_object(kind, key, each)
+                before.append((kind, key, state.objects.get(type(each), key)))
+                state.set_object(kind, key, now)
             yield
         finally:
-            for kind, key in reversed(added):
-                state.set_object(kind, key, None)
+            for kind, key, old in reversed(before):
+                state.set_object(kind, key, old)

@@ -9,6 +9,8 @@ from typing import Any
 from scheduler.simulation import judge
 from tests.builders import Json
 
+CLUSTER_SCOPED = ("Node", "PersistentVolume", "StorageClass", "ResourceSlice", "DeviceClass")
+
 
 def merged(target: Any, patch: Any) -> Any:
     """RFC 7386, section 2, word for word."""
@@ -48,7 +50,7 @@ def applied(objects: Sequence[Json], pod: Json, changes: Iterable[Json]) -> tupl
 
 def _named(raw: Json) -> tuple[str, str, str]:
     metadata = raw["metadata"]
-    namespaced = raw["kind"] not in ("Node", "PersistentVolume", "StorageClass")
+    namespaced = raw["kind"] not in CLUSTER_SCOPED
     namespace = metadata.get("namespace", "default") if namespaced else ""
     return raw["kind"], namespace, metadata["name"]
 

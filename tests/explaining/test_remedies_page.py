@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from scheduler.explaining import replicas
-from scheduler.explaining.remedies import gangs, occupancy, scene, search, workloads
+from scheduler.explaining.remedies import devices, gangs, occupancy, scene, search, workloads
 from scheduler.explaining.remedies.costs import COSTS, OTHER_OBJECTS, OTHER_PODS, cost
 from shipping.helm import PROJECT
 
@@ -31,6 +31,9 @@ def test_the_bounds_are_those_of_the_program() -> None:
     assert f"{victims}; at most {occupancy.MOST_VICTIMS} victims" in PAGE
     shapes = f"{occupancy.MOST_SHAPES}; for gangs {gangs.MOST_SHAPES}"
     assert f"{shapes}, and at most {gangs.MOST_NODES} nodes" in PAGE
+    limits = f"{devices.MOST_ATOMS} each; {devices.MOST_REQUESTS} requests with fewer devices"
+    assert f"{limits}, {devices.MOST_SHARES} shares" in PAGE
+    assert f"{scene.TRIAL_WORK:,} steps of work" in PAGE
     assert f"| members of a gang | {gangs.MOST_MEMBERS} |" in PAGE
     assert f"| new nodes for all pods of a workload | {workloads.MOST_NEW_NODES} |" in PAGE
     assert f"for the others to get remedies | {workloads.MOST_SIBLINGS} |" in PAGE

@@ -13,6 +13,8 @@
 - `occupancy`: make room: wait for pods that go, delete pods, add a node of a shape that there is.
 - `room`: a new node where a change of the pod alone makes no room.
 - `claims`: claims that are not there: name the one that is, or create it.
+- `devices`: ask for less of devices: other names, fewer, without a selector or constraint.
+- `device_room`: delete who holds devices, or add a node with devices.
 - `gangs`: what would let a whole gang run, where one member alone would fit.
 - `workloads`: what a remedy does for all equal pods of a workload together.
 - `held`: what keeps a pod from being tried at all: gates, and the name of another scheduler.

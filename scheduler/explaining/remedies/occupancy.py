@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nsmallest
 from itertools import count
 from typing import Any, TypeVar
@@ -37,24 +37,24 @@ MOST_SHAPES = 8
 MOST_VICTIMS = 8
 MOST_CLAIMS = 16
 VIOLATION = 20.0
-_OWN = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "ownerReferences")
+OWN_METADATA = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "ownerReferences")
 
 
 def wait(scene: Scene, names: list[str]) -> Iterator[Step]:
     """Wait for pods that are being deleted; they count as deleted."""
-    for name in _least_lacking(scene, names, MOST_READ):
+    for name in least_lacking(scene, names, MOST_READ):
         checkpoint()
         leaving = [pod for pod in scene.state.pods_on(name) if pod.pod.deleting]
         if leaving:
-            chosen = _fewest(scene, name, sorted(leaving, key=importance))
+            chosen = fewest(scene, name, sorted(leaving, key=importance))
             if chosen:
-                text = _keys(chosen)
+                text = keys_of(chosen)
                 yield Step(
                     WAIT,
-                    f"wait: {text} on node {name} {_are(chosen)} being deleted",
+                    f"wait: {text} on node {name} {are(chosen)} being deleted",
                     cost(WAIT),
                     gone=tuple(chosen),
-                    affects=tuple(map(_described, chosen)),
+                    affects=tuple(map(described, chosen)),
                     parts=frozenset(pod.uid for pod in chosen),
                 )
                 return
@@ -63,37 +63,55 @@ def wait(scene: Scene, names: list[str]) -> Iterator[Step]:
 def delete(scene: Scene, names: list[str]) -> Iterator[Step]:
     """Delete the fewest pods of a node that let the pod in, none of higher priority."""
     state = scene.state
-    budgets = state.shared.get_or_make(Budgets, lambda: Budgets(state.objects))
+    budgets = budgets_of(state)
     tried = 0
-    for name in _least_lacking(scene, names, MOST_READ):
+    for name in least_lacking(scene, names, MOST_READ):
         checkpoint()
         if tried == MOST_NODES:
             return
-        removable = [pod for pod in state.pods_on(name) if _removable(scene, pod)]
-        if not removable or not _may_suffice(scene, name, removable):
+        pods = [pod for pod in state.pods_on(name) if removable(scene, pod)]
+        if not pods or not may_suffice(scene, name, pods):
             continue
         tried += 1
-        violating, _ = budgets.split(sorted(removable, key=importance))
-        protected = {pod.uid for pod in violating}
-        # The last ones are deleted first: no budget broken, the lowest priority, the largest.
-        order = sorted(
-            removable, key=lambda pod: (pod.uid not in protected, -pod.priority, _size(scene, pod))
-        )
-        chosen = _fewest(scene, name, order)
+        chosen = fewest(scene, name, by_harm(scene, pods, budgets))
         if len(chosen) > MOST_VICTIMS or all(pod.pod.deleting for pod in chosen):
             continue
-        # A budget that cannot spare all pods of the node may spare these.
-        broken, _ = budgets.split(sorted(chosen, key=importance))
-        affects = [_described(pod) for pod in chosen]
-        affects += [f"violates a PodDisruptionBudget of pod {pod.key}" for pod in broken]
         yield Step(
             DELETE,
-            f"delete {_keys(chosen)} on node {name}, or move {_them(chosen)} elsewhere",
-            cost(DELETE, len(chosen) - 1 + VIOLATION * len(broken)),
-            gone=tuple(chosen),
-            affects=tuple(affects),
-            parts=frozenset(pod.uid for pod in chosen),
+            f"delete {keys_of(chosen)} on node {name}, or move {them(chosen)} elsewhere",
+            **harm(chosen, budgets),
         )
+
+
+def budgets_of(state: ClusterState) -> Budgets:
+    """The PodDisruptionBudgets of a cluster."""
+    return state.shared.get_or_make(Budgets, lambda: Budgets(state.objects))
+
+
+def by_harm(scene: Scene, pods: Sequence[PodInfo], budgets: Budgets) -> list[PodInfo]:
+    """Pods in the order in which they should stay.
+
+    The last ones are deleted first: no budget broken, the lowest priority, the largest.
+    """
+    violating, _ = budgets.split(sorted(pods, key=importance))
+    protected = {pod.uid for pod in violating}
+    return sorted(
+        pods, key=lambda pod: (pod.uid not in protected, -pod.priority, _size(scene, pod))
+    )
+
+
+def harm(chosen: Sequence[PodInfo], budgets: Budgets) -> dict[str, Any]:
+    """What a step that deletes pods costs, and whom it affects."""
+    # A budget that cannot spare all pods of the node may spare these.
+    broken, _ = budgets.split(sorted(chosen, key=importance))
+    affects = [described(pod) for pod in chosen]
+    affects += [f"violates a PodDisruptionBudget of pod {pod.key}" for pod in broken]
+    return {
+        "cost": cost(DELETE, len(chosen) - 1 + VIOLATION * len(broken)),
+        "gone": tuple(chosen),
+        "affects": tuple(affects),
+        "parts": frozenset(pod.uid for pod in chosen),
+    }
 
 
 def add_node(scene: Scene, names: list[str]) -> Iterator[Step]:
@@ -212,7 +230,7 @@ def copies(raw: Object, state: ClusterState, number: int) -> tuple[Object, ...]:
 
 def _copied(raw: Object, new: str) -> Object:
     """A node like another: its labels but for its name, its taints and what it offers."""
-    metadata = {k: v for k, v in raw["metadata"].items() if k not in _OWN}
+    metadata = {k: v for k, v in raw["metadata"].items() if k not in OWN_METADATA}
     labels = dict(metadata.get("labels") or {})
     if HOSTNAME in labels:
         labels[HOSTNAME] = new
@@ -269,7 +287,7 @@ def _in_pairs(ranks: Iterable[R], names: Iterable[str]) -> Iterator[tuple[R, str
 # Which pods
 
 
-def _least_lacking(scene: Scene, names: list[str], most: int) -> list[str]:
+def least_lacking(scene: Scene, names: list[str], most: int) -> list[str]:
     """Nodes that would have room when empty, those that lack least first."""
     with scene.acted() as cycle:
         columns = cycle.state.columns
@@ -293,7 +311,7 @@ def _least_lacking(scene: Scene, names: list[str], most: int) -> list[str]:
     return [name for _, name in nsmallest(most, among)]
 
 
-def _may_suffice(scene: Scene, name: str, removable: Sequence[PodInfo]) -> bool:
+def may_suffice(scene: Scene, name: str, removable: Sequence[PodInfo]) -> bool:
     """Whether there may be room without these pods, by what they request."""
     columns, row = scene.state.columns, scene.state.row(name)
     if row is None:
@@ -308,14 +326,21 @@ def _may_suffice(scene: Scene, name: str, removable: Sequence[PodInfo]) -> bool:
     return True
 
 
-def _fewest(scene: Scene, name: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
+def fewest(
+    scene: Scene,
+    name: str,
+    pods: Sequence[PodInfo],
+    without: Callable[[Sequence[PodInfo]], Step] | None = None,
+) -> list[PodInfo]:
     """Pods of a node that are all needed to go; those at the end of the list go rather.
 
     Pods are put back in halves, as long as the pod still fits, so few of many cost few trials.
+    ``without`` is the step after which pods are gone.
     """
 
     def fits(gone: Sequence[PodInfo]) -> bool:
-        return scene.then(Step(DELETE, "", 0.0, gone=tuple(gone))).opens(name)
+        step = Step(DELETE, "", 0.0, gone=tuple(gone)) if without is None else without(gone)
+        return scene.then(step).opens(name)
 
     if not fits(pods):
         return []
@@ -333,7 +358,7 @@ def _fewest(scene: Scene, name: str, pods: Sequence[PodInfo]) -> list[PodInfo]:
         start, size = 0, max(1, size // 2)
 
 
-def _removable(scene: Scene, pod: PodInfo) -> bool:
+def removable(scene: Scene, pod: PodInfo) -> bool:
     """Whether a pod may be proposed: not one that comes back, or is not on its node yet."""
     world = scene.world
     if _of_node(pod) or scene.state.assumed(pod.uid) or world.originals.waits(pod.pod):
@@ -347,20 +372,24 @@ def _size(scene: Scene, pod: PodInfo) -> float:
     return sum(pod.requests.get(name, 0) / amount for name, amount in wanted.items() if amount)
 
 
-def _described(pod: PodInfo) -> str:
+def described(pod: PodInfo) -> str:
+    """A pod as those affected are listed."""
     owner = pod.pod.metadata.controller
     of = f" of {owner.kind} {owner.name}" if owner is not None else ""
     return f"pod {pod.key}{of}, priority {pod.priority}"
 
 
-def _keys(pods: Sequence[PodInfo]) -> str:
+def keys_of(pods: Sequence[PodInfo]) -> str:
+    """Pods by name."""
     many = "s" if len(pods) > 1 else ""
     return f"pod{many} {', '.join(sorted(pod.key for pod in pods))}"
 
 
-def _are(pods: Sequence[PodInfo]) -> str:
+def are(pods: Sequence[PodInfo]) -> str:
+    """The verb for so many."""
     return "are" if len(pods) > 1 else "is"
 
 
-def _them(pods: Sequence[PodInfo]) -> str:
+def them(pods: Sequence[PodInfo]) -> str:
+    """The pronoun for so many."""
     return "them" if len(pods) > 1 else "it"

@@ -8,7 +8,7 @@ would evaluate it. Between two blocks other tasks may run: a scene refers to nam
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, cast
 
@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.dra.ledger import DeviceLedger
 from scheduler.explaining.remedies.patches import Object, at, merge_patch
 from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
@@ -38,6 +39,10 @@ from scheduler.state.scratch import scratch
 
 MAX_TRIALS = 240
 """How many scenes are judged for one pod; the search ends there with what it has."""
+
+TRIAL_WORK = 4_000
+"""What a search for devices on one node may do in a trial: some milliseconds. What it does not find
+is not proposed."""
 
 _BITS = 62
 
@@ -72,6 +77,10 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     """Pods that others would make, and their nodes."""
     objects: tuple[Object, ...] = ()
     """New objects of other kinds."""
+    changed: tuple[Object, ...] = ()
+    """Objects of other kinds as they would be."""
+    removed: tuple[Object, ...] = ()
+    """Objects of other kinds that would be deleted."""
     others: tuple[dict[str, Any], ...] = ()
     """Changes of objects that no filter reads."""
     affects: tuple[str, ...] = ()
@@ -115,6 +124,16 @@ class WrittenObjects:
             return cast("Object", without_nulls(found))
         plain: dict[str, Any] = msgspec.to_builtins(node)
         return {"apiVersion": "v1", "kind": "Node", **plain}
+
+    def other(self, kind: str, known: Any) -> Object:
+        """An object of another kind."""
+        metadata = known.metadata
+        namespace = metadata.namespace if KINDS[kind].namespaced else ""
+        found = self._objects.get((kind, namespace, metadata.name))
+        if found is not None:
+            return cast("Object", without_nulls(found))
+        plain: dict[str, Any] = msgspec.to_builtins(known)
+        return {"kind": kind, **plain}
 
 
 class World:
@@ -255,6 +274,32 @@ class Scene:
         node = self.state.node(name)
         return None if node is None else self.world.originals.node(node)
 
+    def other(self, kind: str, key: str) -> Object | None:
+        """An object of another kind as it would be; None if there is none."""
+        for step in reversed(self.steps):
+            for raw in step.removed:
+                if (raw["kind"], other_key(raw)) == (kind, key):
+                    return None
+            for raw in (*step.changed, *step.objects):
+                if (raw["kind"], other_key(raw)) == (kind, key):
+                    return raw
+        known = self._known(kind, key)
+        return None if known is None else self.world.originals.other(kind, known)
+
+    def _known(self, kind: str, key: str) -> Any:
+        return self.state.objects.get(KINDS[kind].type, key)
+
+    def _as_known(self, raw: Object) -> Any:
+        """A changed object, decoded; who it is stays."""
+        known = self._known(raw["kind"], other_key(raw))
+        found: Any = from_dict(raw, KINDS[raw["kind"]].type)
+        return found if known is None else msgspec.structs.replace(found, metadata=known.metadata)
+
+    def _removed(self) -> list[Any]:
+        """The objects that are gone, as far as they are there."""
+        names = [(raw["kind"], other_key(raw)) for step in self.steps for raw in step.removed]
+        return [each for name in names if (each := self._known(*name)) is not None]
+
     @contextmanager
     def acted(self) -> Iterator[Cycle]:
         """Have the changes for the length of a block, which no checkpoint interrupts.
@@ -270,10 +315,12 @@ class Scene:
         objects: list[Any] = [
             from_dict(raw, KINDS[raw["kind"]].type) for step in self.steps for raw in step.objects
         ]
+        changed = [self._as_known(raw) for step in self.steps for raw in step.changed]
         with (
             unbroken(),
             as_if_nodes(state, nodes),
-            as_if_objects(state, objects),
+            as_if_objects(state, objects, changed, self._removed()),
+            _bounded(self.world),
             scratch(state) as changes,
         ):
             for uid in gone:
@@ -387,7 +434,21 @@ class Scene:
             found.extend(map(self._node_change, step.nodes))
             found += [{"op": "add", "object": dict(raw)} for raw in step.objects]
             found.extend(step.others)
-        return found
+        return [*found, *self._other_changes()]
+
+    def _other_changes(self) -> Iterator[dict[str, Any]]:
+        """The changes of objects of other kinds: one for each, whatever step changes it."""
+        last = {(raw["kind"], other_key(raw)): raw for step in self.steps for raw in step.changed}
+        gone = {(raw["kind"], other_key(raw)): None for step in self.steps for raw in step.removed}
+        for kind, key in dict.fromkeys((*last, *gone)):
+            known = self._known(kind, key)
+            if known is None:
+                continue
+            if (kind, key) in gone:
+                where = {"namespace": _namespace(kind, known), "name": known.metadata.name}
+                yield {"op": "delete", "kind": kind, **where}
+            elif patch := merge_patch(self.world.originals.other(kind, known), last[kind, key]):
+                yield {**_patch(kind, known.metadata, patch), "namespace": _namespace(kind, known)}
 
     def _node_change(self, raw: Object) -> dict[str, Any]:
         known = self.world.state.node(raw["metadata"]["name"])
@@ -445,6 +506,24 @@ def rows_of(state: ClusterState, names: Sequence[str]) -> tuple[list[str], Rows]
     if None in found:
         there = [name for name, row in zip(names, found, strict=True) if row is not None]
     return there, np.array([row for row in found if row is not None], np.intp)
+
+
+def other_key(raw: Object) -> str:
+    """The key of an object that is written out."""
+    metadata = raw["metadata"]
+    if not KINDS[raw["kind"]].namespaced:
+        return str(metadata["name"])
+    return f"{metadata.get('namespace') or 'default'}/{metadata['name']}"
+
+
+def _namespace(kind: str, known: Any) -> str:
+    return str(known.metadata.namespace) if KINDS[kind].namespaced else ""
+
+
+def _bounded(world: World) -> AbstractContextManager[None]:
+    """Have searches for devices end soon: nothing interrupts a trial."""
+    ledger = world.state.shared.get(DeviceLedger)
+    return nullcontext() if ledger is None else ledger.searching_at_most(TRIAL_WORK)
 
 
 def _patch(kind: str, metadata: Any, patch: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,9 +8,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from scheduler.dra.names import PLUGIN as DYNAMIC_RESOURCES
 from scheduler.explaining.remedies import (
     claims,
     constraints,
+    device_room,
+    devices,
     occupancy,
     requests,
     room,
@@ -72,6 +75,7 @@ _OCCUPANCY = frozenset(
     }
 )
 """Plugins that reject a node for what is on it."""
+_DEVICES = frozenset({DYNAMIC_RESOURCES})
 _VOLUMES = frozenset({VOLUME_BINDING, VOLUME_RESTRICTIONS, NODE_VOLUME_LIMITS, VOLUME_ZONE})
 _CLOSED = frozenset({NODE_UNSCHEDULABLE, TAINT_TOLERATION})
 _TOPOLOGY = frozenset({TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
@@ -80,12 +84,16 @@ GENERATORS = (
     Generator(_OCCUPANCY, occupancy.wait, in_pairs=False),
     Generator(_VOLUMES, claims.correct_claim),
     Generator(_VOLUMES, claims.create_claims),
+    Generator(_DEVICES, devices.correct_names),
     Generator(frozenset({NODE_AFFINITY}), selectors.correct),
     Generator(frozenset({INTER_POD_AFFINITY}), constraints.correct_labels),
     Generator(frozenset({NODE_RESOURCES_FIT}), requests.rename),
     Generator(_TOPOLOGY, constraints.correct_key),
     Generator(frozenset({TAINT_TOLERATION}), taints.tolerate),
+    Generator(_DEVICES, devices.tolerate),
     Generator(frozenset({NODE_AFFINITY}), selectors.drop),
+    Generator(_DEVICES, devices.unconstrain),
+    Generator(_DEVICES, devices.unselect),
     Generator(frozenset({INTER_POD_AFFINITY}), constraints.relax_affinity),
     Generator(frozenset({TOPOLOGY_SPREAD}), constraints.relax_spread),
     Generator(frozenset({NODE_PORTS}), constraints.free_ports),
@@ -94,8 +102,12 @@ GENERATORS = (
     Generator(_TOPOLOGY, constraints.label_node, in_pairs=False),
     Generator(frozenset({NODE_RESOURCES_FIT}), requests.lower),
     Generator(frozenset({NODE_RESOURCE_TOPOLOGY}), requests.lower_in_cell),
+    Generator(_DEVICES, devices.smaller),
+    Generator(_DEVICES, devices.fewer),
+    Generator(_OCCUPANCY | _DEVICES, device_room.release, in_pairs=False),
     Generator(_OCCUPANCY, occupancy.delete, in_pairs=False),
     Generator(_OCCUPANCY | _CLOSED, occupancy.add_node, in_pairs=False),
+    Generator(_OCCUPANCY | _CLOSED | _DEVICES, device_room.add_node, in_pairs=False),
     Generator(_OCCUPANCY | _CLOSED | _VOLUMES, occupancy.add_node_for_volume, in_pairs=False),
 )
 """In pairs the earlier one comes first, so requests are lowered to what fits after the other."""
