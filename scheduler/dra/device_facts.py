@@ -134,6 +134,8 @@ def _shortage(supply: Supply) -> Fact:
         message = f"{_asked(supply)}, 0 of {supply.devices} suit: {which}"
     else:
         message = f"{_asked(supply)}, {supply.free} free of {supply.suited} that suit"
+        if not supply.short:
+            message += ", but parts of them are taken, or constraints do not allow it"
     return _device_fact(supply, message)
 
 

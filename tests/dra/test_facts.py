@@ -32,6 +32,17 @@ def test_too_few_devices_are_counted() -> None:
     assert (told["asked"], told["free"], told["nodes"]) == (4, 2, 3)
 
 
+def test_devices_that_are_free_and_cannot_be_had_together_are_said_to_be_so() -> None:
+    wanted = claim("c", 2)
+    same = {"requests": ["r"], "matchAttribute": "gpu.example.com/board"}
+    wanted["spec"]["devices"]["constraints"] = [same]
+    answer = explain(cluster(wanted), using("p", "c").obj())
+    assert messages(answer, "n0") == [
+        "c/r asks 2 devices of class gpu, 2 free of 2 that suit, "
+        "but parts of them are taken, or constraints do not allow it"
+    ]
+
+
 def test_a_selector_that_nothing_meets_is_quoted() -> None:
     wanted = claim("c")
     exactly = wanted["spec"]["devices"]["requests"][0]["exactly"]

@@ -413,6 +413,35 @@ def test_all_that_it_takes_ends_with_a_new_node() -> None:
     ]
 
 
+def test_a_wrong_name_of_a_resource_of_which_nothing_is_free() -> None:
+    node = make_worker("g").offer("example.com/gpu", 1).taint("gpu").obj()
+    taken = make_pod("q").on("g").request("example.com/gpu", 1).priority(1000).obj()
+    objects = [make_worker("a").obj(), node, taken]
+    assert proposed(objects, make_pod("p").request("example.com/gpus", 1)) == [
+        "tolerate the taint gpu:NoSchedule; "
+        "and ask for example.com/gpu in place of example.com/gpus, which no node offers; "
+        "and add 1 node like g"
+    ]
+
+
+def test_a_new_node_is_like_one_that_is_large_enough_however_many_are_not() -> None:
+    objects = [make_node(f"n{cpu:02}").cpu(cpu).obj() for cpu in range(1, 13)]
+    objects.append(make_pod("q").on("n12").cpu(12).priority(1000).obj())
+    assert "add 1 node like n12" in proposed(objects, make_pod("p").cpu(12))
+
+
+def test_what_a_new_node_makes_needless_is_left_out() -> None:
+    """On a host of its own the pod is spread by host; by racks, which nodes lack, it is not."""
+    objects = full(make_worker("a").label(**{HOSTNAME: "a"}))
+    objects[1]["metadata"]["labels"] = {"app": "web"}
+    pod = make_pod("p").cpu(4).label(app="web")
+    by_host = constraint(HOSTNAME, labelSelector={"matchLabels": {"app": "web"}}, minDomains=2)
+    pod.spread(by_host, constraint("rack", labelSelector={}))
+    assert proposed(objects, pod) == [
+        "prefer, and do not require, to be spread by rack; and add 1 node like a"
+    ]
+
+
 def test_the_daemons_of_a_new_node_are_reckoned_with() -> None:
     daemon = make_pod("agent-a").on("a").cpu(1).owner("DaemonSet", "agent").obj()
     objects = [*full(make_worker("a")), daemon]

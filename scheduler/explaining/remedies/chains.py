@@ -98,4 +98,4 @@ def _needed(base: Scene, scene: Scene) -> Scene:
         fewer = Scene(scene.world, tuple(each for each in scene.steps if each is not step))
         if fewer.fits():
             scene = fewer
-    return scene
+    return scene.least()

@@ -8,7 +8,7 @@ from itertools import islice
 
 from scheduler.explaining.remedies.costs import cost, repeated
 from scheduler.explaining.remedies.patches import Object, at, listed, put
-from scheduler.explaining.remedies.scene import Scene, Step, rows_of
+from scheduler.explaining.remedies.scene import Scene, Step, one_less, rows_of
 from scheduler.explaining.remedies.selectors import MOST_NODES_READ
 from scheduler.explaining.remedies.spelling import close_to
 from scheduler.model.affinity import HOSTNAME
@@ -58,6 +58,7 @@ def _relaxing(scene: Scene, terms: Sequence[tuple[str, int]]) -> Step:
         repeated(RELAX_AFFINITY, len(terms)),
         partial(_preferring, terms=tuple(terms)),
         parts=frozenset(terms),
+        smaller=one_less(terms, partial(_relaxing, scene)),
     )
 
 
@@ -191,6 +192,7 @@ def _raised(scene: Scene, skews: dict[int, int]) -> Step:
         cost(RAISE_SKEW, more),
         partial(_with_skews, skews=dict(skews)),
         parts=frozenset(("", index) for index in skews),
+        smaller=one_less([*skews.items()], lambda fewer: _raised(scene, dict(fewer))),
     )
 
 
@@ -208,6 +210,7 @@ def _any_way(scene: Scene, parts: Sequence[tuple[str, int]]) -> Step:
         repeated(RELAX_SPREAD, len(parts)),
         partial(_scheduling_anyway, indexes=tuple(index for _, index in parts)),
         parts=frozenset(parts),
+        smaller=one_less(parts, partial(_any_way, scene)),
     )
 
 

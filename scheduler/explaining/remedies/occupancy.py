@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from heapq import nsmallest
-from itertools import count
+from itertools import compress, count
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,12 +17,15 @@ from scheduler.explaining.remedies.taints import of_life_cycle
 from scheduler.model.affinity import HOSTNAME
 from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.podinfo import PodInfo
+from scheduler.model.resources import PODS
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.preemption.budgets import Budgets
 from scheduler.plugins.preemption.candidates import importance
 from scheduler.slices import checkpoint
 from scheduler.state.aspects import ZONE_LABELS
 from scheduler.state.cache import ClusterState
+from scheduler.state.columns import Mask, Rows
 
 R = TypeVar("R", float, list[int])
 
@@ -247,8 +250,11 @@ def _copied(raw: Object, new: str) -> Object:
     return put(made, ("spec", "taints"), taints)
 
 
-def shapes(scene: Scene, names: list[str]) -> list[str]:
-    """Nodes that differ in what they offer, their taints or zone; the smallest first."""
+def shapes(scene: Scene, names: list[str], *, large_enough: bool = True) -> list[str]:
+    """Nodes that differ in what they offer, their taints or zone.
+
+    The smallest that offer what the pod asks for come first; or else the largest of the others.
+    """
     state = scene.state
     if next(iter(state.objects.all(NodeResourceTopology)), None) is not None:
         # A new node's cells are known only when it is there.
@@ -256,6 +262,8 @@ def shapes(scene: Scene, names: list[str]) -> list[str]:
     with scene.acted() as cycle:
         columns = cycle.state.columns
         there, rows = rows_of(cycle.state, names)
+        suited = _offering(cycle, rows) == large_enough
+        there, rows = [*compress(there, suited.tolist())], rows[suited]
         if not len(rows):
             return []
         table = np.vstack(
@@ -273,8 +281,22 @@ def shapes(scene: Scene, names: list[str]) -> list[str]:
     for name, shape in zip(there, which.tolist(), strict=True):
         checkpoint()
         first[shape] = min(name, first.get(shape, name))
-    sizes = map(different[:2].T.tolist().__getitem__, first)
+    signed = different[:2] if large_enough else -different[:2]
+    sizes = map(signed.T.tolist().__getitem__, first)
     return [name for _, name in nsmallest(MOST_SHAPES, _in_pairs(sizes, first.values()))]
+
+
+def _offering(cycle: Cycle, rows: Rows) -> Mask:
+    """Which rows offer what the pod asks for, whatever of it is taken."""
+    columns = cycle.state.columns
+    offering: Mask = columns.pod_limit[rows] > 0
+    for resource, amount in cycle.pod.fit_requests.items():
+        place = columns.resources.find(resource)
+        if place is not None and resource != PODS:
+            offering &= columns.allocatable[place][rows] >= amount
+        elif amount and resource != PODS:
+            offering &= False
+    return offering
 
 
 def _in_pairs(ranks: Iterable[R], names: Iterable[str]) -> Iterator[tuple[R, str]]:

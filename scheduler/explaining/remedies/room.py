@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from scheduler.explaining.remedies.occupancy import add_node, added, daemons, leaves_room, shapes
-from scheduler.explaining.remedies.requests import lowered
+from scheduler.explaining.remedies.requests import lowered, rename
 from scheduler.explaining.remedies.scene import Scene, Step
 from scheduler.model.resources import PODS
 
@@ -18,12 +18,16 @@ def new_node(scene: Scene, names: list[str]) -> Iterator[tuple[Step, ...]]:
     """Add a node like one of these; one that is too small, for a pod that asks for less."""
     for step in add_node(scene, names):
         yield (step,)
-    yield from smaller_pod_on_new_node(scene, names)
+    yield from other_pod_on_new_node(scene, names)
 
 
-def smaller_pod_on_new_node(scene: Scene, names: list[str]) -> Iterator[tuple[Step, ...]]:
-    """Lower the requests to what a node offers that is too small even when empty, and add one."""
-    for name in shapes(scene, names):
+def other_pod_on_new_node(scene: Scene, names: list[str]) -> Iterator[tuple[Step, ...]]:
+    """Add a node for a pod that asks by another name, or for no more than a new node offers."""
+    for step in rename(scene, names):
+        for new in add_node(scene.then(step), names):
+            yield step, new
+    # Some are large enough, but for the pods of DaemonSets.
+    for name in [*shapes(scene, names, large_enough=False), *shapes(scene, names)]:
         add = added(scene, name)
         targets = {} if add is None else _beyond(scene, name, add)
         lower = lowered(scene, targets) if targets else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -87,6 +87,20 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     """Whom it affects besides the pod."""
     parts: frozenset[Any] = frozenset()
     """What it consists of: a step that has all parts of another is larger."""
+    smaller: Callable[[], Iterator[Step]] | None = None
+    """Steps that have one part less, if it has several."""
+
+
+P = TypeVar("P")
+
+
+def one_less(
+    parts: Sequence[P], make: Callable[[Sequence[P]], Step]
+) -> Callable[[], Iterator[Step]] | None:
+    """Makes the steps that have one part less."""
+    if len(parts) < 2:
+        return None
+    return lambda: (make([*parts[:i], *parts[i + 1 :]]) for i in range(len(parts)))
 
 
 class WrittenObjects:
@@ -259,6 +273,25 @@ class Scene:
         if raw is None or raw is self.world.raw:
             return self.world.info
         return self.world.rebuilt(raw)
+
+    def least(self) -> Scene:
+        """The scene with as few parts of its steps as open one of the nodes that it opens.
+
+        A step is as small as can be when it is proposed; one after it may make parts needless.
+        """
+        scene, opens = self, frozenset(self.opened())
+        for place in range(len(self.steps)):
+            while (fewer := scene._smaller(place, opens)) is not None:
+                scene = fewer
+        return scene
+
+    def _smaller(self, place: int, opens: frozenset[str]) -> Scene | None:
+        step = self.steps[place]
+        for less in step.smaller() if step.smaller is not None else ():
+            scene = Scene(self.world, (*self.steps[:place], less, *self.steps[place + 1 :]))
+            if not opens.isdisjoint(scene.opened()):
+                return scene
+        return None
 
     @property
     def state(self) -> ClusterState:

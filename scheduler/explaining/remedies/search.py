@@ -238,7 +238,7 @@ def _search(base: Scene, found: list[Helpful]) -> None:
         _pairs(base, blockers, list(combinations(PAIRING, 2)), found)
     if not found:
         _pairs(base, blockers, list(product(PAIRING, MAKING_ROOM)), found)
-        _smaller_on_new_node(base, blockers, found)
+        _other_pod_on_new_node(base, blockers, found)
     if not found:
         together = [(each.plugins, each.propose) for each in PAIRING]
         for scene in chains(base, together, (_OCCUPANCY | _CLOSED, room.new_node)):
@@ -280,9 +280,9 @@ def _pairs(
             _second(base, step, second, found)
 
 
-def _smaller_on_new_node(base: Scene, blockers: Blockers, found: list[Helpful]) -> None:
+def _other_pod_on_new_node(base: Scene, blockers: Blockers, found: list[Helpful]) -> None:
     names = [] if blockers.whole else blockers.near(_OCCUPANCY | _CLOSED)
-    for steps in room.smaller_pod_on_new_node(base, names) if names else ():
+    for steps in room.other_pod_on_new_node(base, names) if names else ():
         _try(base.then(*steps), found)
 
 
@@ -294,7 +294,11 @@ def _second(base: Scene, step: Step, second: Generator, found: list[Helpful]) ->
     for other in islice(second.propose(scene, names), MOST_IN_PAIRS):
         both = scene.then(other)
         opened = both.opened()
-        if opened and not scene.fits() and not base.then(other).fits():
+        if not opened or scene.fits() or base.then(other).fits():
+            continue
+        if second in MAKING_ROOM:
+            _try(both.least(), found)
+        else:
             found.append(Helpful(both, opened))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from scheduler.explaining.remedies.costs import cost, repeated
 from scheduler.explaining.remedies.patches import Object, at, listed, put
-from scheduler.explaining.remedies.scene import Scene, Step, rows_of, ways
+from scheduler.explaining.remedies.scene import Scene, Step, one_less, rows_of, ways
 from scheduler.explaining.remedies.spelling import close_to
 from scheduler.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from scheduler.model.selectors import NodeMatcher, compile_node_selector
@@ -53,14 +53,19 @@ class NodeRequirement(NamedTuple):
 def drop(scene: Scene, names: list[str]) -> Iterator[Step]:
     """Drop the requirements that some node does not meet; the fewest first."""
     for entries, _ in _failing(scene, names):
-        what = listed([*map(str, entries)])
-        yield Step(
-            DROP,
-            f"drop the node requirement{'s' if len(entries) > 1 else ''} {what}",
-            repeated(DROP, len(entries)),
-            partial(_dropped, entries=entries),
-            parts=frozenset((e.term, e.field, e.place) for e in entries),
-        )
+        yield _dropping(entries)
+
+
+def _dropping(entries: Sequence[NodeRequirement]) -> Step:
+    what = listed([*map(str, entries)])
+    return Step(
+        DROP,
+        f"drop the node requirement{'s' if len(entries) > 1 else ''} {what}",
+        repeated(DROP, len(entries)),
+        partial(_dropped, entries=entries),
+        parts=frozenset((e.term, e.field, e.place) for e in entries),
+        smaller=one_less(entries, _dropping),
+    )
 
 
 def correct(scene: Scene, names: list[str]) -> Iterator[Step]:
