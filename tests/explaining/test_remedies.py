@@ -386,6 +386,20 @@ def test_a_change_of_the_pod_and_a_new_node_where_all_nodes_are_full() -> None:
     ]
 
 
+def test_two_changes_that_satisfy_one_plugin_are_a_pair_too() -> None:
+    objects = [make_worker("a").label(disk="ssd").obj()]
+    assert proposed(objects, make_pod("p").node_selector(disk="sdd", tier="x"))[:2] == [
+        "drop the node requirements disk=sdd, tier=x",
+        "ask for nodes with disk=ssd in place of disk=sdd; and drop the node requirement tier=x",
+    ]
+    objects = full(make_worker("a"))
+    objects[1]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "3"
+    assert proposed(objects, make_pod("p").cpu(2).request("example.com/x", 1)) == [
+        "do not ask for example.com/x, which no node offers; "
+        "and lower the request for cpu from 2 to 1"
+    ]
+
+
 def test_a_change_of_the_pod_and_pods_that_go() -> None:
     node, other = full(make_worker("a").taint("gpu"))
     other["spec"]["priority"] = 0

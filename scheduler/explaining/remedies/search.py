@@ -270,10 +270,11 @@ def _pairs(
             names = list(blockers.names) if blockers.whole in first.plugins else []
         else:
             both = first.plugins | second.plugins
+            alike = first.plugins == second.plugins
             fitting = [
                 way
                 for way, _ in ways
-                if way <= both and not way <= first.plugins and not way <= second.plugins
+                if way <= both and (alike or not (way <= first.plugins or way <= second.plugins))
             ]
             names = blockers.near(both, fitting[0]) if fitting else []
         for step in islice(first.propose(base, names), MOST_IN_PAIRS) if names else ():

@@ -23,6 +23,8 @@ EMPTY = "term"
 DROP = "drop-selector"
 MOST_TERMS = 8
 MOST_SETS = 8
+MOST_WRONG = 2
+"""Of so many requirements that a node does not meet, each may be misspelt."""
 MOST_NODES_READ = 256
 """Labels of so many nodes are compared with a name that may be misspelt."""
 REQUIRED = ("spec", "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
@@ -69,28 +71,30 @@ def _dropping(entries: Sequence[NodeRequirement]) -> Step:
 
 
 def correct(scene: Scene, names: list[str]) -> Iterator[Step]:
-    """Correct a value or a key that some node nearly has."""
+    """Correct a value or a key that some node nearly has; of two that fail, each."""
     for entries, there in _failing(scene, names):
-        if len(entries) != 1:
-            continue
-        entry = entries[0]
-        wanted = entry.requirement
-        if wanted.operator not in ("In", "Exists") or entry.field in ("matchFields", EMPTY):
-            continue
-        labels = [
-            node.metadata.labels
-            for name in there[:MOST_NODES_READ]
-            if (node := scene.state.node(name)) is not None
-        ]
-        for key, values in _corrections(wanted, labels):
-            text = f"{key}={'|'.join(values)}" if values else key
-            yield Step(
-                CORRECT,
-                f"ask for nodes with {text} in place of {entry}",
-                cost(CORRECT),
-                partial(_corrected, entry=entry, key=key, values=values),
-                parts=frozenset({(entry.term, entry.field, entry.place, key, values)}),
-            )
+        for entry in entries if len(entries) <= MOST_WRONG else ():
+            yield from _correcting(scene, entry, there)
+
+
+def _correcting(scene: Scene, entry: NodeRequirement, there: Sequence[str]) -> Iterator[Step]:
+    wanted = entry.requirement
+    if wanted.operator not in ("In", "Exists") or entry.field in ("matchFields", EMPTY):
+        return
+    labels = [
+        node.metadata.labels
+        for name in there[:MOST_NODES_READ]
+        if (node := scene.state.node(name)) is not None
+    ]
+    for key, values in _corrections(wanted, labels):
+        text = f"{key}={'|'.join(values)}" if values else key
+        yield Step(
+            CORRECT,
+            f"ask for nodes with {text} in place of {entry}",
+            cost(CORRECT),
+            partial(_corrected, entry=entry, key=key, values=values),
+            parts=frozenset({(entry.term, entry.field, entry.place, key, values)}),
+        )
 
 
 def _corrections(
