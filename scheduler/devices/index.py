@@ -23,6 +23,7 @@ from scheduler.devices.demand import Demand, compile_demand, demand_key
 from scheduler.devices.faults import DeviceError, DeviceFault
 from scheduler.devices.grouping import DevicePattern, RowPatterns
 from scheduler.devices.inventory import Inventory, Touched
+from scheduler.devices.pools import PoolKey
 from scheduler.devices.results import allocations
 from scheduler.devices.search import DeviceSearch, SearchOutcome
 from scheduler.devices.segments import NodeSegment
@@ -161,6 +162,19 @@ class DeviceIndex:
             generation = self.inventory.shapes.generation
             kept = self._demands[key] = _Kept(demand, selection, work, generation)
         return kept
+
+    def shapes_of(self, pools: Iterable[PoolKey]) -> NDArray[np.intp]:
+        """The numbers of the shapes of all devices of some pools, of whichever generation."""
+        return np.array(sorted(self.inventory.shapes_of(pools)), np.intp)
+
+    def touches(self, claims: Sequence[ResourceClaim], shapes: NDArray[np.intp]) -> bool:
+        """Whether some request selects a device of some shapes, or asks for all there are."""
+        demand = self.demand(claims)
+        if any(ask.every for ask in demand.asks):
+            return True
+        facet = self.inventory.shapes.facet(demand.reads)
+        classes = np.asarray(demand.classes_of(facet) or (0,), dtype=np.int64)
+        return bool(classes[facet.numbers[shapes]].any())
 
     # --- Verdicts -----------------------------------------------------------------------------
 

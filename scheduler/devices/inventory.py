@@ -103,6 +103,16 @@ class Inventory:
         entry = self._rows.get(row)
         return "" if entry is None else entry.node.name
 
+    def shapes_of(self, pools: Iterable[PoolKey]) -> set[int]:
+        """The numbers of the shapes of all devices of some pools, of whichever generation."""
+        return {
+            device.shape.number
+            for key in pools
+            if (pool := self._pools.get(key)) is not None
+            for each in pool.slices.values()
+            for device in each.devices
+        }
+
     # --- Events -------------------------------------------------------------------------------
 
     def set_node(self, row: int, node: Node | None) -> None:

@@ -100,7 +100,7 @@ class DynamicResources:
             args.binding_timeout,
             handle.run.clock,
         )
-        self._hints = DeviceHints(self._ledger)
+        self._hints = DeviceHints(self._ledger, self._preparation)
         handle.metrics.caches.follow("device_selectors", selectors_usage)
         handle.metrics.caches.follow("devices", self._ledger.index.usage)
 

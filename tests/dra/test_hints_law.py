@@ -1,0 +1,164 @@
+"""The law of hints: what an event of slices or classes cures is tried again; not all else is."""
+
+from __future__ import annotations
+
+from random import Random
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from scheduler.dra.extended_resources import extended_resources
+from scheduler.dra.hints import DeviceHints
+from scheduler.dra.ledger import DeviceLedger, ledger_of
+from scheduler.dra.pod_devices import PodDevices, Preparation
+from scheduler.model.devices import DeviceClass, ResourceClaim, ResourceSlice
+from scheduler.model.events import Action, Event, Hint
+from scheduler.model.objects import from_dict
+from scheduler.model.podinfo import PodInfo
+from scheduler.queueing.columns import WaitingColumn, members
+from scheduler.state.cache import ClusterState
+from tests.builders import make_pod
+from tests.devices.worlds import GPU, NIC, World
+
+PODS = 6
+RESOURCE = "example.com/gpu"
+
+
+class Waiting:
+    """Pods that wait for devices of a random cluster."""
+
+    def __init__(self, random: Random) -> None:
+        self.random = random
+        self.world = World(random)
+        self.state = state = ClusterState()
+        self.ledger: DeviceLedger = ledger_of(state)
+        for node in self.world.nodes:
+            state.set_node(node)
+        classes = dict(self.world.classes)
+        spec = replace(classes["gpu"].spec, extended_resource_name=RESOURCE)
+        classes["gpu"] = replace(classes["gpu"], spec=spec)
+        for name, each in classes.items():
+            state.set_object("DeviceClass", name, each)
+        for piece in self.world.slices:
+            state.set_object("ResourceSlice", piece.metadata.key, piece)
+        for number, allocation in enumerate(self.world.allocated):
+            self.ledger.index.set_claim(str(number), allocation)
+        self.preparation = Preparation(self.ledger, extended_resources(state), 600.0)
+        self.hints = DeviceHints(self.ledger, self.preparation)
+        self.pods = [self._pod(number) for number in range(PODS)]
+        self.column = self._column()
+
+    def _pod(self, number: int) -> PodInfo:
+        name = f"p{number}"
+        if self.random.random() < 0.2:
+            return make_pod(name).request(RESOURCE, self.random.choice((1, 2, 4))).info()
+        claim = self.world.claims(most=1)[0]
+        own = replace(claim.metadata, name=name, uid=name)
+        self.state.set_object("ResourceClaim", f"default/{name}", replace(claim, metadata=own))
+        return make_pod(name).spec(resourceClaims=[{"name": "c", "resourceClaimName": name}]).info()
+
+    def _column(self) -> WaitingColumn:
+        (made,) = {
+            each.column for each in self.hints.registrations() if each.kind == "ResourceSlice"
+        }
+        assert made is not None
+        column = made()
+        for number, pod in enumerate(self.pods):
+            column.add(number, pod)
+        return column
+
+    def verdicts(self) -> list[str]:
+        """Of each pod whether it fits somewhere, fits nowhere, or its attempt fails."""
+        return [self._verdict(pod) for pod in self.pods]
+
+    def _verdict(self, pod: PodInfo) -> str:
+        needs = self.preparation.prepare(pod)
+        if not isinstance(needs, PodDevices):
+            return "fits" if needs is None else "no"
+        self.ledger.follow_nodes()
+        claims = needs.to_allocate(tuple(needs.served))
+        judgement = self.ledger.index.judge(claims, self.state.rows())
+        if any(each.fault is not None for each in judgement.outcomes):
+            return "error"
+        return "fits" if judgement.fits.any() else "no"
+
+    def change(self) -> Event:
+        """Have something happen to a slice or a class."""
+        random, objects = self.random, self.state.objects
+        choice = random.randrange(6)
+        if choice == 0:
+            name = random.choice(("gpu", "nic", "any", "late"))
+            selector = f'device.driver == "{random.choice((GPU, NIC))}"'
+            spec = {"selectors": [{"cel": {"expression": selector}}]}
+            if random.random() < 0.5:
+                spec["extendedResourceName"] = RESOURCE  # type: ignore[assignment]  # JSON
+            made = {"metadata": {"name": name}, "spec": spec}
+            old_class = objects.get(DeviceClass, name)
+            new_class = None if random.random() < 0.2 else from_dict(made, DeviceClass)
+            self.state.set_object("DeviceClass", name, new_class)
+            return _event("DeviceClass", old_class, new_class)
+        slices = list(objects.all(ResourceSlice).values())
+        if choice < 3 and slices:
+            gone = random.choice(slices)
+            self.state.set_object("ResourceSlice", gone.metadata.key, None)
+            return _event("ResourceSlice", gone, None)
+        before = len(self.world.slices)
+        while len(self.world.slices) == before:
+            node = random.choice(self.world.nodes).name
+            self.world._pool(random.choice((GPU, NIC)), node, {"nodeName": node})
+        piece = random.choice(self.world.slices[before:])
+        old = objects.get(ResourceSlice, piece.metadata.key)
+        self.state.set_object("ResourceSlice", piece.metadata.key, piece)
+        return _event("ResourceSlice", old, piece)
+
+
+def _event(kind: str, old: object, new: object) -> Event:
+    action = Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+    return Event(kind, action, old, new)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.integers(0, 2**32))
+def test_no_pod_that_an_event_cures_is_left_asleep(seed: int) -> None:
+    waiting = Waiting(Random(seed))
+    for _ in range(5):
+        before = waiting.verdicts()
+        event = waiting.change()
+        after = waiting.verdicts()
+        answer = waiting.column.answer(event)
+        told = set(members(answer.cured))
+        for number, pod in enumerate(waiting.pods):
+            hint = waiting.hints.after_devices(pod, event)
+            # The column leaves out nobody whose hint says so.
+            assert hint is Hint.SKIP or number in told or number in answer.unsure
+            if before[number] == "no" and after[number] == "fits":
+                assert hint is Hint.QUEUE, (pod.key, event)
+            if hint is Hint.QUEUE or number in told:  # it is tried, and rejected again
+                waiting.column.remove(number)
+                waiting.column.add(number, pod)
+
+
+def test_a_slice_or_class_wakes_those_who_can_use_it_and_nobody_else() -> None:
+    waiting = Waiting(Random(3))
+    waiting.pods.clear()
+    for number, of in enumerate(("gpu", "nic", "nic")):
+        ask = {"deviceClassName": of, "allocationMode": "ExactCount", "count": 99}
+        requests = [{"name": "r", "exactly": ask}]
+        metadata = {"name": f"w{number}", "namespace": "default", "uid": f"w{number}"}
+        raw = {"metadata": metadata, "spec": {"devices": {"requests": requests}}}
+        key = f"default/w{number}"
+        waiting.state.set_object("ResourceClaim", key, from_dict(raw, ResourceClaim))
+        entry = {"name": "c", "resourceClaimName": f"w{number}"}
+        waiting.pods.append(make_pod(f"w{number}").spec(resourceClaims=[entry]).info())
+    column = waiting._column()
+    for driver, woken in ((GPU, {0}), (NIC, {1, 2}), ("other.example.com", set())):
+        pool = {"name": "new", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": driver, "pool": pool, "allNodes": True, "devices": [{"name": "d"}]}
+        piece = from_dict({"metadata": {"name": f"new-{driver}"}, "spec": spec}, ResourceSlice)
+        waiting.state.set_object("ResourceSlice", piece.metadata.key, piece)
+        answer = column.answer(_event("ResourceSlice", None, piece))
+        assert set(members(answer.cured)) == woken
+        assert not answer.unsure
+    nic = waiting.state.objects.get(DeviceClass, "nic")
+    assert set(members(column.answer(_event("DeviceClass", nic, nic)).cured)) == {1, 2}
