@@ -152,7 +152,9 @@ async def explain(
         )
 
     said = await in_slices(described)
+    await asyncio.sleep(0)
     together = None if count is None else await in_slices(replicas, core, framework, info, count)
+    await asyncio.sleep(0)
     remedies: list[dict[str, Any]] = []
     too_few = together is not None and together["fit"] < together["asked"]
     if progress.state not in SETTLED and (progress.held or not found.fits or too_few):

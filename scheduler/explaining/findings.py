@@ -118,6 +118,7 @@ def described(findings: Findings) -> dict[str, Any]:
         if verdicts[name].ok:
             parts = {plugin: int(part[i]) for plugin, part in findings.parts.items()}
             scores[name] = {"total": int(findings.totals[i]), "plugins": parts}
+    checkpoint()
     return {
         "pod": findings.pod,
         "node": findings.node,

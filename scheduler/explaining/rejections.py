@@ -28,7 +28,7 @@ from scheduler.pipeline.evaluation import OWN_VERDICTS, Evaluation, nominated_to
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.extension_points import PreFilterResult
 from scheduler.plugin_api.facts import MAX_FACTS, MAX_TEXT, Fact, FactsPlugin, fact
-from scheduler.slices import checkpoint
+from scheduler.slices import checkpoint, whole_slice
 from scheduler.state.columns import Codes, Mask, Rows
 from scheduler.state.interning import distinct_codes
 
@@ -349,6 +349,7 @@ class _Speller:
     def _failures(self) -> Iterable[Hashable]:
         failures = self._part.failures
         if failures is not None:
+            whole_slice()
             made = contained(self._reporter, self._part.plugin, lambda: list(failures))
             checkpoint()
             if made is not None and len(made) == len(failures):

@@ -24,7 +24,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.pipeline.evaluation import CycleError, evaluate
 from scheduler.pipeline.placement import choose
 from scheduler.plugin_api.cycle import Cycle
-from scheduler.slices import SLICE_SECONDS, checkpoint
+from scheduler.slices import SLICE_SECONDS, checkpoint, whole_slice
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Rows, Scores
 from scheduler.state.scratch import Scratch, as_if_rows_requested, scratch
@@ -48,6 +48,7 @@ def replicas(core: Core, framework: Framework, info: PodInfo, count: int) -> dic
     if framework.remote.enabled and framework.remote.concerns(info):
         return _answer(asked, {}, "plugins out of process judge the pod, which are not asked here")
     try:
+        whole_slice()
         found = by_sums(framework, core.state, info, asked)
         if found is None or (sum(found.values()) > asked and asked <= MOST_ONE_BY_ONE):
             found = _one_by_one(core, framework, info, min(asked, MOST_ONE_BY_ONE))

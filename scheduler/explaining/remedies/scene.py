@@ -34,6 +34,7 @@ from scheduler.plugin_api.cycle import Cycle
 from scheduler.slices import unbroken, whole_slice
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows, Scores
+from scheduler.state.interning import distinct_codes
 from scheduler.state.nodes_on_trial import as_if_nodes, as_if_objects
 from scheduler.state.scratch import scratch
 
@@ -493,11 +494,11 @@ class Scene:
 
 def _reason_counts(state: ClusterState, codes: Codes) -> Scores:
     """How many reasons each code has; at least one, but for 0."""
-    different, which = np.unique(codes, return_inverse=True)
-    statuses = (state.statuses.status(int(code)) for code in different.tolist())
-    counts = [0 if status.ok else max(1, len(status.reasons)) for status in statuses]
-    found: Scores = np.array(counts, np.int64)[which.reshape(-1)]
-    return found
+    counts: Scores = np.zeros(int(codes.max(initial=0)) + 1, np.int64)
+    for code in distinct_codes(codes):
+        status = state.statuses.status(code)
+        counts[code] = 0 if status.ok else max(1, len(status.reasons))
+    return counts[codes]
 
 
 def ways(table: Any) -> tuple[Any, NDArray[np.intp]]:
