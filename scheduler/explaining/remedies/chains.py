@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
+from scheduler.explaining.remedies.requests import LOWER
 from scheduler.explaining.remedies.scene import Blockers, Scene, Step
 from scheduler.slices import checkpoint
 
@@ -43,14 +44,14 @@ def _nearest(blockers: Blockers) -> Iterator[list[str]]:
         yield blockers.near(plugins, plugins)
 
 
-def _chain(scene: Scene, names: list[str], proposals: Proposals, room: Room) -> Scene | None:
+def _chain(base: Scene, names: list[str], proposals: Proposals, room: Room) -> Scene | None:
     """Take away one reason after the other against some of these nodes; None if one stays."""
-    blockers = scene.blockers()
+    scene, blockers = base, base.blockers()
     for _ in range(MOST_STEPS):
         checkpoint()
         found = _next(scene, blockers, names, proposals)
         if found is None:
-            return _with_room(scene, blockers, room)
+            return _with_room(base, scene, room)
         scene, blockers = found
         if not blockers.whole:
             if not blockers.nearest(blockers.names)[0]:
@@ -59,9 +60,16 @@ def _chain(scene: Scene, names: list[str], proposals: Proposals, room: Room) -> 
     return None
 
 
-def _with_room(scene: Scene, blockers: Blockers, room: Room) -> Scene | None:
-    """The scene with room for the pod, if that is all that it lacks on some node."""
+def _with_room(base: Scene, scene: Scene, room: Room) -> Scene | None:
+    """The scene with room for the pod, if that is all that it lacks on some node.
+
+    Requests that were lowered to what nodes have free are asked for again: room is for all of
+    them, or lowers them itself.
+    """
     plugins, propose = room
+    kept = tuple(step for step in scene.steps[len(base.steps) :] if step.kind != LOWER)
+    scene = base.then(*kept)
+    blockers = scene.blockers()
     names = [] if blockers.whole else blockers.near(plugins)
     for steps in islice(propose(scene, names), MOST_PROPOSALS) if names else ():
         after = scene.then(*steps)
