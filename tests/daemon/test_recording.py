@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import os
 import sys
 from asyncio.subprocess import PIPE
@@ -64,7 +65,7 @@ def define(cluster: Cluster) -> Groups:
     groups = Groups(cluster)
     groups.define()
     definitions = registry.builtin("customresourcedefinitions", "apiextensions.k8s.io")
-    registry.create(definitions, "", CRD)
+    registry.create(definitions, "", copy.deepcopy(CRD))
     cells = registry.catalog.find("topology.node.k8s.io", "v1alpha2", "noderesourcetopologies")
     assert cells is not None
     for node in ("n0", "n1"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ class Groups:
     def define(self) -> None:
         """Install the definition."""
         definitions = self._registry.builtin("customresourcedefinitions", "apiextensions.k8s.io")
-        self._registry.create(definitions, "", DEFINITION)
+        self._registry.create(definitions, "", copy.deepcopy(DEFINITION))
 
     def undefine(self) -> None:
         """Remove the definition, and all groups with it."""

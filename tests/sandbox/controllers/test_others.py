@@ -101,8 +101,13 @@ async def test_a_daemon_set_has_a_pod_on_each_node_it_matches() -> None:
         update = {"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "2"}]}}}}
         found.change("daemonsets", "agent", update)
         await found.until(lambda: found.images() == ["2"])
-        await found.until(lambda: found.status("daemonsets", "agent").get("numberReady") == 2)
-        assert found.status("daemonsets", "agent")["updatedNumberScheduled"] == 2
+
+        def all_new() -> bool:
+            status = found.status("daemonsets", "agent")
+            counts = (status.get("numberReady"), status.get("updatedNumberScheduled"))
+            return counts == (2, 2)
+
+        await found.until(all_new)
 
 
 async def test_a_stateful_set_grows_and_shrinks_in_order() -> None:
@@ -126,8 +131,12 @@ async def test_a_stateful_set_grows_and_shrinks_in_order() -> None:
         assert found.pods() == ["db-0"]
         found.change("statefulsets", "db", {"spec": {"template": template("db:2")}})
         await found.until(lambda: found.images() == ["db:2"] and ready(1))
-        status = found.status("statefulsets", "db")
-        assert status["currentRevision"] == status["updateRevision"]
+
+        def all_new() -> bool:
+            status = found.status("statefulsets", "db")
+            return bool(status["currentRevision"] == status["updateRevision"])
+
+        await found.until(all_new)
 
 
 async def test_a_budget_says_how_many_may_go() -> None:
