@@ -6,15 +6,21 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from e2e.harness.ports import free_port
 from sandbox.apiserver import ApiServer
 from tests.daemon.support import Cluster
 
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    async with ApiServer() as server:
+    server = ApiServer()
+    # Nobody else takes it while a test has the server stopped.
+    await server.start(port=free_port())
+    try:
         yield Cluster(server)
         server.faults.clear()
+    finally:
+        await server.stop()
 
 
 @pytest.fixture

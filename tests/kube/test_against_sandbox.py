@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from e2e.harness.ports import free_port
 from sandbox.apiserver import ApiServer
 from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import Invalid
@@ -28,8 +29,13 @@ POD_GROUPS = KINDS["PodGroup"]
 
 @pytest.fixture
 async def server() -> AsyncIterator[ApiServer]:
-    async with ApiServer() as server:
+    server = ApiServer()
+    # Nobody else takes it while a test has the server stopped.
+    await server.start(port=free_port())
+    try:
         yield server
+    finally:
+        await server.stop()
 
 
 @pytest.fixture
