@@ -232,8 +232,8 @@ get -n NAMESPACE pod lonely -o jsonpath={.status.phase}
 describe -n NAMESPACE pod lonely
 set image -n NAMESPACE pod/lonely main=registry.example/app:2
 patch -n NAMESPACE pod lonely -p '{"spec":{"schedulerName":"else"}}'
-wait -n NAMESPACE --for=condition=Ready pod/lonely --timeout=1s
-wait -n NAMESPACE --for=jsonpath={.status.phase}=Pending pod/lonely --timeout=9s
+wait -n NAMESPACE --for=condition=Ready pod/lonely --timeout=3s
+wait -n NAMESPACE --for=jsonpath={.status.phase}=Pending pod/lonely --timeout=300s
 get -n NAMESPACE all
 delete -n NAMESPACE pod lonely
 get -n NAMESPACE events
@@ -256,7 +256,7 @@ delete -n NAMESPACE deployment app typed
 delete -n NAMESPACE deployment app
 delete -n NAMESPACE configmap,secret,service typed
 create -f definition.yaml
-wait --for=condition=established crd/things.NAMESPACE.example.com --timeout=60s
+wait --for=condition=established crd/things.NAMESPACE.example.com --timeout=300s
 apply -f thing.yaml
 apply -f three.yaml
 get -n NAMESPACE th
