@@ -86,6 +86,8 @@ class Core:
     background: Background
     remotes: RemotePlugins
     equivalence: EquivalenceCache | None
+    memories: Memories
+    """What is kept of pods, and goes with them."""
     solver: SolverProcess | None
     """The process that solves batches, to be closed at the end; None if there are none."""
 
@@ -149,7 +151,7 @@ def assemble(
     without: Collection[str] = (),
     only_in_tree: Collection[str] = (),
     dry: bool = False,
-    clock: Callable[[], float] = machine.monotonic,
+    clock: Callable[[], float] | None = None,
     journal: Journal | None = None,
     recorded: RecordedAnswers | None = None,
 ) -> Core:
@@ -165,6 +167,8 @@ def assemble(
     """
     if registry is None:
         registry = registry_of(config.found, IN_TREE)
+    if clock is None:
+        clock = machine.clock()
     state = ClusterState()
     state.journal = journal
     decisions = Decisions()
@@ -267,6 +271,7 @@ def assemble(
         background=background,
         remotes=remotes,
         equivalence=equivalence,
+        memories=memories,
         solver=batch.solver if batch else None,
     )
 

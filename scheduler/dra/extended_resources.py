@@ -51,14 +51,11 @@ class ExtendedResources:
         self._objects = objects
         self._classes: dict[str, set[str]] = {}
         """By explicit resource, the classes that name it."""
-        self.version = 0
-        """Grows with every change of a class."""
         for key, found in objects.all(DeviceClass).items():
             self._changed(key, None, found)
         objects.subscribe(DeviceClass, self._changed)
 
     def _changed(self, key: str, old: DeviceClass | None, new: DeviceClass | None) -> None:
-        self.version += 1
         for device_class, join in ((old, False), (new, True)):
             name = device_class.spec.extended_resource_name if device_class is not None else None
             if not name:

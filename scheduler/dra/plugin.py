@@ -78,7 +78,7 @@ class DynamicResources:
     name = PLUGIN
     observes = ("ResourceClaim", "ResourceSlice", "DeviceClass")
     filter_reads = score_reads = _READS
-    traits = PluginTraits(row_by_row=True, answers_for_class=True)
+    traits = PluginTraits(row_by_row=True, answers_for_class=True, skips_reserve=True)
 
     def __init__(self, args: DynamicResourcesArgs | None, handle: Handle) -> None:
         args = args or DynamicResourcesArgs()
@@ -122,6 +122,10 @@ class DynamicResources:
         return self._hints.registrations()
 
     # Filter
+
+    def concerns(self, pod: PodInfo) -> bool:
+        """Whether the pod may need devices, for claims or for resources that a class serves."""
+        return self._preparation.concerns(pod)
 
     def look_ahead(self, pod: PodInfo) -> None:
         """Search for devices on all nodes before the attempt, if that is not known."""

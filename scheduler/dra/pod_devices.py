@@ -144,19 +144,18 @@ class Preparation:
         self._binding_timeout = binding_timeout
         self._last: tuple[PodInfo | None, int, PodDevices | Status | None] = (None, 0, None)
         """The pod that was looked at last, at which version of the ledger, and what it needs."""
-        self._without: tuple[PodInfo | None, int] = (None, 0)
-        """The last pod that has nothing to do with devices, at which version of the classes."""
+
+    def concerns(self, pod: PodInfo) -> bool:
+        """Whether the pod may need something, by its spec and the classes that there are."""
+        spec = pod.pod.spec
+        return bool(spec.resource_claims) or self._extended.serves(spec)
 
     def prepare(self, pod: PodInfo) -> PodDevices | Status | None:
         """What the pod needs; None if nothing, a verdict if it cannot be placed anywhere.
 
         An attempt asks several times. Only devices that are awaited depend on the time.
         """
-        without, classes = self._without
-        if without is pod and classes == self._extended.version:
-            return None
-        if not pod.pod.spec.resource_claims and not self._extended.serves(pod.pod.spec):
-            self._without = (pod, self._extended.version)
+        if not self.concerns(pod):
             return None
         known, version, found = self._last
         if known is not pod or version != self._ledger.version:

@@ -11,11 +11,11 @@ import numpy as np
 from scheduler.bounded import Usage
 from scheduler.equivalence.class_results import ClassResults
 from scheduler.equivalence.classes import FILTER, SCORE, Classes, PodClass
-from scheduler.equivalence.reads import Declaration, Reads
+from scheduler.equivalence.reads import Declaration
 from scheduler.equivalence.verdicts import AnswerColumn, CacheStatistics, ChangeReader
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
-from scheduler.state.aspects import Aspect
+from scheduler.state.aspects import Aspect, Aspects
 from scheduler.state.cache import ClusterState
 
 DEFAULT_BUDGET = 64 * 1024 * 1024
@@ -98,7 +98,7 @@ class EquivalenceCache:
         return pod_class.results
 
     def _build(self, pod_class: PodClass) -> ClassResults:
-        readers: dict[Reads, ChangeReader] = {}
+        readers: dict[tuple[Aspects, Aspects], ChangeReader] = {}
         for point in (FILTER, SCORE):
             for each, key in pod_class.plugins[point]:
                 if each.kept:
@@ -132,15 +132,17 @@ class EquivalenceCache:
         point: str,
         declared: Declaration,
         key: Hashable,
-        readers: dict[Reads, ChangeReader],
+        readers: dict[tuple[Aspects, Aspects], ChangeReader],
     ) -> AnswerColumn:
         assert declared.reads is not None, "only declared answers are kept"
         identity = (profile, point, declared.plugin, key)
         column = self._columns.get(identity)
         if column is None:
-            reader = readers.get(declared.reads)
+            # What keys are derived from is no business of a column, which has one key.
+            depends_on = declared.reads.rows, declared.reads.cluster
+            reader = readers.get(depends_on)
             if reader is None:
-                reader = readers[declared.reads] = ChangeReader(self.state, declared.reads)
+                reader = readers[depends_on] = ChangeReader(self.state, declared.reads)
             column = self._columns[identity] = AnswerColumn(
                 declared.plugin,
                 key,

@@ -110,9 +110,8 @@ class _EqualPods:
     """Pods that differ in nothing but their names."""
 
     __slots__ = (
-        *("controller", "exemplar", "keys", "kin", "mixed", "named", "own", "pod_class"),
-        "positions",
-        *("revision", "text", "used", "volumes"),
+        *("alike", "controller", "exemplar", "keys", "kin", "mixed", "named", "own", "pod_class"),
+        *("positions", "revision", "text", "used", "volumes"),
     )
 
     def __init__(self, exemplar: PodInfo, controller: OwnerReference | None, text: int) -> None:
@@ -130,8 +129,10 @@ class _EqualPods:
         self.kin: bytes | None = None
         """The key by which pods that differ in the names of their claims find this template."""
         self.keys: list[Key] = []
-        self.own: list[Key] = []
+        self.own: Sequence[Key] = ()
         """Of these keys, those that were made for the last pod itself."""
+        self.alike = False
+        """Whether no pod has a key of its own, as long as keys are derived from the same."""
         self.positions: tuple[int, ...] = ()
         self.pod_class: PodClass | None = None
         self.used = 0
@@ -202,13 +203,10 @@ class Classes:
         self.overfull = False
         """Whether there are more classes than may be kept; `drop_oldest` helps."""
         self._looks = 0
-        self._own = [
-            place
-            for place, (_, each) in enumerate(self._declared)
-            if each.reads is not None and each.reads.own
-        ]
+        self._own = [place for place, (_, each) in enumerate(self._declared) if each.own]
         """The plugins whose keys are made for each pod."""
-        self._own_keys = [self._declared[place][1].key for place in self._own]
+        self._own_declared = [self._declared[place][1] for place in self._own]
+        self._no_own_keys: Sequence[Key] = (None,) * len(self._own)
         derived = (each.reads.keys for _, each in self._declared if each.reads is not None)
         self._derived_from: tuple[Aspect, ...] = tuple(sorted(frozenset().union(*derived)))
         self._counts_of = _picker(self._derived_from)
@@ -244,7 +242,10 @@ class Classes:
             template.keys = self._keys(template, positions)
             template.positions = positions
             template.pod_class = None
-        own = [key_of(pod) for key_of in self._own_keys]
+            template.alike = not any(
+                each.concerns is None or each.concerns(pod) for each in self._own_declared
+            )
+        own = self._no_own_keys if template.alike else self._keys_of_its_own(pod)
         pod_class = template.pod_class
         if pod_class is None or pod_class.used == FORGOTTEN or own != template.own:
             template.own = own
@@ -256,6 +257,9 @@ class Classes:
         pod_class.pods += 1
         template.used = pod_class.used = self._looks
         return pod_class
+
+    def _keys_of_its_own(self, pod: PodInfo) -> Sequence[Key]:
+        return tuple(each.key(pod) for each in self._own_declared)
 
     def _template(self, pod: PodInfo, controller: OwnerReference | None) -> _EqualPods:
         """The pods that this one is equal to, by its revision or else by what it says."""
@@ -375,10 +379,7 @@ class Classes:
         """
         pod = template.exemplar
         if not template.keys:
-            return [
-                None if each.reads is not None and each.reads.own else each.key(pod)
-                for _, each in self._declared
-            ]
+            return [None if each.own else each.key(pod) for _, each in self._declared]
         changed = {
             aspect
             for aspect, old, new in zip(
@@ -388,7 +389,7 @@ class Classes:
         }
         return [
             each.key(pod)
-            if each.reads is not None and not each.reads.own and each.reads.keys & changed
+            if each.reads is not None and not each.own and each.reads.keys & changed
             else key
             for (_, each), key in zip(self._declared, template.keys, strict=True)
         ]

@@ -26,7 +26,8 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """What the plugin's *key* for a pod is derived from, besides the pod."""
     own: bool = False
     """The key is made for each pod, also for pods of one template: it reads what these differ in,
-    such as their claims for devices, which they name or which were made for each of them."""
+    such as their claims for devices, which they name or which were made for each of them. Not for
+    pods that do not concern the plugin, if it says so (`Declaration.concerns`)."""
     kept: bool = True
     """Answers are kept per row. Otherwise they are computed for each pod, because almost every
     placement changes almost all of them; they still are the same for all pods of a class."""
@@ -51,6 +52,15 @@ class Declaration(msgspec.Struct, frozen=True):
     weight: int = 1
     absolute: bool = False
     """Its raw scores are final: they are not normalised over the feasible rows."""
+
+    concerns: Callable[[PodInfo], bool] | None = None
+    """For keys that are made for each pod: the key of all pods of a template is None if this says
+    no of one of them. It reads what templates have in common, and what ``keys`` names."""
+
+    @property
+    def own(self) -> bool:
+        """Whether its keys are made for each pod."""
+        return self.reads is not None and self.reads.own
 
     @property
     def kept(self) -> bool:

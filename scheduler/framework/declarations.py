@@ -129,7 +129,7 @@ def declared_filter(plugin: Plugin, *, judges: bool) -> Declaration:
     """What a plugin's verdicts depend on; one that does not judge nodes has none to keep."""
     if isinstance(plugin, EquivalentFilter) and (reads := plugin.filter_reads) is not None:
         kept = reads if judges else msgspec.structs.replace(reads, kept=False)
-        return Declaration(plugin.name, kept, plugin.filter_key)
+        return Declaration(plugin.name, kept, plugin.filter_key, concerns=_concerns(plugin))
     return Declaration(plugin.name, None, _undeclared(plugin))
 
 
@@ -137,7 +137,8 @@ def declared_score(plugin: Plugin, weight: int) -> Declaration:
     """What a plugin's scores depend on."""
     if isinstance(plugin, EquivalentScore) and (reads := plugin.score_reads) is not None:
         absolute = traits_of(plugin).absolute
-        return Declaration(plugin.name, reads, plugin.score_key, weight, absolute)
+        key, concerns = plugin.score_key, _concerns(plugin)
+        return Declaration(plugin.name, reads, key, weight, absolute, concerns)
     return Declaration(plugin.name, None, _undeclared(plugin), weight)
 
 
@@ -150,6 +151,10 @@ def _undeclared(plugin: Plugin) -> Callable[[PodInfo], Key]:
         return _concerned
     concerns = plugin.concerns
     return lambda pod: "" if concerns(pod) else None
+
+
+def _concerns(plugin: Plugin) -> Callable[[PodInfo], bool] | None:
+    return plugin.concerns if isinstance(plugin, ConcernedPlugin) else None
 
 
 def _concerned(pod: PodInfo) -> Key:

@@ -168,11 +168,13 @@ class Framework:
             for name in runner.names("preFilter", "filter", "preScore", "score")
             if isinstance(plugin := plugins[name], CountingPlugin)
         ]
-        self._ahead = [
-            (name, plugin)
+        self._ahead = {
+            name: plugin
             for name in runner.names("preFilter", "filter")
             if isinstance(plugin := plugins[name], AheadPlugin)
-        ]
+        }
+        self.looks_ahead = frozenset(self._ahead)
+        """The plugins that may prepare for an attempt."""
         self.sort_key = sort_key_of(runner)
         """The key of a queued pod, which sorts the next pod first."""
         self.rank = rank_of(runner)
@@ -186,6 +188,9 @@ class Framework:
             for name in runner.names("afterFilter", "postFilter", "postScore")
         )
         """Whether plugins that look at whole attempts answer alike for all pods of a class."""
+        self._skips_reserve = frozenset(
+            name for name in runner.names("reserve") if runner.traits[name].skips_reserve
+        )
         self._undoing = [
             (name, plugin.unreserve)
             for name in reversed(runner.names("reserve", "permit", "preBind"))
@@ -266,7 +271,7 @@ class Framework:
 
     def look_ahead(self, pod: PodInfo) -> None:
         """Have plugins prepare for an attempt; the event loop may run meanwhile."""
-        for name, plugin in self._ahead:
+        for name, plugin in self._ahead.items():
             try:
                 plugin.look_ahead(pod)
             except Exception as fault:
@@ -402,7 +407,10 @@ class Framework:
     def run_reserve(self, cycle: Cycle, node: str) -> Status:
         """Reserve; returns the first refusal, and undoes nothing."""
         with self.runner.timed("reserve") as timing:
+            idle = self._skips_reserve & cycle.skipped["filter"]
             for entry in self._entries["reserve"]:
+                if entry.name in idle:
+                    continue
                 status: Status = self.runner.call("reserve", entry, cycle, node)
                 if status is not SUCCESS and not status.ok:
                     timing.code = status.code

@@ -140,14 +140,16 @@ def _among_equals(cycle: Cycle, rows: Rows, seed: int) -> int:
     """The position of one of these rows, chosen by a hash of node, pod and seed."""
     if len(rows) == 1:
         return 0
-    return int(_mixed(cycle, rows, seed).argmin())
+    names = cycle.state.columns.name_hash.take(rows)
+    return int(_ranks(cycle.pod.key, names, seed).argmin())
 
 
 def _in_turn(cycle: Cycle, rows: Rows, totals: Scores, seed: int) -> Iterator[int]:
     """Positions, the best first; all are sorted only if the first is vetoed."""
     best = _best_of(cycle, rows, totals, seed)
     yield best
-    for position in np.lexsort((_mixed(cycle, rows, seed), -totals)).tolist():
+    ranks = _ranks(cycle.pod.key, cycle.state.columns.name_hash.take(rows), seed)
+    for position in np.lexsort((ranks, -totals)).tolist():
         if position != best:
             yield position
 
@@ -156,10 +158,6 @@ def tie_ranks(pod: str, nodes: Sequence[str], seed: int) -> NDArray[np.uint64]:
     """What ranks nodes with equal totals for a pod: the lowest is chosen."""
     hashes = [xxhash.xxh64_intdigest(node.encode()) for node in nodes]
     return _ranks(pod, np.array(hashes, np.uint64), seed)
-
-
-def _mixed(cycle: Cycle, rows: Rows, seed: int) -> NDArray[np.uint64]:
-    return _ranks(cycle.pod.key, cycle.state.columns.name_hash.take(rows), seed)
 
 
 def _ranks(pod: str, names: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:

@@ -29,7 +29,7 @@ from typing import Never, TypeVar
 
 from scheduler import machine, slices
 from scheduler.equivalence.cache import EquivalenceCache
-from scheduler.equivalence.classes import PodClass
+from scheduler.equivalence.classes import FILTER, PodClass
 from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
 from scheduler.model.journal import NodeSearch
@@ -54,7 +54,7 @@ from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.groups import IN_PASS
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.scheduling_queue import SchedulingQueue
-from scheduler.slices import checkpoint, in_slices_until
+from scheduler.slices import checkpoint, in_slices_until, slices_ended
 from scheduler.state.cache import ClusterState
 from scheduler.webhooks.answers import REMOTE_ANSWERS, AnswerNeeded
 from scheduler.webhooks.suspension import Suspension
@@ -269,11 +269,22 @@ class Scheduler:
             if info.long:
                 info.derive_asked()
             if not info.excess:
-                attempt.framework.look_ahead(info)
-            if (spec.affinity or spec.topology_spread_constraints) and not info.excess:
-                self._count_ahead(attempt)
+                if attempt.framework.looks_ahead:
+                    self._look_ahead(attempt)
+                if spec.affinity or spec.topology_spread_constraints:
+                    self._count_ahead(attempt)
         except Exception as fault:  # the attempt itself reports what it cannot do without
             log.error("An attempt could not be prepared", exc=fault, pod=info.key)
+
+    def _look_ahead(self, attempt: Attempt) -> None:
+        pod_class = self.class_of(attempt)
+        plugins = attempt.framework.looks_ahead
+        if pod_class is not None and plugins <= pod_class.silent[FILTER]:
+            return  # they have nothing to say about such pods
+        before = slices_ended()
+        attempt.framework.look_ahead(attempt.queued.info)
+        if slices_ended() != before:
+            attempt.pod_class = None  # the cluster may have changed meanwhile
 
     def _count_ahead(self, attempt: Attempt) -> None:
         pod_class = self.class_of(attempt)

@@ -190,7 +190,8 @@ class ConcernedPlugin(Protocol):
     """Says which pods it judges. For plugins that do not declare what they read.
 
     Pods that do not concern it are kept in classes as if the plugin did not exist. Plugins with the
-    trait ``remote`` must implement it.
+    trait ``remote`` must implement it. A plugin whose keys are made for each pod (``Reads.own``)
+    may: its keys are not asked for where one pod of many equal ones does not concern it.
     """
 
     def concerns(self, pod: PodInfo) -> bool:
@@ -277,8 +278,9 @@ class AheadPlugin(Protocol):
     def look_ahead(self, pod: PodInfo) -> None:
         """Prepare for an attempt at a pod. The event loop may run at checkpoints meanwhile.
 
-        Called before every attempt: light if there is nothing new. What is kept may be outdated
-        when the attempt begins, so it is no more than a help.
+        Called before every attempt, but for pods for which the plugin's key is None: light if there
+        is nothing new. What is kept may be outdated when the attempt begins, so it is no more than
+        a help.
         """
         ...
 

@@ -31,6 +31,9 @@ class PluginTraits:
     keeps_books: bool = False
     """``filter``: the plugin has its own record of the pods on nodes, which trials do not change;
     its verdict on a pod's own node may count the pod itself."""
+    skips_reserve: bool = False
+    """``reserve``: there is nothing to reserve for a pod that the filter skips (``pre_filter`` says
+    Skip, or the key is None), and the plugin is not called."""
     remote: bool = False
     """The plugin answers from another process, and may suspend an attempt (`webhooks`)."""
 

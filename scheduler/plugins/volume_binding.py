@@ -23,6 +23,7 @@ from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugin_api.groups import IN_PASS
+from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import VOLUME_BINDING
 from scheduler.plugins.volume_binding_facts import Searched, unusable, unusable_in_cluster
 from scheduler.plugins.volumes.binder import Binder, Reservation
@@ -53,6 +54,7 @@ class VolumeBinding:
     """Judges rows by the pod's claims, then has the PV controller bind them."""
 
     name = VOLUME_BINDING
+    traits = PluginTraits(skips_reserve=True)
     observes = (
         "PersistentVolumeClaim",
         "PersistentVolume",
