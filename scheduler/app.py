@@ -125,6 +125,7 @@ class Daemon:
         self.core: Core = assemble(
             config, self._outlet, metrics, registry=registry, journal=self._tape
         )
+        self.core.memories.adopt(self._outlet)
         self._confirmer = BindingConfirmer(
             self.core.state,
             self.core.queue,

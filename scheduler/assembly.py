@@ -215,6 +215,7 @@ def assemble(
     _follow_caches(metrics, state, queue, memories, remotes, decisions, equivalence)
     batch = _batch(config, clock)
     failures = FailureHandler(queue, outlet, metrics, decisions, clock)
+    memories.adopt(failures.told)
     unconfirmed = Unconfirmed(config.equipoise.binding.confirm_seconds, clock)
     headroom = Headroom(
         state, frameworks, metrics, config.equipoise.binding.headroom_seconds, clock

@@ -29,6 +29,7 @@ from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status, error
+from scheduler.observe.arenas import own_copy
 from scheduler.observe.logs import get_logger
 from scheduler.observe.repeats import SharedFaults
 from scheduler.plugin_api.outlet import (
@@ -157,9 +158,9 @@ class ClusterOutlet:
         regarding = RegardingReference(
             api_version="v1",
             kind="Pod",
-            namespace=metadata.namespace,
-            name=metadata.name,
-            uid=metadata.uid,
+            namespace=own_copy(metadata.namespace),  # events outlive their pods
+            name=own_copy(metadata.name),
+            uid=own_copy(metadata.uid),
         )
         recorder = self._recorders.get(pod.pod.spec.scheduler_name)
         # Events about others' pods (victims) go out under our first name.
@@ -193,6 +194,14 @@ class ClusterOutlet:
         if report := self._report(pod):
             report.nominated = node
 
+    def drop(self, uid: str, /) -> None:
+        """The pod is gone: what is not being written yet is not written.
+
+        A flood of pods may be deleted while their statuses wait for an API server that is slow.
+        """
+        self._reports.pop(uid, None)
+        self._said.pop(uid, None)
+
     def _report(self, pod: PodInfo) -> _StatusReport | None:
         report = self._reports.get(pod.uid)
         if report is None:
@@ -206,7 +215,7 @@ class ClusterOutlet:
 
     def _enqueued(self, report: _StatusReport) -> bool:
         pod = report.pod
-        if self._queue.put(pod.pod.metadata.namespace, pod.uid):
+        if self._queue.put(pod.pod.metadata.namespace, own_copy(pod.uid)):
             self._overfull = False
             return True
         if not self._overfull:
@@ -218,7 +227,8 @@ class ClusterOutlet:
         while True:
             namespace, uid = await self._queue.get()
             try:
-                # A pod that was bound meanwhile has no report any more, or another that is queued.
+                # A pod that was bound or deleted meanwhile has no report any more, or another that
+                # is queued.
                 if uid in self._reports and uid not in self._writing:
                     await self._write_report(uid)
             finally:

@@ -79,3 +79,12 @@ class OutsideArenas:
 
     def __exit__(self, *_: object) -> None:
         self.leave()
+
+
+def own_copy(text: str) -> str:
+    """An equal string in memory of its own, for what may outlive the watched object it is from.
+
+    A name of 80 bytes would keep the page on which the object was: thousands of names, all memory
+    of a flood. Takes a tenth of a microsecond.
+    """
+    return "".join((text[:1], text[1:]))

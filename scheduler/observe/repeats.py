@@ -48,6 +48,10 @@ class Repeats:
             self._said.popitem(last=False)
         return True
 
+    def drop(self, subject: str, /) -> None:
+        """The subject is gone: nothing is said about it any more."""
+        self._said.pop(subject, None)
+
     def _forget(self, now: float) -> None:
         """Drop what is old; the oldest come first, since clocks do not go back."""
         while self._said:

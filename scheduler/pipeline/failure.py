@@ -45,11 +45,12 @@ class FailureHandler:
         self._outlet = outlet
         self._decisions = decisions
         self._clock = clock
-        self._told = Repeats(clock)
+        self.told = Repeats(clock)
+        """What was said last about each pod, by uid."""
         self._faults = SharedFaults(clock)
         self._attempts = Children(metrics.schedule_attempts)
         self._durations = Children(metrics.scheduling_attempt_duration)
-        metrics.caches.follow("failures", lambda: {"told_failures": self._told.usage()})
+        metrics.caches.follow("failures", lambda: {"told_failures": self.told.usage()})
 
     def unschedulable(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
         """No node fits: requeue until an event that the rejecting plugins registered for."""
@@ -148,7 +149,7 @@ class FailureHandler:
         if attempt.queued.tier is None:
             return  # deleted or bound by others meanwhile: to call it unscheduled would be wrong
         self._decisions.history.record(pod.uid, message)
-        news = self._told.news(pod.uid, reason, message)
+        news = self.told.news(pod.uid, reason, message)
         if news:
             self._outlet.record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
         if news or attempt.cycle.announced:  # the pod says by now that it waits for permission

@@ -8,7 +8,7 @@ what it noted about a node of the same name that was there before.
 from __future__ import annotations
 
 import sys
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from scheduler.bounded import MEBIBYTE, Recent, Usage
 from scheduler.model.events import Event
@@ -40,13 +40,21 @@ def _memory(limit: int) -> Memory[Any]:
     return Recent(MAX_BYTES, _size, limit)
 
 
+class KeptByPod(Protocol):
+    """What others keep of pods."""
+
+    def drop(self, uid: str, /) -> object:
+        """The pod is gone: nothing of it is needed any more."""
+        ...
+
+
 class Memories:
     """All memories of a scheduler, by name: plugins that name the same one share it."""
 
     def __init__(self) -> None:
         self._of_pods: dict[str, Memory[Any]] = {}
         self._of_nodes: dict[str, Memory[Any]] = {}
-        self._adopted: list[Memory[Any]] = []
+        self._adopted: list[KeptByPod] = []
 
     def of_pods(self, name: str, limit: int = LIMIT) -> Memory[Any]:
         """A memory by pod uid; created at first use, with the limit given then."""
@@ -56,7 +64,7 @@ class Memories:
         """A memory by node name; created at first use, with the limit given then."""
         return self._of_nodes.setdefault(name, _memory(limit))
 
-    def adopt(self, kept: Memory[Any]) -> None:
+    def adopt(self, kept: KeptByPod) -> None:
         """Drop what others keep by pod uid likewise; they report its bytes themselves."""
         self._adopted.append(kept)
 
@@ -74,8 +82,10 @@ class Memories:
 
     def pod_gone(self, uid: str) -> None:
         """A pod was deleted or has finished."""
-        for memory in (*self._of_pods.values(), *self._adopted):
+        for memory in self._of_pods.values():
             memory.drop(uid)
+        for kept in self._adopted:
+            kept.drop(uid)
 
     def node_gone(self, name: str) -> None:
         """A node was deleted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
@@ -49,6 +49,31 @@ class Tier(enum.Enum):
         return "unschedulable" if self is Tier.GATED else self.pending_label
 
 
+NO_PLUGINS: frozenset[str] = frozenset()
+"""One for all pods: Python makes another empty set each time."""
+
+
+class PluginSets:
+    """Sets of plugins' names, one object for equal ones: thousands of pods are rejected alike."""
+
+    MOST = 1_024
+
+    def __init__(self) -> None:
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
+
+    def shared(self, plugins: Iterable[str]) -> frozenset[str]:
+        """The one set of these names."""
+        names = frozenset(plugins)
+        if not names:
+            return NO_PLUGINS
+        known = self._sets.get(names)
+        if known is None:
+            if len(self._sets) >= self.MOST:
+                self._sets.clear()
+            known = self._sets[names] = names
+        return known
+
+
 @dataclass(slots=True, eq=False)
 class QueuedPod:
     """A pod and the history of its attempts (upstream: QueuedPodInfo); only the queue writes it."""
@@ -65,10 +90,10 @@ class QueuedPod:
     attempts: int = 0
     unschedulable_count: int = 0
     consecutive_errors: int = 0
-    unschedulable_plugins: AbstractSet[str] = frozenset()
+    unschedulable_plugins: AbstractSet[str] = NO_PLUGINS
     outdated: int = 0
     """How often a decision on it no longer held when it was to be written."""
-    pending_plugins: AbstractSet[str] = frozenset()
+    pending_plugins: AbstractSet[str] = NO_PLUGINS
     """Plugins that returned Pending: an event that cures them spares the pod its back-off."""
     gating_plugin: str = ""
     backoff_until: float = 0.0

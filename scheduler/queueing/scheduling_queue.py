@@ -57,7 +57,7 @@ from scheduler.observe.metrics import Children, Metrics
 from scheduler.queueing.hints import HintRegistration, Hints, HintTable, Requeue
 from scheduler.queueing.in_flight import InFlightPods
 from scheduler.queueing.queue_tiers import QueueTiers
-from scheduler.queueing.queued_pod import Backoff, QueuedPod, Tier
+from scheduler.queueing.queued_pod import NO_PLUGINS, Backoff, PluginSets, QueuedPod, Tier
 from scheduler.queueing.unschedulable_pods import Cohort
 from scheduler.queueing.view import QueueView
 from scheduler.queueing.waiters import Waiters, Woken
@@ -135,6 +135,7 @@ class SchedulingQueue:
         self._waiters = Waiters(self._hints, metrics)
         self._pods = QueueTiers(plugins.sort_key, metrics, self._waiters)
         self._in_flight = InFlightPods(metrics)
+        self._plugin_sets = PluginSets()
         self._backoff = Backoff(initial_backoff, max_backoff)
         self._max_unschedulable = max_unschedulable
         self.view = QueueView(self._pods, self._in_flight, clock, max_unschedulable)
@@ -299,8 +300,8 @@ class SchedulingQueue:
         ``by_filters``: filters rejected every node, so `QueuePlugins.still_rejected` can tell.
         Without any rejecting plugin no event could ever move the pod, so that counts as an error.
         """
-        queued.unschedulable_plugins = frozenset(unschedulable_plugins)
-        queued.pending_plugins = frozenset(pending_plugins)
+        queued.unschedulable_plugins = self._plugin_sets.shared(unschedulable_plugins)
+        queued.pending_plugins = self._plugin_sets.shared(pending_plugins)
         if not queued.rejectors:
             self.requeue_error(queued, message)
             return
@@ -335,8 +336,7 @@ class SchedulingQueue:
 
     def requeue_error(self, queued: QueuedPod, message: str) -> None:
         """The attempt failed by an error: try the pod again after a back-off, without an event."""
-        queued.unschedulable_plugins = frozenset()
-        queued.pending_plugins = frozenset()
+        queued.unschedulable_plugins = queued.pending_plugins = NO_PLUGINS
         queued.consecutive_errors += 1
         self._requeue(queued, message)
 
@@ -346,8 +346,7 @@ class SchedulingQueue:
         That is no error, so there is no back-off; but a pod to which it happens again and again
         backs off as after an error.
         """
-        queued.unschedulable_plugins = frozenset()
-        queued.pending_plugins = frozenset()
+        queued.unschedulable_plugins = queued.pending_plugins = NO_PLUGINS
         queued.outdated += 1
         if queued.outdated > OUTDATED_WITHOUT_BACKOFF:
             queued.consecutive_errors += 1
@@ -675,7 +674,7 @@ class SchedulingQueue:
             return True
         gate = frozenset({status.plugin})
         self._pods.count_rejections(queued.profile, gate - queued.rejectors, 1)
-        queued.unschedulable_plugins |= gate
+        queued.unschedulable_plugins = self._plugin_sets.shared(queued.unschedulable_plugins | gate)
         queued.gating_plugin = status.plugin
         queued.message = status.message
         return False

@@ -43,14 +43,17 @@ class Cohort:
         "pending_plugins",
         "profile",
         "scout",
+        "shared",
         "unschedulable_plugins",
         "urgency",
         "waiter",
     )
 
-    def __init__(self, key: Hashable, profile: str) -> None:
+    def __init__(self, key: Hashable, profile: str, shared: Hashable | None) -> None:
         self.key = key
         self.profile = profile
+        self.shared = shared
+        """What its pods have in common; None for a pod of its own."""
         self.parked: KeyedHeap[QueuedPod] = KeyedHeap(_rank)
         self.unschedulable_plugins: AbstractSet[str] = frozenset()
         self.pending_plugins: AbstractSet[str] = frozenset()
@@ -155,11 +158,11 @@ class UnschedulablePods:
         if all pods had been tried, their order would be the same. So does a pod that was not tried
         (``keep_rank``).
         """
-        queued.cohort = key
         name = queued.info.uid if key is None else (queued.profile, queued.info.priority, key)
         cohort = self._cohorts.get(name)
         if cohort is None:
-            cohort = self._cohorts[name] = Cohort(name, queued.profile)
+            cohort = self._cohorts[name] = Cohort(name, queued.profile, key)
+        queued.cohort = cohort.shared  # equal to the key: one object for thousands of pods
         if cohort.scout is queued:
             cohort.scout = None
             del self._scouting[queued.info.uid]

@@ -10,7 +10,7 @@ import tracemalloc
 import pytest
 
 from scheduler.model.objects import Change
-from scheduler.observe.arenas import OutsideArenas, usable
+from scheduler.observe.arenas import OutsideArenas, own_copy, usable
 from tests.builders import make_pod, make_worker
 from tests.pipeline.support import Stage
 
@@ -86,3 +86,9 @@ def test_what_is_made_of_a_pod_is_not_in_arenas() -> None:
     scene.core.event_handlers.handler("Pod")(changes)
     assert scene.core.state.pod_count == 1_000
     assert sys.getallocatedblocks() - before < 1_000, "not even one block a pod"
+
+
+@pytest.mark.parametrize("text", ["", "a", "uid-1", "größe", "\ud800x"])
+def test_a_copy_is_equal_and_another_object(text: str) -> None:
+    assert own_copy(text) == text
+    assert own_copy(text) is not text or len(text) < 2

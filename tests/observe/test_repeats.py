@@ -97,3 +97,12 @@ def test_what_is_remembered_does_not_grow_with_the_words() -> None:
     long.news("pod", "x" * 1_000_000)
     assert short.usage() == long.usage()
     assert not long.news("pod", "x" * 1_000_000)
+
+
+def test_a_subject_that_is_gone_is_forgotten() -> None:
+    repeats = Repeats(lambda: 0.0)
+    assert repeats.news("pod", "no room")
+    repeats.drop("pod")
+    repeats.drop("never heard of")
+    assert len(repeats) == 0
+    assert repeats.news("pod", "no room")

@@ -175,6 +175,18 @@ async def test_a_binding_makes_what_was_to_be_said_obsolete(
     assert writer.statuses == []
 
 
+async def test_nothing_is_written_to_a_pod_that_is_gone(
+    outlet: ClusterOutlet, writer: RememberingWriter
+) -> None:
+    outlet.set_condition(make_pod("gone").info(), "Unschedulable", "no room")
+    outlet.set_condition(make_pod("stays").info(), "Unschedulable", "no room")
+    outlet.drop(make_pod("gone").info().uid)
+    outlet.drop("never heard of")
+    async with running(outlet):
+        await turns(20)
+    assert [name for name, _ in writer.statuses] == ["stays"]
+
+
 async def test_an_unknown_outcome_is_asked_for_again(
     outlet: ClusterOutlet, writer: RememberingWriter
 ) -> None:
