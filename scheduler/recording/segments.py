@@ -63,12 +63,23 @@ _ARRAY = b"\xdd"
 """How MessagePack begins an array whose length has four bytes."""
 
 
+_ARRAY_HEAD = 1 + 4
+
+ENCODING_FAULTS = (TypeError, ValueError, OverflowError, RecursionError)
+"""What encoding raises for what MessagePack cannot hold."""
+
+
+def empty_block() -> bytearray:
+    """An array without entries; they are appended, and counted when it is written."""
+    return bytearray(_ARRAY_HEAD)
+
+
 def encoded_into(buffer: bytearray, encoder: msgspec.msgpack.Encoder, entry: RecordedEntry) -> bool:
     """Append an entry; False, and nothing is appended, if it holds what MessagePack cannot."""
     before = len(buffer)
     try:
         encoder.encode_into(entry, buffer, before)
-    except (TypeError, ValueError, OverflowError, RecursionError):
+    except ENCODING_FAULTS:
         del buffer[before:]
         return False
     return True
@@ -114,8 +125,8 @@ class SegmentStart(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    encoded: bytes | bytearray
-    """Entries, one after the other."""
+    block: bytearray
+    """An `empty_block` and entries, one after the other."""
     entries: int
     """How many."""
     start: SegmentStart | None = None
@@ -193,24 +204,24 @@ class SegmentWriter:
         """Whether another segment is to begin."""
         return self._full and not self._beginning
 
-    def put(self, encoded: bytes | bytearray, count: int) -> bool:
-        """Have so many entries written; False if too many batches wait already."""
+    def put(self, block: bytearray, count: int) -> bool:
+        """Have a block of so many entries written; False if too many batches wait already."""
         too_many = self._queue.qsize() >= WAITING_BATCHES
-        if too_many or self._waiting_bytes + len(encoded) > WAITING_BYTES:
+        if too_many or self._waiting_bytes + len(block) > WAITING_BYTES:
             self._dropped.inc(count)
             return False
-        self._hand_over(_Batch(encoded, count))
+        self._hand_over(_Batch(block, count))
         return True
 
     def begin(self, start: SegmentStart) -> None:
         """Have a new segment begin, with a header and all that is there."""
         self._broken, self._beginning = False, True
-        self._hand_over(_Batch(b"", 0, start))
+        self._hand_over(_Batch(bytearray(), 0, start))
 
     def _hand_over(self, batch: _Batch) -> None:
         with self._handing_over:
             self.drained.clear()
-            self._waiting_bytes += len(batch.encoded)
+            self._waiting_bytes += len(batch.block)
             self._queue.put(batch)
 
     def close(self, seconds: float) -> None:
@@ -228,7 +239,7 @@ class SegmentWriter:
                 self._fail(fault)
                 self._dropped.inc(batch.entries if batch.start is None else batch.start.length)
             with self._handing_over:
-                self._waiting_bytes -= len(batch.encoded)
+                self._waiting_bytes -= len(batch.block)
                 if self._queue.empty():
                     self.drained.set()
 
@@ -257,13 +268,13 @@ class SegmentWriter:
             self._dropped.inc(batch.entries)
             return
         else:
-            self._append(self._file, batch.encoded, batch.entries)
+            self._append(self._file, batch.block, batch.entries)
         self._look_whether_full()
 
     def _write_first(self, file: Path, start: SegmentStart) -> None:
         follows = start.header.follows and not self._lost
         header = msgspec.structs.replace(start.header, number=self._number, follows=follows)
-        buffer, count = bytearray(), 0
+        buffer, count = empty_block(), 0
         for each in chain((header,), start.entries()):
             if encoded_into(buffer, self._encoder, each):
                 count += 1
@@ -271,7 +282,7 @@ class SegmentWriter:
                 self._dropped.inc()
             if count >= BLOCK_ENTRIES or len(buffer) >= BLOCK_BYTES:
                 self._append(file, buffer, count)
-                buffer, count = bytearray(), 0
+                buffer, count = empty_block(), 0
         if count:
             self._append(file, buffer, count)
         self._first_bytes = self._sizes[file]
@@ -298,8 +309,8 @@ class SegmentWriter:
                 file.touch(mode=_FILE_MODE, exist_ok=False)
                 return file
 
-    def _append(self, file: Path, encoded: bytes | bytearray, count: int) -> None:
-        array = _ARRAY + count.to_bytes(4, "big") + encoded
+    def _append(self, file: Path, array: bytearray, count: int) -> None:
+        array[:_ARRAY_HEAD] = _ARRAY + count.to_bytes(_ARRAY_HEAD - 1, "big")
         frame: bytes = self._compressor.compress(array, self._whole_frame)
         block = len(frame).to_bytes(4, "little") + zlib.crc32(frame).to_bytes(4, "little") + frame
         self._make_room(file, len(block))

@@ -1,9 +1,10 @@
 """The tape: told of each step of the scheduler, it hands entries over to be written.
 
 Everything here runs on the scheduling thread. A step costs the encoding of its entry, while the
-object is at hand; another thread compresses and writes, without the interpreter's lock. When a
-segment is full, or entries could not be written, the next batch begins a segment that says all that
-is there at that moment.
+object is at hand; another thread compresses and writes, without the interpreter's lock. It is woken
+rarely, with as much as a block holds, because each time the two threads pass that lock on to each
+other. When a segment is full, or entries could not be written, the next batch begins a segment that
+says all that is there at that moment.
 """
 
 from __future__ import annotations
@@ -46,17 +47,16 @@ from scheduler.recording.entries import (
 )
 from scheduler.recording.segments import (
     BLOCK_BYTES,
+    ENCODING_FAULTS,
     Bounds,
     SegmentStart,
     SegmentWriter,
-    encoded_into,
+    empty_block,
 )
 from scheduler.recording.trimming import trimmed
 
 log = get_logger(__name__)
 
-BATCH = 512
-"""How many entries are handed over together."""
 FLUSH_SECONDS = 0.5
 """How long an entry waits at most for others."""
 CLOSE_SECONDS = 3.0
@@ -80,9 +80,9 @@ class Tape:
         self._config = config
         self._run = str(machine.uuid4())
         self._now = clock()
-        self._encoder = msgspec.msgpack.Encoder()
-        self._encoded = bytearray()
-        """Entries that wait for others, one after the other, and how many."""
+        self._encode_into = msgspec.msgpack.Encoder().encode_into
+        self._block = empty_block()
+        """Entries that wait for others, and how many."""
         self._count = 0
         self._objects: dict[str, dict[str, Any]] = {}
         """All objects by kind and key."""
@@ -115,14 +115,15 @@ class Tape:
 
     def flush(self) -> None:
         """Hand over what was said; begin a segment if one is due."""
-        encoded, count = self._encoded, self._count
-        self._encoded, self._count = bytearray(), 0
+        block, count = self._block, self._count
+        if count:
+            self._block, self._count = empty_block(), 0
         if self._silent:
             self._dropped.inc(count)
             if self._writer.idle:
                 self._begin()
             return
-        if count and not self._writer.put(encoded, count):
+        if count and not self._writer.put(block, count):
             self._fall_silent()
         elif self._writer.broken:
             self._silent, self._follows = True, False
@@ -157,12 +158,18 @@ class Tape:
         self._follows = True
 
     def _say(self, entry: RecordedEntry) -> None:
-        # Here and now, while the object is in the caches of the processor.
-        if encoded_into(self._encoded, self._encoder, entry):
-            self._count += 1
-        else:
+        # Here and now, while the object is in the caches of the processor. It is the whole cost of
+        # a step, so it calls nothing else.
+        block = self._block
+        before = len(block)
+        try:
+            self._encode_into(entry, block, before)
+        except ENCODING_FAULTS:
+            del block[before:]
             self._dropped.inc()
-        if self._count >= BATCH or len(self._encoded) >= BLOCK_BYTES:
+            return
+        self._count += 1
+        if len(block) >= BLOCK_BYTES:
             self.flush()
 
     # AnswerTold by the scheduler
@@ -192,9 +199,11 @@ class Tape:
             if old is not None and kind == "Pod":
                 self._settle(old.metadata.uid)
         else:
-            new = objects[key] = trimmed(new)
-            if kind == "Pod" and new.spec.node_name:
+            if kind != "Pod":  # pods have no annotations here, and nothing else to leave out
+                new = trimmed(new)
+            elif new.spec.node_name:
                 self._settle(new.metadata.uid)
+            objects[key] = new
         self._say(Changed(self._now, kind, key, new))
 
     def _settle(self, uid: str) -> None:
@@ -209,23 +218,13 @@ class Tape:
         self, search: NodeSearch, node: str, score: int | None, feasible: int, evaluated: int
     ) -> None:
         """A search has found a node."""
-        self._search(search, node, score, feasible, evaluated, ())
+        given = _given(search)
+        self._say(NodeSearched(self._now, *given, node, score, feasible, evaluated, ()))
 
     def unplaced(self, search: NodeSearch, plugins: Iterable[str], evaluated: int) -> None:
         """A search has found none."""
-        self._search(search, "", None, 0, evaluated, tuple(sorted(plugins)))
-
-    def _search(
-        self,
-        search: NodeSearch,
-        node: str,
-        score: int | None,
-        feasible: int,
-        evaluated: int,
-        plugins: tuple[str, ...],
-    ) -> None:
-        given = _given(search)
-        self._say(NodeSearched(self._now, *given, node, score, feasible, evaluated, plugins))
+        given, rejecting = _given(search), tuple(sorted(plugins))
+        self._say(NodeSearched(self._now, *given, "", None, 0, evaluated, rejecting))
 
     def made_room(self, uid: str, message: str, nominated: str) -> None:
         """PostFilter has run."""
@@ -241,10 +240,14 @@ class Tape:
 
     def permitted(self, uid: str, status: Status) -> None:
         """Permit has run."""
+        node = self._held.get(uid, "")
+        if status is SUCCESS:
+            self._say(Reserved(self._now, uid, node, *_SUCCESS, *_SUCCESS))
+            return
         if status.code is Code.WAIT:
             self._waiting.add(uid)
-        verdict = _SUCCESS if status is SUCCESS else (status.code.value, status.message)
-        self._say(Reserved(self._now, uid, self._held.get(uid, ""), *_SUCCESS, *verdict))
+        verdict = (status.code.value, status.message)
+        self._say(Reserved(self._now, uid, node, *_SUCCESS, *verdict))
 
     def wait_ended(self, uid: str) -> None:
         """A pod waits on permit no longer."""
@@ -267,7 +270,7 @@ class Tape:
 
     def bound(self, uid: str, node: str) -> None:
         """A binding was accepted."""
-        self.tick()
+        self._now = self._clock()
         self._say(BindingAnswered(self._now, uid, node))
 
     def failed(self, uid: str, reason: str, message: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from scheduler.model.meta import AnnotatedMeta
 from scheduler.observe.metrics import Metrics
 from scheduler.recording import reader, segments
 from scheduler.recording.compression import zstd
@@ -19,7 +20,8 @@ from scheduler.recording.entries import FORMAT, Changed, Complete, Header
 from scheduler.recording.reader import UnreadableRecording
 from scheduler.recording.reader import segments as read_segments
 from scheduler.recording.segments import Bounds, SegmentStart, SegmentWriter, segments_in
-from scheduler.recording.tape import BATCH, Tape
+from scheduler.recording.tape import Tape
+from scheduler.recording.trimming import trimmed
 from tests.builders import make_pod, make_worker
 from tests.patience import PATIENCE
 
@@ -53,9 +55,39 @@ def written(directory: Path) -> int:
 
 def test_what_was_told_is_read_again_in_order(tmp_path: Path) -> None:
     tape = tape_in(tmp_path)
-    told(tape, 0, 3 * BATCH)
+    told(tape, 0, 1500)
     tape.close()
-    assert list(read(tmp_path)) == [f"default/pod-{number}" for number in range(3 * BATCH)]
+    assert list(read(tmp_path)) == [f"default/pod-{number}" for number in range(1500)]
+
+
+def test_the_writer_is_handed_whole_blocks_while_much_happens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each batch wakes the other thread, and the two pass the interpreter's lock to each other."""
+    monkeypatch.setattr("scheduler.recording.tape.BLOCK_BYTES", 20_000)
+    handed: list[int] = []
+    put = SegmentWriter.put
+
+    def counted(writer: SegmentWriter, block: bytearray, count: int) -> bool:
+        handed.append(len(block))
+        return put(writer, block, count)
+
+    monkeypatch.setattr(SegmentWriter, "put", counted)
+    tape = tape_in(tmp_path)
+    told(tape, 0, 1500)
+    tape.close()
+    *whole, last = handed
+    assert len(whole) > 5
+    assert all(20_000 <= size < 21_000 for size in whole)
+    assert last < 21_000
+    assert len(list(read(tmp_path))) == 1500
+
+
+def test_nothing_of_a_pod_is_left_out_of_a_recording(tmp_path: Path) -> None:
+    """So the tape need not look: its struct has no annotations, unlike those of other kinds."""
+    pod = make_pod("pod").struct()
+    assert not isinstance(pod.metadata, AnnotatedMeta)
+    assert trimmed(pod) is pod
 
 
 def test_a_file_that_is_cut_short_is_read_up_to_the_last_whole_block(tmp_path: Path) -> None:
@@ -339,14 +371,14 @@ def test_a_segment_does_not_claim_to_follow_one_that_lost_its_end(
     written = writer._append
     faults = iter([False, True, False, False])
 
-    def append(file: Path, encoded: bytes | bytearray, count: int) -> None:
+    def append(file: Path, array: bytearray, count: int) -> None:
         if next(faults):
             raise OSError("the disk is full")
-        written(file, encoded, count)
+        written(file, array, count)
 
     monkeypatch.setattr(writer, "_append", append)
     writer.begin(start)
-    writer.put(b"\xc0", 1)
+    writer.put(segments.empty_block() + b"\xc0", 1)
     writer.begin(following)
     writer.begin(following)
     writer.start()
@@ -356,7 +388,7 @@ def test_a_segment_does_not_claim_to_follow_one_that_lost_its_end(
 
 def test_what_waits_for_a_slow_disk_is_bounded_in_bytes(tmp_path: Path) -> None:
     writer = SegmentWriter(tmp_path, ROOMY, Metrics())  # its thread does not run
-    piece = bytes(segments.WAITING_BYTES // 4)
+    piece = bytearray(segments.WAITING_BYTES // 4)
     assert [writer.put(piece, 1) for _ in range(5)] == [True] * 4 + [False]
 
 
