@@ -87,6 +87,9 @@ class NodeMapColumns(AnswerStruct, frozen=True):
     cells: list[list[list[int]] | None] | None
     """Of each NUMA cell of each node: allocatable, reported as taken by the node, reserved by us.
     Null where a node does not publish them, or not for this resource."""
+    devices: list[list[int] | None] | None
+    """Of each device of each node, if ``device:DRIVER`` was asked for: the sum of 1 (reserved by
+    us) and 2 (reported by a claim). Null where a node has none; the first 64 of a node."""
 
 
 class NodesAnswer(AnswerStruct, frozen=True):

@@ -131,7 +131,11 @@ OPERATIONS: tuple[Operation, ...] = (
                 "A list, or a map: columns for one resource, of up to 20,000 nodes.",
                 {"type": "string", "enum": ["list", "map"], "default": "list"},
             ),
-            Parameter("resource", "Of a map.", {"type": "string", "default": CPU}),
+            Parameter(
+                "resource",
+                "Of a map; `device:DRIVER` for the devices of a driver.",
+                {"type": "string", "default": CPU},
+            ),
         ),
     ),
     Operation(

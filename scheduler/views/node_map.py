@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 
 from scheduler.assembly import Core
+from scheduler.dra.device_view import DevicesOfNodes, drivers_of_nodes
 from scheduler.model.resources import PODS
 from scheduler.numa.cell_view import cells_of_nodes
 from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Rows
 
+DEVICES = "device:"
+"""Before the name of a driver, in place of a resource: its devices. No resource has a colon."""
 ZONE_LABEL = "topology.kubernetes.io/zone"
 _TOGETHER = 256
 """Nodes that are read between two checkpoints."""
@@ -26,13 +29,15 @@ class UnknownResource(LookupError):
 def node_map(core: Core, resource: str, limit: int) -> dict[str, Any]:
     """Names, zones, and what of one resource each node has and has given away.
 
-    Yields to the event loop; nodes that go meanwhile are left out. A cluster without nodes has an
-    empty map of whatever resource.
+    ``device:DRIVER`` stands for the devices of a driver. Yields to the event loop; nodes that go
+    meanwhile are left out. A cluster without nodes has an empty map of whatever resource.
     """
     state = core.state
-    resources = _offered(state)
+    resources = [*_offered(state), *(DEVICES + driver for driver in drivers_of_nodes(state))]
     if resource not in resources and state.node_count:
         raise UnknownResource(f"no node offers {resource!r}; there are {', '.join(resources)}")
+    is_devices = resource.startswith(DEVICES)
+    devices = DevicesOfNodes(state, resource.removeprefix(DEVICES)) if is_devices else None
     names = sorted(state.names())[:limit]
     nodes: dict[str, Any] = {"capacity": {resource: []}, "requested": {resource: []}}
     cells: list[Any] = []
@@ -42,12 +47,15 @@ def node_map(core: Core, resource: str, limit: int) -> dict[str, Any]:
         rows = np.array([state.row(name) for name in part], np.intp)
         for column, values in _plain_columns(state, part, rows).items():
             nodes.setdefault(column, []).extend(values)
-        for column, values in zip(
-            ("capacity", "requested"), _amounts(state, resource, rows), strict=True
-        ):
+        if devices is not None:
+            amounts = [devices.count(name) for name in part], list(map(devices.reserved, part))
+        else:
+            amounts = _amounts(state, resource, rows)
+        for column, values in zip(("capacity", "requested"), amounts, strict=True):
             nodes[column][resource].extend(values)
         cells += cells_of_nodes(state, part, resource) or [None] * len(part)
     nodes["cells"] = cells if any(each is not None for each in cells) else None
+    nodes["devices"] = None if devices is None else list(map(devices.marks, nodes["name"]))
     return {"count": state.node_count, "resources": resources, "nodes": nodes}
 
 
@@ -71,7 +79,7 @@ def _offered(state: ClusterState) -> list[str]:
     return [*(name for name, offered in named if offered and name != PODS), PODS]
 
 
-def _amounts(state: ClusterState, resource: str, rows: Rows) -> tuple[Sequence[int], Sequence[int]]:
+def _amounts(state: ClusterState, resource: str, rows: Rows) -> tuple[list[int], list[int]]:
     columns = state.columns
     if resource == PODS:
         return columns.pod_limit[rows].tolist(), columns.pod_count[rows].tolist()

@@ -12,6 +12,7 @@ from tests.builders import Json, PodBuilder, make_pod
 from tests.daemon.support import Cluster
 
 GROUP = "resource.k8s.io"
+GROUP_LABEL = "resource.kubernetes.io"
 DRIVER = "gpu.example.com"
 
 
@@ -63,6 +64,11 @@ class DeviceCluster(Cluster):
     def claim(self, *claims: Json) -> None:
         for each in claims:
             self._registry.create(self._kinds["resourceclaims"], "default", copy.deepcopy(each))
+
+    def let_administrators_look(self) -> None:
+        """Allow claims with admin access."""
+        body = {"metadata": {"name": "default", "labels": {f"{GROUP_LABEL}/admin-access": "true"}}}
+        self._registry.update(self._registry.builtin("namespaces"), ("", "default"), body)
 
     def claims(self) -> dict[str, Json]:
         """All claims, by name."""

@@ -47,6 +47,7 @@ async def playground(scale: int = 5) -> AsyncIterator[Demo]:
         await demo.create_nodes()
         await demo.create_pods()
         await demo.create_pinned_pods()
+        await demo.create_device_pods()
         for name, least, cpu in (("fits", 3, "100m"), ("too-large", 4, "90")):
             await create(demo, make_group(name, least).obj())
             for number in range(least):

@@ -10,6 +10,7 @@ from typing import Literal
 from playwright.async_api import Browser, Page, expect
 
 from sandbox.demo.session import Demo
+from sandbox.devices.driver import DRIVER as BOARDS
 from tests.page.browser import NARROW, PATIENCE_MS, WIDE, chromium, reading
 from tests.page.playground import playground, url_of
 
@@ -31,6 +32,7 @@ def places(demo: Demo) -> dict[str, str]:
         "pod": f"pods/{pod}",
         "nodes": "nodes",
         "nodes-cells": "nodes?cells=1",
+        "nodes-devices": f"nodes?cells=1&resource=device:{BOARDS}",
         "nodes-table": "nodes?as=table&resource=memory",
         "node": f"nodes/{cells}",
         "decisions": "decisions",

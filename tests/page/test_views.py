@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.async_api import Page, Route, expect
 
+from sandbox.devices.driver import DRIVER as BOARDS
 from tests.builders import make_pod
 from tests.page.browser import NARROW, PATIENCE_MS, chromium, reading
 from tests.page.playground import create, needs_page, playground, url_of
@@ -90,6 +93,23 @@ async def test_views_say_when_they_cannot_be_read(status: int, said: str) -> Non
                 await page.goto(f"{url_of(demo)}/ui/#/{path}")
                 await expect(page.get_by_role("heading", name=said)).to_be_visible()
                 await expect(page.locator("main").get_by_role("alert")).to_have_text("planted")
+
+
+async def test_the_map_of_nodes_goes_down_to_devices() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        playground() as demo,
+        chromium() as browser,
+        reading(browser, url_of(demo), "nodes") as (page, _),
+    ):
+        await page.get_by_label("Resource").select_option(f"{BOARDS} devices")
+        shown = page.get_by_role("application")
+        await expect(shown).to_have_attribute(
+            "aria-label", re.compile(f"share of {BOARDS} devices that is reserved")
+        )
+        await page.get_by_label("Each device").check()
+        await expect(page.get_by_text("above whether it is reserved")).to_be_visible()
+        await expect(page).to_have_url(re.compile("cells=1"))
 
 
 async def test_decisions_are_shown_as_they_are_made() -> None:

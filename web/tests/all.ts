@@ -1,5 +1,6 @@
 /** What can be tested without a browser; `python -m shipping.page --test` runs it. */
 
+import "./devices";
 import "./kubectl";
 import "./layout";
 import "./manifest";

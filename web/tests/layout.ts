@@ -17,6 +17,7 @@ const nodes: NodeColumns = {
   unschedulable: [true, false, false, false, false, false, false],
   taints: [0, 2, 0, 0, 0, 0, 0],
   cells: null,
+  devices: null,
 };
 const all = [0, 1, 2, 3, 4, 5, 6];
 

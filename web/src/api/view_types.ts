@@ -30,6 +30,8 @@ export interface NodeColumns {
   unschedulable: boolean[];
   taints: number[];
   cells: (CellAmounts[] | null)[] | null;
+  /** Of each device: the sum of 1 (reserved by the scheduler) and 2 (reported by a claim). */
+  devices: (number[] | null)[] | null;
 }
 
 export interface NodeMapAnswer {

@@ -2,7 +2,7 @@
 
 import type { CellAmounts, NodeColumns } from "../api/view_types";
 import { heat, isDeep } from "../ui/scale";
-import { percent } from "../ui/amounts";
+import { isDevices, percent } from "../ui/amounts";
 import { plural } from "../ui/format";
 import { GAP, type Layout, shareOf } from "./layout";
 
@@ -12,8 +12,8 @@ export interface Picture {
   layout: Layout;
   size: number;
   dark: boolean;
-  /** Whether squares are divided into NUMA cells. */
-  cells: boolean;
+  /** Whether squares are divided into NUMA cells or devices. */
+  divided: boolean;
   /** The node that the pointer or the keyboard is on; -1: none. */
   active: number;
 }
@@ -41,6 +41,10 @@ function coloursOf(canvas: HTMLCanvasElement): Colours {
     font: style.fontFamily,
   };
 }
+
+/** How a device is marked. */
+export const RESERVED = 1;
+export const REPORTED = 2;
 
 const LABELS_FROM = 44;
 const NAMES_FROM = 72;
@@ -105,7 +109,7 @@ function heading(
   context.fillStyle = colours.quiet;
   context.font = `400 13px ${colours.font}`;
   context.fillText(
-    `${plural(members.length, "node")}${capacity ? `, ${percent(requested / capacity)} requested` : ""}`,
+    `${plural(members.length, "node")}${capacity ? `, ${percent(requested / capacity)} ${isDevices(resource) ? "reserved" : "requested"}` : ""}`,
     width + 10,
     top + 14,
   );
@@ -121,9 +125,13 @@ function square(
 ): void {
   const { nodes, resource, size, dark } = picture;
   const share = shareOf(nodes, resource, node);
-  const cells = picture.cells ? nodes.cells?.[node] : null;
+  const cells = picture.divided ? nodes.cells?.[node] : null;
+  const devices = picture.divided ? nodes.devices?.[node] : null;
+  const named = picture.divided && size >= NAMES_FROM;
   if (cells?.length) inCells(context, cells, x, y, size, dark, colours);
-  else if (picture.cells || Number.isNaN(share)) {
+  else if (devices?.length)
+    inDevices(context, devices, x, y, size, named ? size - STRIP : size, dark, colours);
+  else if (picture.divided || Number.isNaN(share)) {
     context.fillStyle = colours.empty;
     context.fillRect(x, y, size, size);
     context.strokeStyle = colours.line;
@@ -133,11 +141,11 @@ function square(
     context.fillStyle = heat(share, dark);
     context.fillRect(x, y, size, size);
   }
-  const deep = !cells?.length && !picture.cells && isDeep(Math.min(share, 1), dark);
+  const deep = !picture.divided && isDeep(Math.min(share, 1), dark);
   if (nodes.unschedulable[node]) cross(context, x, y, size, colours);
   else if (nodes.taints[node]) corner(context, x, y, size, colours);
-  if (picture.cells && size >= NAMES_FROM) strip(context, picture, node, x, y, colours);
-  else if (size >= LABELS_FROM && !picture.cells) {
+  if (named) strip(context, picture, node, x, y, colours);
+  else if (size >= LABELS_FROM && !picture.divided) {
     label(context, picture, node, share, x, y, deep, colours);
   }
 }
@@ -167,6 +175,44 @@ function inCells(
     context.fillRect(left, y, wide, half);
     context.fillStyle = heat(reported / allocatable, dark);
     context.fillRect(left, y + half, wide, size - half);
+  });
+}
+
+/** How devices are laid out in a square: so many in a row, so many rows. */
+export function deviceGrid(devices: number): { columns: number; rows: number } {
+  const columns = Math.max(1, Math.ceil(Math.sqrt(devices)));
+  return { columns, rows: Math.max(1, Math.ceil(devices / columns)) };
+}
+
+/** Each device is a small rectangle: above whether it is reserved, below whether it is reported. */
+function inDevices(
+  context: CanvasRenderingContext2D,
+  devices: number[],
+  x: number,
+  y: number,
+  width: number,
+  height: number,
+  dark: boolean,
+  colours: Colours,
+): void {
+  const { columns, rows } = deviceGrid(devices.length);
+  const wide = width / columns;
+  const high = height / rows;
+  const gap = Math.min(wide, high) >= 5 ? 1 : 0;
+  context.fillStyle = colours.surface;
+  context.fillRect(x, y, width, height);
+  devices.forEach((marks, number) => {
+    const left = x + Math.round((number % columns) * wide);
+    const top = y + Math.round(Math.floor(number / columns) * high);
+    const right = x + Math.round(((number % columns) + 1) * wide);
+    const bottom = y + Math.round((Math.floor(number / columns) + 1) * high);
+    const across = Math.max(1, right - left - gap);
+    const down = Math.max(1, bottom - top - gap);
+    const half = Math.ceil(down / 2);
+    context.fillStyle = heat(marks & RESERVED ? 1 : 0, dark);
+    context.fillRect(left, top, across, half);
+    context.fillStyle = heat(marks & REPORTED ? 1 : 0, dark);
+    context.fillRect(left, top + half, across, down - half);
   });
 }
 
@@ -252,7 +298,7 @@ function strip(
   const { size, nodes } = picture;
   context.fillStyle = colours.empty;
   context.fillRect(x, y + size - STRIP, size, STRIP);
-  context.fillStyle = nodes.cells?.[node] ? colours.text : colours.quiet;
+  context.fillStyle = (nodes.devices ?? nodes.cells)?.[node] ? colours.text : colours.quiet;
   context.textAlign = "center";
   context.textBaseline = "middle";
   context.font = `400 11px ${colours.font}`;

@@ -32,6 +32,18 @@ export function percent(share: number): string {
   return `${share > 0 && share < 0.01 ? "<1" : Math.round(100 * share)} %`;
 }
 
+const DEVICES = "device:";
+
+/** Whether it stands for the devices of a driver, in place of a resource. */
+export function isDevices(resource: string): boolean {
+  return resource.startsWith(DEVICES);
+}
+
+/** A resource as people say it. */
+export function resourceWords(resource: string): string {
+  return isDevices(resource) ? `${resource.slice(DEVICES.length)} devices` : resource;
+}
+
 /** The short name of a resource: without the domain of its vendor. */
 export function resourceName(resource: string): string {
   return resource.split("/").pop() ?? resource;

@@ -13,10 +13,10 @@ import {
   spotOf,
   stepFrom,
 } from "../nodes/layout";
-import { paint } from "../nodes/painting";
+import { paint, REPORTED, RESERVED } from "../nodes/painting";
 import { go, link } from "../router";
 import { dark } from "../theme";
-import { amount, percent } from "../ui/amounts";
+import { amount, isDevices, percent, resourceWords } from "../ui/amounts";
 import { plural } from "../ui/format";
 import { State } from "../ui/states";
 
@@ -39,13 +39,14 @@ interface NodeMapProps {
   sort: SortBy;
   group: GroupBy;
   size: number;
-  cells: boolean;
+  /** Whether squares are divided into NUMA cells or devices. */
+  divided: boolean;
   /** Larger (1) or smaller (-1). */
   onZoom: (steps: number) => void;
 }
 
 export function NodeMap(props: NodeMapProps) {
-  const { nodes, resource, filter, sort, group, size, cells } = props;
+  const { nodes, resource, filter, sort, group, size, divided } = props;
   const frame = useRef<HTMLDivElement>(null);
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
@@ -74,11 +75,11 @@ export function NodeMap(props: NodeMapProps) {
     if (!element || !width) return;
     const drawing = requestAnimationFrame(() => {
       const height = Math.min(frame.current?.clientHeight ?? 0, layout.height + 2 * MARGIN);
-      const picture = { nodes, resource, layout, size, dark: dark.value, cells, active };
+      const picture = { nodes, resource, layout, size, dark: dark.value, divided, active };
       paint(element, picture, Math.max(0, top - MARGIN), height);
     });
     return () => cancelAnimationFrame(drawing);
-  }, [nodes, resource, layout, size, cells, active, top, width, dark.value]);
+  }, [nodes, resource, layout, size, divided, active, top, width, dark.value]);
 
   const under = (event: MouseEvent): number => {
     const box = canvas.current?.getBoundingClientRect();
@@ -115,7 +116,7 @@ export function NodeMap(props: NodeMapProps) {
 
   const spot = active >= 0 ? spotOf(layout, active) : null;
   const label =
-    `Map of ${plural(indexes.length, "node")} by the share of ${resource} that is requested. ` +
+    `Map of ${plural(indexes.length, "node")} by the share of ${resourceWords(resource)} that is ${takenWord(resource)}. ` +
     "Arrow keys name a node, Enter opens it.";
   if (!indexes.length) {
     return (
@@ -165,6 +166,10 @@ export function NodeMap(props: NodeMapProps) {
   );
 }
 
+function takenWord(resource: string): string {
+  return isDevices(resource) ? "reserved" : "requested";
+}
+
 function sentence(nodes: NodeColumns, resource: string, node: number): string {
   const zone = nodes.zone[node] ? `, zone ${nodes.zone[node]}` : "";
   const marks = [nodes.unschedulable[node] && "cordoned", nodes.taints[node] && "tainted"].filter(
@@ -172,8 +177,8 @@ function sentence(nodes: NodeColumns, resource: string, node: number): string {
   );
   const share = shareOf(nodes, resource, node);
   const used = Number.isNaN(share)
-    ? `has no ${resource}`
-    : `${percent(share)} of ${resource} requested`;
+    ? `has no ${resourceWords(resource)}`
+    : `${percent(share)} of ${resourceWords(resource)} ${takenWord(resource)}`;
   return `${nodes.name[node]}${zone}: ${used}, ${plural(nodes.pods[node] ?? 0, "pod")}${marks
     .map((mark) => `, ${mark}`)
     .join("")}`;
@@ -193,6 +198,7 @@ function Tip({ nodes, resource, node, x, y, of, size }: TipProps) {
   const capacity = nodes.capacity[resource]?.[node] ?? 0;
   const requested = nodes.requested[resource]?.[node] ?? 0;
   const cells = nodes.cells?.[node];
+  const devices = nodes.devices?.[node];
   const right = x > of / 2;
   const taints = nodes.taints[node] ?? 0;
   return (
@@ -209,11 +215,11 @@ function Tip({ nodes, resource, node, x, y, of, size }: TipProps) {
       <span>
         {capacity ? (
           <>
-            <b>{percent(requested / capacity)}</b> of {resource}: {amount(resource, requested)} of{" "}
-            {amount(resource, capacity)}
+            <b>{percent(requested / capacity)}</b> of {resourceWords(resource)}:{" "}
+            {amount(resource, requested)} of {amount(resource, capacity)}
           </>
         ) : (
-          <>has no {resource}</>
+          <>has no {resourceWords(resource)}</>
         )}
       </span>
       <span>
@@ -225,6 +231,12 @@ function Tip({ nodes, resource, node, x, y, of, size }: TipProps) {
           reported of {amount(resource, allocatable)}
         </span>
       ))}
+      {devices && (
+        <span class="small">
+          {devices.filter((marks) => marks & RESERVED).length} reserved by the scheduler,{" "}
+          {devices.filter((marks) => marks & REPORTED).length} reported by claims
+        </span>
+      )}
       {nodes.unschedulable[node] && <span>Cordoned: no pods may come</span>}
       {taints > 0 && <span>{plural(taints, "taint")}</span>}
     </div>

@@ -7,7 +7,7 @@ import type { NodeColumns, NodeMapAnswer } from "../api/view_types";
 import { chosen, type GroupBy, shareOf, type SortBy } from "../nodes/layout";
 import { link, place, setQuery } from "../router";
 import { dark } from "../theme";
-import { amount, percent } from "../ui/amounts";
+import { amount, isDevices, percent, resourceWords } from "../ui/amounts";
 import { count, plural } from "../ui/format";
 import { heat } from "../ui/scale";
 import { Shown, State } from "../ui/states";
@@ -70,8 +70,9 @@ function Body({ answer, resource }: { answer: NodeMapAnswer; resource: string })
   const zones = useMemo(() => new Set(nodes.zone).size, [nodes.zone]);
   const group = (query.get("group") ?? (zones > 1 ? "zone" : "none")) as GroupBy;
   const table = query.get("as") === "table";
-  const hasCells = nodes.cells?.some((each) => each !== null) ?? false;
-  const cells = hasCells && query.get("cells") === "1";
+  const parts = nodes.devices ?? nodes.cells;
+  const hasParts = parts?.some((each) => each !== null) ?? false;
+  const divided = hasParts && query.get("cells") === "1";
   const [zoom, setZoom] = useState(fitting(nodes.name.length));
   const size = SIZES[zoom] ?? 12;
   const onZoom = (steps: number): void =>
@@ -94,7 +95,7 @@ function Body({ answer, resource }: { answer: NodeMapAnswer; resource: string })
         <Choice
           label="Resource"
           value={resource}
-          choices={Object.fromEntries(answer.resources.map((each) => [each, each]))}
+          choices={Object.fromEntries(answer.resources.map((each) => [each, resourceWords(each)]))}
           onChange={(next) => setQuery({ resource: next === "cpu" ? null : next })}
         />
         {!table && (
@@ -113,14 +114,14 @@ function Body({ answer, resource }: { answer: NodeMapAnswer; resource: string })
             />
           </>
         )}
-        {hasCells && !table && (
+        {hasParts && !table && (
           <label class="toggle">
             <input
               type="checkbox"
-              checked={cells}
+              checked={divided}
               onChange={(event) => setQuery({ cells: event.currentTarget.checked ? "1" : null })}
             />
-            NUMA cells
+            {isDevices(resource) ? "Each device" : "NUMA cells"}
           </label>
         )}
         <span class="grow" />
@@ -138,9 +139,9 @@ function Body({ answer, resource }: { answer: NodeMapAnswer; resource: string })
       ) : (
         <section class="card">
           <div class="card-body">
-            <NodeMap {...{ nodes, resource, filter, sort, group, size, cells, onZoom }} />
+            <NodeMap {...{ nodes, resource, filter, sort, group, size, divided, onZoom }} />
             <div class="map-foot">
-              <Legend resource={resource} cells={cells} />
+              <Legend resource={resource} divided={divided} />
               <div class="row">
                 <button
                   type="button"
@@ -180,8 +181,9 @@ function Summary({ answer, resource }: { answer: NodeMapAnswer; resource: string
       {nodes.name.length < answer.count && `, the first ${count(nodes.name.length)} are shown`}
       {capacity > 0 && (
         <>
-          , {percent(requested / capacity)} of {resource} is requested:{" "}
-          {amount(resource, requested)} of {amount(resource, capacity)}
+          , {percent(requested / capacity)} of {resourceWords(resource)}{" "}
+          {isDevices(resource) ? "are reserved" : "is requested"}: {amount(resource, requested)} of{" "}
+          {amount(resource, capacity)}
         </>
       )}
     </p>
@@ -213,7 +215,8 @@ function Choice({
   );
 }
 
-function Legend({ resource, cells }: { resource: string; cells: boolean }) {
+function Legend({ resource, divided }: { resource: string; divided: boolean }) {
+  const devices = isDevices(resource);
   const steps = Array.from({ length: 11 }, (_, step) => step / 10);
   return (
     <div class="map-legend">
@@ -223,14 +226,22 @@ function Legend({ resource, cells }: { resource: string; cells: boolean }) {
           <i key={step} style={{ background: heat(step, dark.value) }} />
         ))}
       </span>
-      <span>100 % of {resource} requested</span>
+      <span>
+        100 % of {resourceWords(resource)} {devices ? "reserved" : "requested"}
+      </span>
       <span class="legend-mark">
         <i class="mark-cross" aria-hidden="true" /> cordoned
       </span>
       <span class="legend-mark">
         <i class="mark-corner" aria-hidden="true" /> tainted
       </span>
-      {cells && <span>Each cell: above what is reserved, below what the node reports</span>}
+      {divided && (
+        <span>
+          {devices
+            ? "Each device: above whether it is reserved, below whether a claim reports it"
+            : "Each cell: above what is reserved, below what the node reports"}
+        </span>
+      )}
     </div>
   );
 }
@@ -289,7 +300,7 @@ function columnsOf(resource: string): Column<NodeLine>[] {
     },
     {
       name: "share",
-      title: resource,
+      title: resourceWords(resource),
       width: "minmax(7rem, 1.4fr)",
       by: (row) => (Number.isNaN(row.share) ? -1 : row.share),
       cell: (row) => (
@@ -308,7 +319,7 @@ function columnsOf(resource: string): Column<NodeLine>[] {
     },
     {
       name: "requested",
-      title: "Requested",
+      title: isDevices(resource) ? "Reserved" : "Requested",
       width: "6.5rem",
       end: true,
       from: 800,
