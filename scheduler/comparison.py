@@ -54,6 +54,7 @@ class Play(msgspec.Struct, frozen=True, rename="camel"):
     spread: float
     """The standard deviation of the mean utilisation of nodes."""
     fullest: float
+    """The greatest share of any resource of a node that is requested."""
     nodes: tuple[NodeShare, ...]
     pods: dict[str, str | None]
     """The node of each pod, in queue order."""
@@ -169,7 +170,7 @@ class _Judge:
             preferred=got,
             preferred_at_best=best,
             spread=float(np.std(means)) if means else 0.0,
-            fullest=max(means, default=0.0),
+            fullest=max(map(_fullest_share, nodes), default=0.0),
             nodes=nodes,
             pods={pod: node for pod, node, _ in placed},
             batches=reports,
@@ -188,6 +189,11 @@ class _Judge:
             }
             cpu, memory = shares.pop(CPU, (0.0, 0.0)), shares.pop(MEMORY, (0.0, 0.0))
             yield NodeShare(name, *cpu, *memory, others=dict(sorted(shares.items())))
+
+
+def _fullest_share(node: NodeShare) -> float:
+    """Of the resource that runs out first: a node whose CPUs are taken is full."""
+    return max(node.cpu, node.memory, *(after for _, after in node.others.values()))
 
 
 def _preferred(

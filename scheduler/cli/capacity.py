@@ -18,7 +18,7 @@ from scheduler.cli.what_if import (
     NoSuchObject,
     add_nodes,
     has_claim_templates,
-    hint,
+    hint_of_key,
     pod_of_workload,
     replicas_of,
     scale,
@@ -61,7 +61,7 @@ def more(objects: Sequence[Body], config: Any, named: str) -> More:
         name = rest or named
         key = name if "/" in name else f"default/{name}"
         if key not in pods:
-            raise NoSuchObject(f"no pod {key}{hint(key, pods)}")
+            raise NoSuchObject(f"no pod {key}{hint_of_key(key, pods)}")
         pod = pods[key]
         if any(entries_of_templates(pod)):
             return _more_with_claims(objects, config, partial(_with_copies, objects, pod))

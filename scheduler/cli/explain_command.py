@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -36,6 +35,7 @@ from scheduler.cli.output import (
 )
 from scheduler.cli.remote import Remote, ask_any_replica, server_option
 from scheduler.cli.targets import POD, Target, parse_target
+from scheduler.cli.what_if import hint_of_key
 
 Body = dict[str, Any]
 
@@ -324,5 +324,4 @@ def _belongs(pod: Body, target: Target) -> bool:
 def _nearest(key: str, keys: list[str]) -> str:
     """A hint at the pod that may be meant: one of the workload's, or one of a similar name."""
     near = [other for other in keys if other.startswith(f"{key}-")]
-    near = near or difflib.get_close_matches(key, keys, n=1)
-    return f", did you mean {near[0]}?" if near else ""
+    return f", did you mean {near[0]}?" if near else hint_of_key(key, keys)

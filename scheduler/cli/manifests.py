@@ -288,7 +288,12 @@ def _check(body: Body, source: str, problems: _FieldProblems) -> None:
     if not isinstance(name, str) or not name:
         what = f"metadata.name: expected a name, got {_shown(name)}"
         raise ManifestError(f"{source}: {body['kind']}: {what}")
-    _check_kind(body, source)
+    wrong = _wrong_kind(body)
+    if wrong is not None:
+        if problems.lenient:  # the object would have no effect, and that is not what is meant
+            raise ManifestError(f"{source}: {_title(body)}: {wrong.path}: {wrong.message}")
+        problems.add(source, _title(body), wrong)
+        return
     found = problems.look_at(body, source)
     for shape in _shapes(body["kind"]) if known(body) else (_AnyObject,):
         try:
@@ -302,25 +307,26 @@ def _check(body: Body, source: str, problems: _FieldProblems) -> None:
             raise ManifestError(f"{source}: {_title(body)}: {text}") from None
 
 
-def _check_kind(body: Body, source: str) -> None:
-    """Refuse a kind that its API group lacks, and a group that is spelt almost like the right one.
+def _wrong_kind(body: Body) -> Oddity | None:
+    """A kind that its API group lacks, or a group that is spelt almost like the right one.
 
     What other groups have of the same name is theirs.
     """
     kind, version = body["kind"], body.get("apiVersion")
     if not isinstance(version, str) or not version:
-        return
+        return None
     group, right = _group(version), _GROUPS.get(kind)
     if right is None:
         near = difflib.get_close_matches(kind, _KINDS_BY_GROUP.get(group, ()), 1, _CLOSE)
         if near:
-            what = f"kind: {version} has no {kind} (did you mean {near[0]}?)"
-            raise ManifestError(f"{source}: {_title(body)}: {what}")
+            text = f"{version} has no {kind} (did you mean {near[0]}?)"
+            return Oddity("kind", text, Fault.VALUE)
     elif group != right and (
         group in _KINDS_BY_GROUP or difflib.get_close_matches(group, [right], 1, _CLOSE)
     ):
-        what = f"apiVersion: {version} has no {kind} (expected {right}/v1)".replace(" /", " ")
-        raise ManifestError(f"{source}: {_title(body)}: {what}")
+        text = f"{version} has no {kind} (expected {right}/v1)".replace(" /", " ")
+        return Oddity("apiVersion", text, Fault.VALUE)
+    return None
 
 
 def _shapes(kind: str) -> Iterable[type]:

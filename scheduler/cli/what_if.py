@@ -33,6 +33,9 @@ _SCALED = {
 }
 """How kubectl names the kinds that can be scaled."""
 
+_MOST_NAMESAKES = 3
+"""In how many other namespaces a name is pointed out."""
+
 
 class NoSuchObject(ValueError):
     """What is to be changed is not among the objects."""
@@ -186,9 +189,16 @@ def _workload(objects: Sequence[Body], kind: str, namespace: str, name: str) -> 
     there = {identity(body): body for body in objects if body["kind"] == kind}
     found = there.get((kind, namespace, name))
     if found is None:
-        names = ["/".join(each[1:]) for each in there]
-        raise NoSuchObject(f"no {kind} {namespace}/{name}{hint(f'{namespace}/{name}', names)}")
+        key, keys = f"{namespace}/{name}", ["/".join(each[1:]) for each in there]
+        raise NoSuchObject(f"no {kind} {key}{hint_of_key(key, keys)}")
     return found
+
+
+def hint_of_key(key: str, keys: Iterable[str]) -> str:
+    """The same name in other namespaces, which are easily forgotten; else what is spelt alike."""
+    keys, ending = list(keys), key[key.index("/") :]
+    same = sorted(each for each in keys if each.endswith(ending))[:_MOST_NAMESAKES]
+    return f", did you mean {' or '.join(same)}?" if same else hint(key, keys)
 
 
 def hint(name: str, names: Iterable[str]) -> str:

@@ -191,9 +191,11 @@ UNKNOWN = "spec.containers[0].resources.request: unknown field (did you mean req
 def test_all_misspelt_fields_are_named_at_once_and_equal_ones_together(file: Path) -> None:
     group: dict[str, Any] = {"apiVersion": "scheduling.x-k8s.io/v1alpha1", "kind": "PodGroup"}
     group |= {"metadata": {"name": "g"}, "spec": {"minMembers": 2}}
+    kind = {"apiVersion": "apps/v1", "kind": "Deploymnt", "metadata": {"name": "d"}, "spek": {}}
     with pytest.raises(ManifestError) as caught:
-        read([write(file, misspelt("a"), misspelt("b"), group)])
+        read([write(file, kind, misspelt("a"), misspelt("b"), group)])
     assert str(caught.value).splitlines() == [
+        f"{file}: Deploymnt d: kind: apps/v1 has no Deploymnt (did you mean Deployment?)",
         f"{file}: Pod default/a: {UNKNOWN} (and in 1 more)",
         f"{file}: PodGroup g: spec.minMembers: unknown field (did you mean minMember?)",
     ]

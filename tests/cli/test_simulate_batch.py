@@ -81,6 +81,8 @@ def test_programs_get_everything(file: Path) -> None:
     assert value["atOnce"]["pods"]["default/bound-0"] == "n-hot"
     assert value["atOnce"]["nodes"][1]["name"] == "n-hot"
     assert value["atOnce"]["nodes"][1]["cpu"] == 1.0
+    assert value["atOnce"]["nodes"][1]["memory"] == 0.25
+    assert value["atOnce"]["fullest"] == 1.0, "a node whose CPUs are taken is full"
     assert value["atOnce"]["batches"][0]["result"] == "solved"
     assert value["elsewhere"] == 8
 

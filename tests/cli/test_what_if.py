@@ -133,11 +133,20 @@ def test_pods_of_other_schedulers_are_placed_if_asked_for(file: Path) -> None:
         (["--drain", "n3"], "no node n3\n"),
         (["--replicas", "deployment/web"], "expected KIND/NAME=NUMBER"),
         (["--replicas", "cronjob/web=1"], "expected KIND/NAME or KIND/NAMESPACE/NAME"),
-        (["--replicas", "deployment/wep=1"], "no Deployment default/wep"),
+        (["--replicas", "deployment/xyz=1"], "no Deployment default/xyz\n"),
+        (["--replicas", "deployment/api=1"], "no Deployment default/api, did you mean shop/api?\n"),
+        (["--replicas", "deployment/shop/wep=1"], "no Deployment shop/wep, did you mean shop/web?"),
+        (
+            ["--more", "deployment/x/web"],
+            "x/web, did you mean other/web or shop/web?",
+        ),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], message: str, file: Path) -> None:
-    result = run("-f", write(file, make_node("worker1").obj()), *arguments)
+    elsewhere = workload("Deployment", "web")
+    elsewhere["metadata"]["namespace"] = "other"
+    workloads = [elsewhere, *(workload("Deployment", name) for name in ("api", "web"))]
+    result = run("-f", write(file, make_node("worker1").obj(), *workloads), *arguments)
     assert result.exit_code == 2
     assert message in result.output
 
