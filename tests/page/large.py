@@ -73,22 +73,32 @@ async def queue(query: QueueQuery) -> dict[str, Any]:
     return {"counts": TIERS, "pods": [entry(number) for number in range(min(PODS, query.limit))]}
 
 
+DEVICES = "device:gpu.example.com"
+
+
 async def nodes(query: NodesQuery) -> dict[str, Any]:
+    of_devices = query.resource == DEVICES
+    marks = [[(number * 7 + each) % 4 for each in range(8)] for number in range(NODES)]
     requested = [(number * 7919) % 64_000 for number in range(NODES)]
     cells = [[[32_000, r // 2, r // 2], [32_000, r // 2, r // 3]] for r in requested]
     return {
         "count": NODES,
-        "resources": ["cpu", "memory", "pods"],
+        "resources": ["cpu", "memory", "pods", DEVICES],
         "nodes": {
             "name": NAMES,
             "zone": [f"zone-{number % 3}" for number in range(NODES)],
             "pods": [number % 110 for number in range(NODES)],
             "podLimit": [110] * NODES,
-            "capacity": {query.resource: [64_000] * NODES},
-            "requested": {query.resource: requested},
+            "capacity": {query.resource: [8 if of_devices else 64_000] * NODES},
+            "requested": {
+                query.resource: [sum(each & 1 for each in own) for own in marks]
+                if of_devices
+                else requested
+            },
             "unschedulable": [number % 97 == 0 for number in range(NODES)],
             "taints": [int(number % 41 == 0) for number in range(NODES)],
-            "cells": cells,
+            "cells": None if of_devices else cells,
+            "devices": marks if of_devices else None,
         },
     }
 

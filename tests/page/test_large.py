@@ -36,6 +36,7 @@ async def test_every_view_holds_few_elements() -> None:
             "pods/team-1/job-00001": "job-00001",
             "nodes": "Nodes",
             "nodes?cells=1&group=none": "Nodes",
+            f"nodes?cells=1&resource={large.DEVICES}": "Nodes",
             "nodes?as=table": "Nodes",
             "nodes/node-00001": "node-00001",
             "decisions": "Decisions",
@@ -101,5 +102,6 @@ async def test_the_keyboard_goes_through_five_thousand_nodes() -> None:
 
 
 async def test_a_map_of_five_thousand_nodes_is_small() -> None:
-    answer = await large.nodes(NodesQuery(large.NODES, "memory"))
-    assert len(json.dumps(answer, separators=(",", ":"))) < MAP_BYTES
+    for resource in ("memory", large.DEVICES):
+        answer = await large.nodes(NodesQuery(large.NODES, resource))
+        assert len(json.dumps(answer, separators=(",", ":"))) < MAP_BYTES, resource

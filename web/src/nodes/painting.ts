@@ -184,7 +184,12 @@ export function deviceGrid(devices: number): { columns: number; rows: number } {
   return { columns, rows: Math.max(1, Math.ceil(devices / columns)) };
 }
 
-/** Each device is a small rectangle: above whether it is reserved, below whether it is reported. */
+/**
+ * Each device is a small rectangle: above whether it is reserved, below whether it is reported.
+ *
+ * A map may hold 40,000 of them, so a colour is set once for all of a node, and devices that are
+ * too small to be told apart by a gap are painted as one row where they are free.
+ */
 function inDevices(
   context: CanvasRenderingContext2D,
   devices: number[],
@@ -199,20 +204,29 @@ function inDevices(
   const wide = width / columns;
   const high = height / rows;
   const gap = Math.min(wide, high) >= 5 ? 1 : 0;
+  const left = (column: number): number => x + Math.round(column * wide);
+  const top = (row: number): number => y + Math.round(row * high);
+  const highOf = (row: number): number => Math.max(1, top(row + 1) - top(row) - gap);
+  const wideOf = (column: number): number => Math.max(1, left(column + 1) - left(column) - gap);
   context.fillStyle = colours.surface;
   context.fillRect(x, y, width, height);
+  context.fillStyle = heat(0, dark);
+  for (let row = 0; row < rows; row += 1) {
+    const own = Math.min(columns, devices.length - row * columns);
+    if (!gap) context.fillRect(x, top(row), left(own) - x, highOf(row));
+    else
+      for (let column = 0; column < own; column += 1)
+        context.fillRect(left(column), top(row), wideOf(column), highOf(row));
+  }
+  context.fillStyle = heat(1, dark);
   devices.forEach((marks, number) => {
-    const left = x + Math.round((number % columns) * wide);
-    const top = y + Math.round(Math.floor(number / columns) * high);
-    const right = x + Math.round(((number % columns) + 1) * wide);
-    const bottom = y + Math.round((Math.floor(number / columns) + 1) * high);
-    const across = Math.max(1, right - left - gap);
-    const down = Math.max(1, bottom - top - gap);
-    const half = Math.ceil(down / 2);
-    context.fillStyle = heat(marks & RESERVED ? 1 : 0, dark);
-    context.fillRect(left, top, across, half);
-    context.fillStyle = heat(marks & REPORTED ? 1 : 0, dark);
-    context.fillRect(left, top + half, across, down - half);
+    if (!marks) return;
+    const column = number % columns;
+    const row = Math.floor(number / columns);
+    const half = Math.ceil(highOf(row) / 2);
+    const from = marks & RESERVED ? 0 : half;
+    const to = marks & REPORTED ? highOf(row) : half;
+    context.fillRect(left(column), top(row) + from, wideOf(column), to - from);
   });
 }
 
