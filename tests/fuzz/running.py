@@ -7,13 +7,14 @@ import signal
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from random import Random
 from types import FrameType
 
 from tests.fuzz.shrinking import shrunk, signature
-from tests.fuzz.target import Input, Target, findings
+from tests.fuzz.target import Input, Target, findings, listening
 from tests.fuzz.targets import TARGETS
 
 SECONDS_PER_INPUT = 20.0
@@ -59,28 +60,38 @@ def run_batch(name: str, seed: int, numbers: Sequence[int], *, shrink: bool = Tr
     known: set[str] = set()
     began = time.process_time()
     try:
-        for number in numbers:
-            given = drawn(target, seed, number)
-            for found in within_time(target, given):
-                mark = signature(found)
-                if mark not in known:
-                    known.add(mark)
-                    small = shrunk(target, given, found) if shrink else given
-                    report.findings.append(Finding(name, seed, number, found, small))
-            report.inputs += 1
+        with listening(), deadlines():
+            for number in numbers:
+                given = drawn(target, seed, number)
+                for found in within_time(target, given):
+                    mark = signature(found)
+                    if mark not in known:
+                        known.add(mark)
+                        small = shrunk(target, given, found) if shrink else given
+                        report.findings.append(Finding(name, seed, number, found, small))
+                report.inputs += 1
     finally:
         target.close()
     report.cpu_seconds = time.process_time() - began
     return report
 
 
+def _too_long(number: int, frame: FrameType | None) -> None:
+    raise TooLong
+
+
+@contextmanager
+def deadlines() -> Iterator[None]:
+    """The signal of a deadline raises `TooLong`."""
+    before = signal.signal(signal.SIGPROF, _too_long)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGPROF, before)
+
+
 def within_time(target: Target, given: Input) -> list[str]:
-    """What is wrong about how an input is handled; also that it takes too long."""
-
-    def too_long(number: int, frame: FrameType | None) -> None:
-        raise TooLong
-
-    before = signal.signal(signal.SIGPROF, too_long)
+    """What is wrong about how an input is handled, within `deadlines`; also that it takes long."""
     signal.setitimer(signal.ITIMER_PROF, SECONDS_PER_INPUT)
     try:
         return findings(target, given)
@@ -88,7 +99,6 @@ def within_time(target: Target, given: Input) -> list[str]:
         return [f"took more than {SECONDS_PER_INPUT:g} s"]
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
 
 
 def run(
@@ -138,6 +148,7 @@ def replayed(name: str, given: Input) -> list[str]:
     """What is wrong about how a kept input is handled."""
     target = TARGETS[name]()
     try:
-        return within_time(target, given)
+        with deadlines():
+            return within_time(target, given)
     finally:
         target.close()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from scheduler.assembly import Core, assemble, available
-from scheduler.config.loading import from_dicts
+from scheduler.config.loading import Configuration, from_dicts
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.framework.faults import PluginFault
 from scheduler.model.objects import KINDS, Change
@@ -51,6 +52,11 @@ MOST_JUDGED = 4
 TYPES = tuple(kind.type for kind in KINDS.values())
 
 
+@cache
+def _configuration(cached: bool) -> Configuration:
+    return from_dicts([CONFIG, *([] if cached else [UNCACHED])], available(), environ={})
+
+
 class SchedulerUnderTest:
     """A core, an outlet whose bindings wait, and a clock that moves when told."""
 
@@ -58,9 +64,8 @@ class SchedulerUnderTest:
         self.outlet = Hands()
         self.clock = FakeClock()
         self.metrics = Metrics()
-        config = from_dicts([CONFIG, *([] if cached else [UNCACHED])], available(), environ={})
         self.core: Core = assemble(
-            config, self.outlet, self.metrics, registry=IN_TREE, clock=self.clock
+            _configuration(cached), self.outlet, self.metrics, registry=IN_TREE, clock=self.clock
         )
         self._empty = self._sizes()
 

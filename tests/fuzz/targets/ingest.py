@@ -142,8 +142,9 @@ class _Reflectors:
         return found
 
     def store(self, kind: str) -> dict[str, Any]:
-        """The objects of a kind."""
-        return self.of(kind).store
+        """The objects of a kind; of one that had no line, none."""
+        found = self._all.get(kind)
+        return found.store if found is not None else {}
 
     async def take(self, type_: str, kind: str, text: bytes) -> list[str]:
         """A line of a watch."""
