@@ -12,6 +12,7 @@ from random import Random
 
 from tests.sim.objects import ABSURDITIES, PRIORITIES, ZONES
 from tests.sim.plan import (
+    LEADER,
     AddClaim,
     AddGroup,
     AddNamespace,
@@ -55,6 +56,7 @@ from tests.sim.plan import (
     ResizeNode,
     ResizePod,
     SetPlugin,
+    SetSolver,
     SetWebhook,
     ShrinkSlice,
     SilenceWatches,
@@ -77,12 +79,16 @@ LISTS = r"/(pods|nodes|resourceclaims|podgroups)$"
 _PATHS = (BINDING, BINDING, BINDING, STATUS, CLAIMS, LEASES, VOLUMES, EVENTS, LISTS, "")
 _WATCHED = ("/pods", "/pods", "/nodes", "/resourceclaims", "/podgroups", "")
 _STATUSES = (409, 429, 500, 503, 504)
+_REFUSALS = (403, 403, 422, 409, 500)
+"""What admission answers that refuses a binding, and what a server answers that is unwell."""
 QUIET_SECONDS = 75.0
 """After the last fault: longer than any back-off and time-out of the daemon's but one."""
 LONG_QUIET_SECONDS = 250.0
 """That one: how long a watch may be silent before it is given up."""
 START_SECONDS = 4.0
 """When the first pods come."""
+BATCHED = 0.15
+"""The share of plans whose replicas place backlogs at once."""
 
 
 class Draft:
@@ -106,6 +112,10 @@ class Draft:
     def sometime(self, first: float = START_SECONDS) -> float:
         return self.rng.uniform(first, self.seconds)
 
+    def in_time_for(self, seconds: float) -> float:
+        """A moment after which something can last so long, if there is one."""
+        return self.rng.uniform(START_SECONDS, max(START_SECONDS, self.seconds - seconds - 1.0))
+
     def name(self, prefix: str) -> str:
         self._named += 1
         return f"{prefix}-{self._named}"
@@ -119,7 +129,8 @@ class Draft:
         return self.rng.choice(self.nodes).name
 
     def replica(self) -> str:
-        return self.rng.choice(self.replicas)
+        """One of them, often the one that leads then."""
+        return LEADER if self.rng.random() < 0.4 else self.rng.choice(self.replicas)
 
     def some(self, low: int, high: int) -> range:
         return range(self.rng.randint(low, high))
@@ -139,6 +150,9 @@ def draw(seed: int) -> Plan:
         theme(draft)
     for theme in rng.sample(_FAULTS, rng.choice((0, 1, 1, 1, 2, 2, 3, 4))):
         theme(draft)
+    batch = rng.random() < BATCHED
+    if batch:
+        _backlog(draft)
     silent = any(isinstance(each.action, HalfOpen) for each in draft.actions)
     return Plan(
         seed,
@@ -147,6 +161,7 @@ def draw(seed: int) -> Plan:
         draft.replicas,
         draft.webhook,
         draft.plugin,
+        batch,
         tuple(draft.nodes),
         tuple(sorted(draft.actions, key=lambda each: each.seconds)),
     )
@@ -269,6 +284,59 @@ def _cells(draft: Draft) -> None:
         draft.add(draft.sometime(), PodPlan(draft.name("c"), cpu=cpu, memory=256, pinned=True))
 
 
+def _rivals(draft: Draft) -> None:
+    """Two pods want room that only one of them has, and the first one's binding is refused.
+
+    It is given up: whatever was promised to it (CPUs, cells, devices, a volume) is the second's.
+    """
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        kind, zone = (
+            rng.choice(("cpu", "claim", "claim", "cells", "cells", "volume")),
+            draft.name("z"),
+        )
+        node = NodePlan(f"n-{zone}", cpu=8, zone=zone, cells=2 if kind == "cells" else 0, devices=2)
+        when = draft.sometime()
+        draft.at(when - 3.0, AddNode(node))
+        first, second = _rival(draft, kind, zone, when - 1.0), _rival(draft, kind, zone, when - 1.0)
+        refused = FailRequests("POST", BINDING, rng.choice(_REFUSALS), rng.choice((1, 1, 2, 6)))
+        draft.at(when, refused)
+        draft.add(when, first)
+        draft.add(when + rng.choice((0.0, 0.05, 0.3, 2.0)), second)
+        if rng.random() < 0.5:
+            draft.at(when + rng.choice((0.1, 0.5, 4.0)), DeletePod(first.name))
+
+
+def _rival(draft: Draft, kind: str, zone: str, when: float) -> PodPlan:
+    """A pod that takes more than half of what a node of that zone has."""
+    name = draft.name("r")
+    if kind == "cells":
+        return PodPlan(name, cpu=draft.rng.choice((3000, 4000)), memory=256, zone=zone, pinned=True)
+    if kind == "claim":
+        draft.at(when, AddClaim(f"{name}-claim"))
+        cpu = draft.rng.choice((200, 5000))
+        return PodPlan(name, cpu=cpu, zone=zone, claim=f"{name}-claim")
+    if kind == "volume":
+        draft.at(when, AddVolume(f"{name}-volume"))
+        return PodPlan(name, cpu=5000, zone=zone, volume=f"{name}-volume")
+    return PodPlan(name, cpu=5000, zone=zone)
+
+
+def _late_words(draft: Draft) -> None:
+    """Room comes while the word that there is none is under way."""
+    rng = draft.rng
+    for _ in draft.some(1, 3):
+        zone, when = draft.name("z"), draft.sometime()
+        pod = PodPlan(draft.name("w"), cpu=1000, zone=zone)
+        late = DelayRequests("PATCH", STATUS, rng.choice((2.0, 4.0)), rng.choice((1, 3, 10)))
+        draft.at(when, late)
+        draft.add(when, pod)
+        there = when + rng.choice((0.1, 0.5, 1.5))
+        draft.at(there, AddNode(NodePlan(f"n-{zone}", cpu=4, zone=zone)))
+        if rng.random() < 0.3:
+            draft.at(there, RecreatePod(pod))
+
+
 _WORK: list[Callable[[Draft], None]] = [
     _affinity,
     _gangs,
@@ -278,6 +346,8 @@ _WORK: list[Callable[[Draft], None]] = [
     _volumes,
     _gates,
     _cells,
+    _rivals,
+    _late_words,
 ]
 
 
@@ -304,6 +374,19 @@ def _churn(draft: Draft) -> None:
             draft.at(when, ResizePod(pod.name, rng.choice((100, 500, 1500)), pod.namespace))
         else:
             draft.at(when, FailPod(pod.name, pod.namespace))
+
+
+def _backlog(draft: Draft) -> None:
+    """More pods at once than there is room for, and a solver that does not always answer."""
+    rng = draft.rng
+    for _ in draft.some(1, 2):
+        when, cpus = draft.sometime(), rng.sample((250, 500, 1000, 2000), 2)
+        for _ in draft.some(10, 30):
+            draft.add(when, PodPlan(draft.name("b"), cpu=rng.choice(cpus), memory=256))
+        if rng.random() < 0.4:
+            mode = rng.choice(("hang", "die", "fail"))
+            draft.at(when, SetSolver(mode))  # type: ignore[arg-type]  # of the literals
+            draft.at(when + rng.uniform(1, 15), SetSolver("well"))
 
 
 # Others
@@ -511,7 +594,8 @@ def _meanwhile(draft: Draft, first: float, last: float) -> None:
 def _pauses(draft: Draft) -> None:
     rng = draft.rng
     for _ in draft.some(1, 3):
-        seconds, when = rng.choice((0.5, 3.0, 9.0, 16.0, 20.0, 25.0)), draft.sometime()
+        seconds = rng.choice((0.5, 3.0, 9.0, 16.0, 20.0, 25.0))
+        when = draft.in_time_for(seconds)
         draft.at(when, PauseReplica(draft.replica(), seconds))
         _meanwhile(draft, when, when + seconds)
         if rng.random() < 0.6:  # it goes to sleep with bindings that it means to send again
@@ -533,7 +617,8 @@ def _clocks(draft: Draft) -> None:
 def _partitions(draft: Draft) -> None:
     rng = draft.rng
     for _ in draft.some(1, 3):
-        seconds, when = rng.choice((0.5, 3.0, 9.0, 12.0, 20.0)), draft.sometime()
+        seconds = rng.choice((0.5, 3.0, 9.0, 12.0, 20.0))
+        when = draft.in_time_for(seconds)
         draft.at(when, Partition(draft.replica(), seconds, rng.random() < 0.3))
         _meanwhile(draft, when, when + seconds)
 
@@ -574,6 +659,7 @@ _FAULTS: list[Callable[[Draft], None]] = [
     _kills,
     _kills,
     _stops,
+    _pauses,
     _pauses,
     _clocks,
     _partitions,

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from typing import Any
+
+from msgspec.structs import replace
 
 from sandbox.registry import Registry
 from sandbox.store import Body
 from scheduler.config.defaults import SCHEDULER_NAME
+from scheduler.dra.ledger import DeviceLedger
 from scheduler.simulation import place
 from tests.sim.history import Request, Write
 from tests.sim.invariants import Violation, ended, name_of
@@ -23,7 +27,37 @@ WRITES_AT_REST = 5
 """How often one object may be written by replicas in that time."""
 REQUESTS_AT_REST = 200
 """How many requests a replica may make in that time, besides watches."""
-_PLACED = ("Node", "Pod", "PersistentVolume", "PersistentVolumeClaim", "StorageClass")
+CONNECTIONS_AT_REST = 120
+"""How many connections a replica may have open then: of watches, and idle ones of all writers."""
+STANDING_TASKS = Counter(
+    {
+        "Replica._live": 1,
+        "Heartbeat._watch": 1,
+        "Heartbeat._campaign": 1,
+        "Heartbeat._until_lost": 1,
+        "EventLoopLag.run": 1,
+        "Samples.run": 1,
+        "SimulatedProcess.return_memory": 1,
+        "Reflector.run": 20,
+        "Daemon._check_regularly": 1,
+        "Daemon._lead": 1,
+        "Daemon._until_lost": 1,
+        "Daemon._until_refused": 1,
+        "LeaderElector.run": 1,
+        "Event.wait": 1,
+        "ClusterOutlet.run": 1,
+        "ClusterOutlet._write_reports": 11,
+        "BindingConfirmer.run": 1,
+        "PodGroupOperator.run": 1,
+        "PodGroupOperator._watch": 1,
+        "Scheduler.run": 1,
+        "Scheduler.resume_suspended": 1,
+        "EventRecorder.run": 1,
+        "EventRecorder._work": 22,
+        "EventRecorder._sweep_forever": 1,
+    }
+)
+"""The tasks that a replica has as long as it runs, and how many of each at most."""
 
 
 async def left_behind(plan: Plan, simulation: Simulation) -> list[Violation]:
@@ -103,8 +137,28 @@ async def _kept(simulation: Simulation, replica: Replica) -> list[Violation]:
         for what, count in kept.items()
         if count
     ]
+    found += _at_work(simulation, replica)
+    for ledger in core.state.shared.all(DeviceLedger):
+        found += [
+            _end(simulation, "left-behind", name, f"devices in flight for {claim.metadata.key}")
+            for claim in ledger.claims()
+            if ledger.in_flight(claim) is not None
+        ]
     differences = await daemon.cache_check.check()
     return found + [_end(simulation, "columns", name, each) for each in differences]
+
+
+def _at_work(simulation: Simulation, replica: Replica) -> Iterator[Violation]:
+    """Tasks and connections that a replica at rest has no use for."""
+    host, name = replica.host, replica.name
+    assert host is not None, "it runs"
+    coroutines: list[Any] = [each.get_coro() for each in host.unfinished()]
+    tasks = Counter(each.__qualname__ for each in coroutines)
+    for kind, count in (tasks - STANDING_TASKS).items():
+        yield _end(simulation, "task-left", name, f"{count} more {kind} than it needs at rest")
+    connections = simulation.network.connections_of(host)
+    if connections > CONNECTIONS_AT_REST:
+        yield _end(simulation, "connection-left", name, f"{connections} connections are open")
 
 
 def unplaced(plan: Plan, simulation: Simulation) -> list[Violation]:
@@ -116,7 +170,7 @@ def unplaced(plan: Plan, simulation: Simulation) -> list[Violation]:
     }
     if not waiting:
         return []
-    config = replicated(plan)
+    config = replicated(replace(plan, batch=False))  # one by one: the solver is the simulation's
     bodies = list(_objects(simulation.registry))
     return [
         _end(simulation, "unplaced", pod, f"waits, and fits on {node}")

@@ -10,7 +10,7 @@ import asyncio
 import math
 import random
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Literal, Protocol
 
@@ -112,6 +112,10 @@ class Host:
         if len(self._tasks) > self._room:
             self._tasks = [each for each in self._tasks if not each.done()]
             self._room = 64 + 2 * len(self._tasks)
+
+    def unfinished(self) -> Iterator[asyncio.Task[Any]]:
+        """Tasks that have not ended."""
+        return (each for each in self._tasks if not each.done())
 
     def release(self) -> None:
         """Hold nothing any more."""

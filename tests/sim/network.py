@@ -223,6 +223,10 @@ class Network:
         drawn = shortest + (longest - shortest) * self.rng.random()
         return drawn + sum(rule.seconds for rule in self._slow if rule.covers(client, server))
 
+    def slows(self, client: str, server: str) -> bool:
+        """Whether something makes pieces take longer than the latency."""
+        return any(rule.covers(client, server) for rule in self._slow)
+
     def rate(self, client: str, server: str) -> float:
         """Bytes per second; 0: no limit."""
         rates = [r.bytes_per_second for r in self._slow if r.covers(client, server)]
@@ -353,8 +357,12 @@ class _Connection:
             pipe.reset()
 
     def retry(self) -> None:
-        """A partition may have healed."""
+        """A partition may have healed, or what made it slow may be over."""
+        latest = self.loop.now + self.network.latency[1]
+        slow = self.network.slows(self.client, self.server)
         for pipe in self._pipes:
+            if not slow:
+                pipe.hurry(latest)
             pipe.retry()
 
     def forsake(self, host: Host, *, silently: bool) -> None:
@@ -420,6 +428,17 @@ class _Pipe:
 
     def resumed(self) -> None:
         """The reader reads again."""
+        self._arm()
+
+    def hurry(self, latest: float) -> None:
+        """What is under way arrives by then, however slow the way was when it was sent."""
+        if self._last <= latest:
+            return
+        self._last = latest
+        self._pieces = deque((min(at, latest), piece) for at, piece in self._pieces)
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         self._arm()
 
     def retry(self) -> None:

@@ -241,6 +241,12 @@ class SetPlugin(Action, frozen=True):
     point: Literal["", "filter", "score", "reserve", "permit", "preBind", "postBind"]
 
 
+class SetSolver(Action, frozen=True):
+    """How the process that solves batches behaves from now on."""
+
+    mode: Literal["well", "hang", "die", "fail"]
+
+
 # The API server
 
 
@@ -289,6 +295,9 @@ class StopServer(Action, frozen=True):
 
 
 # Replicas and the network between them and the API server
+
+LEADER = "leader"
+"""In place of the name of a replica: whichever leads at that moment."""
 
 
 class KillReplica(Action, frozen=True):
@@ -390,6 +399,7 @@ GroundAction = (
 FaultAction = (
     SetWebhook
     | SetPlugin
+    | SetSolver
     | FailRequests
     | DropAnswers
     | DelayRequests
@@ -431,6 +441,8 @@ class Plan(_Part, frozen=True):
     """The replicas ask a webhook about each pod."""
     plugin: bool = False
     """The replicas have a plugin of their own, which may raise."""
+    batch: bool = False
+    """The replicas place backlogs at once."""
     nodes: tuple[NodePlan, ...] = ()
     actions: tuple[At, ...] = ()
 

@@ -6,12 +6,14 @@ found; a rule that finds nothing any more would show here.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 
 from scheduler.dra.ledger import DeviceLedger
 from scheduler.dra.plugin import DynamicResources
@@ -21,11 +23,14 @@ from scheduler.kube.fencing import Fence
 from scheduler.kube.lease import LeaderElector
 from scheduler.kube.paging import Pager
 from scheduler.kube.watch import Reflector
+from scheduler.model.events import ASSIGNED_POD
 from scheduler.numa.cell_cache import ReserveCache
 from scheduler.pipeline import attempt
 from scheduler.pipeline.event_handlers import EventHandlers
 from scheduler.pipeline.failure import FailureHandler
 from scheduler.plugin_api.groups import PodGroupState
+from scheduler.plugins import inter_pod_affinity
+from scheduler.plugins.topology_spread import PodTopologySpread
 from scheduler.state.cache import ClusterState
 from tests.sim.drawing import draw
 from tests.sim.objects import FOREIGN
@@ -41,6 +46,7 @@ from tests.sim.plan import (
     FailRequests,
     PauseReplica,
     Plan,
+    PodPlan,
     SetPlugin,
     StopServer,
 )
@@ -100,13 +106,12 @@ def _paused(plan: Plan) -> bool:
 
 
 def _pinned(plan: Plan) -> bool:
-    pods = (each.action.pod for each in plan.actions if isinstance(each.action, AddPod))
-    return _failing(plan) and any(pod.pinned for pod in pods)
+    return _failing(plan) and _with_pods(lambda pod: pod.pinned)(plan)
 
 
 def _foreign(plan: Plan) -> bool:
-    pods = (each.action.pod for each in plan.actions if isinstance(each.action, AddPod))
-    return any(pod.foreign for pod in pods) and any(node.shared for node in plan.nodes)
+    foreign = _with_pods(lambda pod: pod.foreign)(plan)
+    return foreign and any(node.shared for node in plan.nodes)
 
 
 def _contested(plan: Plan) -> bool:
@@ -205,11 +210,38 @@ def _silently(right: Any) -> Any:
 
 
 def _never_back(right: Any) -> Any:
-    def pod(self: Any, info: Any, node: str, came: bool, assumed: bool) -> None:
-        if came or not assumed:
-            right(self, info, node, came, assumed)
+    def on_event(self: Any, event: Any) -> Any:
+        given_up = event.kind == ASSIGNED_POD and event.new is None and event.own
+        return None if given_up else right(self, event)
 
-    return pod
+    return on_event
+
+
+def _and_waits(right: Any) -> Any:
+    waiting = []
+
+    def failed(self: Any, attempt: Any, message: str) -> None:
+        waiting.append(asyncio.get_running_loop().create_task(asyncio.Event().wait()))
+        right(self, attempt, message)
+
+    return failed
+
+
+def _anywhere(right: Any) -> Any:
+    def answer(*args: Any) -> Any:
+        return np.zeros_like(right(*args))
+
+    return answer
+
+
+def _with_pods(wanted: Callable[[PodPlan], object]) -> Callable[[Plan], bool]:
+    """Plans with such pods."""
+
+    def shows(plan: Plan) -> bool:
+        pods = (each.action.pod for each in plan.actions if isinstance(each.action, AddPod))
+        return any(map(wanted, pods))
+
+    return shows
 
 
 BUGS = {
@@ -237,7 +269,7 @@ BUGS = {
     "cells": Bug(
         "Cells that were reserved for a pod that is given up are not given back.",
         ReserveCache,
-        "_pod",
+        "on_event",
         _never_back,
         _pinned,
     ),
@@ -283,6 +315,27 @@ BUGS = {
         "reserve",
         _nothing,
         _with(AddClaim),
+    ),
+    "spread": Bug(
+        "Required topology spread is not looked at.",
+        PodTopologySpread,
+        "filter",
+        _anywhere,
+        _with_pods(lambda pod: pod.spread),
+    ),
+    "near": Bug(
+        "Required affinity to other pods is not looked at.",
+        inter_pod_affinity,
+        "_lonely",
+        _anywhere,
+        _with_pods(lambda pod: pod.near),
+    ),
+    "task": Bug(
+        "A task waits for ever after each binding that failed.",
+        FailureHandler,
+        "failed",
+        _and_waits,
+        _failing,
     ),
 }
 

@@ -45,6 +45,7 @@ from tests.sim.plan import (
     ResizePod,
     TaintNode,
 )
+from tests.sim.together import Together
 
 LEASES = "leases.coordination.k8s.io"
 GROUPS = "podgroups.scheduling.x-k8s.io"
@@ -64,6 +65,7 @@ def judge(plan: Plan) -> Judge:
         Fits(replicas, knowledge),
         RightNode(replicas, knowledge),
         Apart(replicas, knowledge),
+        Together(replicas, knowledge),
         gangs,
         DevicesOnce(),
         VolumesOnce(),
@@ -385,21 +387,14 @@ class KubeletsAgree:
     the other scheduler uses the node as well.
     """
 
-    _EXCUSES = (
-        AddNode
-        | ContradictTopology
-        | DropTopology
-        | PauseKubelets
-        | PauseTopologies
-        | RemoveNode
-        | ResizePod
-    )
+    _EXCUSES = PauseKubelets | PauseTopologies | ResizePod
+    """Of all nodes."""
     _REASONS = ("TopologyAffinityError", "OutOf", "UnexpectedAdmissionError")
 
     def __init__(self, replicas: Collection[str], plan: Plan, knowledge: Knowledge) -> None:
         self._replicas = replicas
         self._knowledge = knowledge
-        self._shared = {node.name for node in plan.nodes if node.shared}
+        self._unsure = {node.name for node in plan.nodes if node.shared} | _unsettled(plan)
         self._excused = any(isinstance(each.action, self._EXCUSES) for each in plan.actions)
         self._bound: set[str] = set()
 
@@ -413,6 +408,22 @@ class KubeletsAgree:
         if not str(status.get("reason", "")).startswith(self._REASONS):
             return
         disturbed = self._knowledge.since(write.time) < write.time - LAG_SECONDS
-        excused = self._excused or disturbed or node_of(write.after) in self._shared
+        excused = self._excused or disturbed or node_of(write.after) in self._unsure
         if body["metadata"]["uid"] in self._bound and not excused:
             yield _broken("kubelet", write, f"refused: {status.get('message')}")
+
+
+def _unsettled(plan: Plan) -> set[str]:
+    """Nodes that are replaced or go, or of whose cells something wrong is said."""
+    known = {node.name for node in plan.nodes}
+    found: set[str] = set()
+    for action in (each.action for each in plan.actions):
+        if isinstance(action, AddNode):
+            name = action.node.name
+            found |= {name} & known
+            known.add(name)
+        elif isinstance(action, ContradictTopology | DropTopology):
+            found.add(action.node)
+        elif isinstance(action, RemoveNode):
+            found.add(action.name)
+    return found

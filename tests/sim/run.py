@@ -11,6 +11,7 @@ from tests.sim.invariants import Violation
 from tests.sim.plan import Plan
 from tests.sim.rules import judge
 from tests.sim.simulation import Simulation
+from tests.sim.solver import Solver, here
 from tests.sim.world import HOST, World
 
 MAX_CALLBACKS = 3_000_000
@@ -40,7 +41,7 @@ class Verdict(NamedTuple):
 def run(plan: Plan) -> Verdict:
     """Perform a plan and judge it; equal plans give equal verdicts."""
     simulation = Simulation(plan.seed, max_callbacks=MAX_CALLBACKS)
-    judged = judge(plan)
+    judged, solver = judge(plan), Solver()
 
     def see(entry: Entry) -> None:
         if isinstance(entry, Write):
@@ -49,7 +50,8 @@ def run(plan: Plan) -> Verdict:
     simulation.history.listen(see)
     found: list[Violation] = []
     try:
-        found = simulation.run(_live(simulation, plan))
+        with here(solver):
+            found = simulation.run(_live(simulation, plan, solver))
     except Exception as fault:
         what = f"{type(fault).__name__}: {fault}"
         found = [Violation("simulation", simulation.now, "simulation", what)]
@@ -63,9 +65,9 @@ def run(plan: Plan) -> Verdict:
     return Verdict(found, simulation)
 
 
-async def _live(simulation: Simulation, plan: Plan) -> list[Violation]:
+async def _live(simulation: Simulation, plan: Plan, solver: Solver) -> list[Violation]:
     await simulation.start()
-    world = World(simulation, plan)
+    world = World(simulation, plan, solver)
     return list(await simulation.host(HOST).task(_play(simulation, world, plan)))
 
 

@@ -34,7 +34,7 @@ class Shrinking:
             before = plan
             plan = self._fewer_actions(plan)
             plan = self._fewer_nodes(plan)
-            for simplify in (_without_webhook, _without_plugin, _shorter, _less_quiet):
+            for simplify in _SIMPLER:
                 plan = self._better(simplify(plan), plan)
             plan = self._fewer_replicas(plan)
         return plan
@@ -86,6 +86,10 @@ def _without_plugin(plan: Plan) -> Plan:
     return msgspec.structs.replace(plan, plugin=False)
 
 
+def _without_batches(plan: Plan) -> Plan:
+    return msgspec.structs.replace(plan, batch=False)
+
+
 def _shorter(plan: Plan) -> Plan:
     last = max((each.seconds for each in plan.actions), default=0.0)
     return msgspec.structs.replace(plan, seconds=min(plan.seconds, last + 1.0))
@@ -103,3 +107,6 @@ def shrink(plan: Plan, most_runs: int = MOST_RUNS) -> Plan:
         return bool(run(candidate).rules & sought)
 
     return Shrinking(fails, most_runs).shrink(plan) if sought else plan
+
+
+_SIMPLER = (_without_webhook, _without_plugin, _without_batches, _shorter, _less_quiet)

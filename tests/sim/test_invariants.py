@@ -204,6 +204,53 @@ def test_pods_that_shun_each_other() -> None:
     assert scene.found() == ["apart"]
 
 
+def two_zones(*pods: PodPlan) -> Scene:
+    scene = Scene()
+    for name, zone in (("n0", "east"), ("n1", "west")):
+        scene.node(NodePlan(name, zone=zone))
+    for pod in pods:
+        scene.pod(pod)
+    return scene
+
+
+def test_pods_that_are_not_spread() -> None:
+    pods = [PodPlan(f"p{n}", app="web", spread="zone") for n in range(3)]
+    for nodes, rules in ((("n0", "n1", "n0"), []), (("n0", "n0"), ["spread"])):
+        scene = two_zones()
+        for number, node in enumerate(nodes):
+            scene.pod(pods[number])
+            scene.bind(f"p{number}", node, at=5.0 + number)
+        assert scene.found() == rules
+
+
+def test_pods_on_their_way_count_for_spread_wherever_that_helps() -> None:
+    pods = [PodPlan(f"p{n}", app="web", spread="zone") for n in range(3)]
+    scene = two_zones(*pods)
+    scene.bind("p0", "n0", at=5.0)
+    scene.bind("p1", "n0")  # p2 may be on its way to the other zone
+    scene.delete("p2")
+    assert scene.found() == []
+
+
+def test_a_pod_far_from_those_it_has_to_be_near() -> None:
+    for node, rules in (("n0", []), ("n1", ["near"])):
+        scene = two_zones(PodPlan("w", app="web"))
+        scene.bind("w", "n0", at=5.0)
+        scene.pod(PodPlan("p", app="db", near="web"))
+        scene.bind("p", node, at=10.0)
+        assert scene.found() == rules
+
+
+def test_the_first_of_its_kind_may_go_anywhere() -> None:
+    scene = two_zones(PodPlan("p", app="web", near="web"), PodPlan("q", app="db", near="web"))
+    scene.bind("p", "n1", at=5.0)
+    scene.bind("q", "n1", at=6.0)
+    assert scene.found() == []
+    scene = two_zones(PodPlan("q", app="db", near="web"))
+    scene.bind("q", "n1", at=5.0)
+    assert scene.found() == ["near"]
+
+
 def gang(scene: Scene, bound: int) -> None:
     scene.node(NodePlan("n"))
     key = ("default", "g")

@@ -400,6 +400,26 @@ def test_delays_and_throttles() -> None:
     _on_line(work)
 
 
+def test_what_a_slow_way_holds_arrives_when_it_is_slow_no_more() -> None:
+    async def work(line: Line) -> None:
+        network = line.simulation.network
+        network.throttle("c", "s", 100.0)
+        for _ in range(3):
+            line.client.say(b"x" * 10_000)
+        network.throttle("c", "s", 200.0)
+        await asyncio.sleep(2.0)
+        assert line.server.heard == b""
+        network.heal("c", "other")
+        await asyncio.sleep(1.0)
+        assert line.server.heard == b""
+        network.heal("c", "s")
+        line.client.say(b"last")
+        await asyncio.sleep(1.0)
+        assert line.server.heard == b"x" * 30_000 + b"last"
+
+    _on_line(work)
+
+
 def test_refused_connections_and_ports_where_nobody_listens() -> None:
     async def work(line: Line) -> None:
         line.simulation.network.refuse("c", "*")

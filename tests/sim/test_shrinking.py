@@ -12,7 +12,7 @@ def a_plan() -> Plan:
     others = [At(12.0, Compact()), At(13.0, DeletePod("p5"))]
     nodes = tuple(NodePlan(f"n{number}") for number in range(10))
     actions = tuple(sorted(pods + others, key=lambda each: each.seconds))
-    return Plan(1, 40.0, 75.0, ("a", "b", "c"), True, True, nodes, actions)
+    return Plan(1, 40.0, 75.0, ("a", "b", "c"), True, True, True, nodes, actions)
 
 
 def needs_two(plan: Plan) -> bool:
@@ -29,6 +29,7 @@ def test_only_what_matters_is_left() -> None:
     assert smallest.replicas == ("a",)
     assert not smallest.webhook
     assert not smallest.plugin
+    assert not smallest.batch
     assert smallest.seconds == 13.0
 
 

@@ -7,12 +7,23 @@ from pathlib import Path
 import pytest
 
 from tests.sim.drawing import draw
-from tests.sim.plan import AddPod, At, DeletePod, NodePlan, Plan, PodPlan, load
+from tests.sim.plan import (
+    LEADER,
+    AddPod,
+    At,
+    DeletePod,
+    KillReplica,
+    NodePlan,
+    PauseReplica,
+    Plan,
+    PodPlan,
+    load,
+)
 from tests.sim.planted import BUGS, planted
 from tests.sim.run import run
 
 PLANS = sorted(Path(__file__, "../plans").resolve().glob("*.json"))
-QUICKLY_FOUND = {"undo": 3, "confirm": 0}
+QUICKLY_FOUND = {"undo": 4, "confirm": 0, "fence": 8, "gang": 3}
 """Bugs and seeds that find them; `--planted` looks for all."""
 
 
@@ -38,6 +49,16 @@ def test_a_planted_bug_is_found(name: str, seed: int) -> None:
     with planted(BUGS[name]):
         assert run(draw(seed)).rules
     assert not run(draw(seed)).rules
+
+
+def test_a_fault_of_the_leader_meets_whichever_leads() -> None:
+    actions = (At(6.0, PauseReplica(LEADER, 20.0)), At(30.0, KillReplica(LEADER, 1.0)))
+    verdict = run(Plan(1, 32.0, 30.0, ("a", "b"), nodes=(NodePlan("n"),), actions=actions))
+    assert verdict.violations == []
+    told = [str(each) for each in verdict.history.entries]
+    paused = next(each.split()[1] for each in told if each.endswith(" paused"))
+    killed = next(each.split()[1] for each in told if " killed" in each)
+    assert {paused, killed} == {"a", "b"}
 
 
 def test_actions_that_have_lost_their_object_do_nothing() -> None:

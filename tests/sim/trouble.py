@@ -8,6 +8,7 @@ from functools import singledispatchmethod
 
 from tests.sim.hooks import Switch, Webhook
 from tests.sim.plan import (
+    LEADER,
     Compact,
     CutConnection,
     CutWatches,
@@ -23,6 +24,7 @@ from tests.sim.plan import (
     PauseReplica,
     RefuseConnections,
     SetPlugin,
+    SetSolver,
     SetWebhook,
     SilenceWatches,
     SlowNetwork,
@@ -33,17 +35,21 @@ from tests.sim.plan import (
 )
 from tests.sim.replica import Replica
 from tests.sim.simulation import API_SERVER, Simulation
+from tests.sim.solver import Solver
 
 
 class Trouble:
     """Performs faults, and takes them all back at the end."""
 
-    def __init__(self, simulation: Simulation, webhook: Webhook, switch: Switch) -> None:
+    def __init__(
+        self, simulation: Simulation, webhook: Webhook, switch: Switch, solver: Solver
+    ) -> None:
         self._simulation = simulation
         self._network = simulation.network
         self._faults = simulation.server.faults
         self._webhook = webhook
         self._switch = switch
+        self._solver = solver
         self._tasks: set[asyncio.Task[None]] = set()
         self._server = asyncio.Lock()
 
@@ -53,7 +59,7 @@ class Trouble:
 
     async def end(self) -> None:
         """Everything works again from now on."""
-        self._switch.point, self._webhook.mode = "", "well"
+        self._switch.point, self._webhook.mode, self._solver.mode = "", "well", "well"
         self._faults.clear()
         self._network.heal()
         async with self._server:
@@ -75,6 +81,10 @@ class Trouble:
     @do.register
     def _(self, action: SetPlugin) -> None:
         self._switch.point = action.point
+
+    @do.register
+    def _(self, action: SetSolver) -> None:
+        self._solver.mode = action.mode
 
     # The API server
 
@@ -125,7 +135,12 @@ class Trouble:
     # Replicas
 
     def _replica(self, name: str) -> Replica:
-        return self._simulation.replicas[name]
+        """The replica of that name; the first if nobody leads."""
+        replicas = self._simulation.replicas
+        if name != LEADER:
+            return replicas[name]
+        leading = [each for each in replicas.values() if each.leading]
+        return (leading or list(replicas.values()))[0]
 
     @do.register
     def _(self, action: KillReplica) -> None:
@@ -166,13 +181,14 @@ class Trouble:
 
     @do.register
     def _(self, action: Partition) -> None:
-        self._network.partition(action.replica, API_SERVER, one_way=action.one_way)
-        self._heal_later(action.seconds, action.replica)
+        replica = self._replica(action.replica).name
+        self._network.partition(replica, API_SERVER, one_way=action.one_way)
+        self._heal_later(action.seconds, replica)
 
     @do.register
     def _(self, action: CutConnection) -> None:
         self._network.cut(
-            action.replica,
+            self._replica(action.replica).name,
             API_SERVER,
             after=action.after,
             direction=action.direction,
@@ -181,22 +197,25 @@ class Trouble:
 
     @do.register
     def _(self, action: SlowNetwork) -> None:
-        self._network.delay(action.replica, API_SERVER, action.delay)
-        self._heal_later(action.seconds, action.replica)
+        replica = self._replica(action.replica).name
+        self._network.delay(replica, API_SERVER, action.delay)
+        self._heal_later(action.seconds, replica)
 
     @do.register
     def _(self, action: ThrottleNetwork) -> None:
-        self._network.throttle(action.replica, API_SERVER, action.bytes_per_second)
-        self._heal_later(action.seconds, action.replica)
+        replica = self._replica(action.replica).name
+        self._network.throttle(replica, API_SERVER, action.bytes_per_second)
+        self._heal_later(action.seconds, replica)
 
     @do.register
     def _(self, action: RefuseConnections) -> None:
-        self._network.refuse(action.replica, API_SERVER)
-        self._heal_later(action.seconds, action.replica)
+        replica = self._replica(action.replica).name
+        self._network.refuse(replica, API_SERVER)
+        self._heal_later(action.seconds, replica)
 
     @do.register
     def _(self, action: HalfOpen) -> None:
-        self._network.half_open(action.replica, API_SERVER)
+        self._network.half_open(self._replica(action.replica).name, API_SERVER)
 
     # Later
 

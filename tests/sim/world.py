@@ -15,19 +15,31 @@ from tests.daemon.support import configuration
 from tests.operators.support import DEFINITION as POD_GROUPS
 from tests.sim import hooks, objects
 from tests.sim.ground import Ground
-from tests.sim.plan import AddPod, AddVolume, AnyAction, FaultAction, GroundAction, Plan, UserAction
+from tests.sim.plan import (
+    LEADER,
+    AddPod,
+    AddVolume,
+    AnyAction,
+    FaultAction,
+    GroundAction,
+    Plan,
+    UserAction,
+)
 from tests.sim.simulation import Simulation
+from tests.sim.solver import Solver
 from tests.sim.trouble import Trouble
 from tests.sim.users import Users
 from tests.sim.volumes import VolumeController
 
 HOST = "world"
+MIN_PENDING = 5
+"""Few enough that backlogs of plans are placed at once."""
 
 
 class World:
     """Everything but the replicas and the API server, of one plan."""
 
-    def __init__(self, simulation: Simulation, plan: Plan) -> None:
+    def __init__(self, simulation: Simulation, plan: Plan, solver: Solver) -> None:
         self._simulation = simulation
         self._plan = plan
         self._registry = simulation.registry
@@ -36,7 +48,7 @@ class World:
         self._define()
         self._users = Users(self._registry)
         self._ground = Ground(self._registry, plan.nodes, simulation.fork("ground"))
-        self._trouble = Trouble(simulation, self._webhook, self._switch)
+        self._trouble = Trouble(simulation, self._webhook, self._switch, solver)
         self._tasks: list[asyncio.Task[None]] = []
 
     def _define(self) -> None:
@@ -97,7 +109,7 @@ class World:
     def _concerns(self, action: FaultAction) -> bool:
         """Whether the replica exists: a plan that was shrunk has fewer."""
         replica = getattr(action, "replica", None)
-        return replica is None or replica in self._plan.replicas
+        return replica in (None, LEADER, *self._plan.replicas)
 
 
 def replicated(plan: Plan) -> Configuration:
@@ -110,6 +122,8 @@ def replicated(plan: Plan) -> Configuration:
     profile: Json = {"plugins": {"multiPoint": {"enabled": enabled}}, "pluginConfig": [cells]}
     kube: Json = {"leaderElection": {"leaderElect": True}, "profiles": [profile]}
     own: Json = {"webhooks": [hooks.webhook_settings()]} if plan.webhook else {}
+    if plan.batch:
+        own["batch"] = {"enabled": True, "minPending": MIN_PENDING, "compare": False}
     registry = hooks.with_plugin(hooks.Switch())
     return configuration(
         kube=kube, own={**own, "binding": {"timeoutSeconds": 10}}, registry=registry
