@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import json
 from pathlib import Path
@@ -33,7 +34,7 @@ def case(request: pytest.FixtureRequest) -> Json:
 
 
 def pod_of(case: Json) -> Json:
-    pod: Json = {"kind": "Pod", **case["pending"]}
+    pod: Json = {"kind": "Pod", **copy.deepcopy(case["pending"])}
     metadata = pod["metadata"]
     # As the API server would have it; the cases leave it out, and name it in claims.
     metadata.setdefault("uid", f"{metadata.get('namespace', 'default')}/{metadata['name']}")
