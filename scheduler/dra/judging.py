@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.devices import Demand, DeviceError, DeviceSelection, Judgement
+from scheduler.devices import Demand, DeviceError, DeviceSelection, Judgement, SearchOutcome
 from scheduler.devices.budget import MOST_WORK
 from scheduler.dra import words
 from scheduler.dra.ledger import DeviceLedger
 from scheduler.dra.names import PLUGIN
-from scheduler.dra.pod_devices import PodClaim, PodDevices
+from scheduler.dra.pod_devices import PodClaim, PodDevices, key_of
 from scheduler.model.devices import AllocationResult, ResourceClaim
 from scheduler.model.resources import is_extended
 from scheduler.model.status import error, unresolvable
@@ -84,9 +84,8 @@ class DeviceJudge:
 
         What is found is kept by the index, and holds for nodes with such devices.
         """
-        demand = self.demand(devices)
-        known = demand is not None and demand.key in self._seen and not devices.served
-        if known and self._unseen <= FEW_ROWS:
+        whole = key_of(devices, self)
+        if whole in self._seen and self._unseen <= FEW_ROWS:
             return
         rows = self._state.rows()
         for group in list(self._groups(devices, rows, np.ones(len(rows), np.bool_))):
@@ -94,9 +93,13 @@ class DeviceJudge:
             if key not in self._seen or self._unseen > FEW_ROWS:
                 self._looked_after = self._ledger.rows_changed
                 self._judge(group.claims, rows[group.places])
-                if len(self._seen) > MOST_SEEN:
-                    self._seen.clear()
-                self._seen.add(key)
+                self._see(key)
+        self._see(whole)
+
+    def _see(self, key: Hashable) -> None:
+        if len(self._seen) > MOST_SEEN:
+            self._seen.clear()
+        self._seen.add(key)
 
     @property
     def _most_work(self) -> int:
@@ -109,15 +112,12 @@ class DeviceJudge:
 
     def code(self, devices: PodDevices, row: int) -> int:
         """The same for one row; a pod whose claims all get devices there takes the short way."""
-        plain = not devices.served and devices.left_over is None and not devices.limiting
-        if plain and devices.wanting:
+        if devices.left_over is None and not devices.limiting and not self._foreign(devices):
+            claims = devices.to_allocate(self.resources_from_devices(devices, row))
             self._ledger.follow_nodes()
             with unbroken():
-                outcome = self._ledger.index.judge_one(
-                    devices.wanting, row, self.selection, self._most_work
-                )
-            if outcome.fits:
-                return 0
+                if not claims or self._judge_one(claims, row).fits:
+                    return 0
         return int(self.codes(devices, np.array([row], np.intp))[0])
 
     def scores(self, devices: PodDevices, rows: Rows) -> Scores:
@@ -207,6 +207,9 @@ class DeviceJudge:
     def _judge(self, claims: Sequence[ResourceClaim], rows: Rows) -> Judgement:
         return self._ledger.index.judge(claims, rows, self.selection, self._most_work)
 
+    def _judge_one(self, claims: Sequence[ResourceClaim], row: int) -> SearchOutcome:
+        return self._ledger.index.judge_one(claims, row, self.selection, self._most_work)
+
     def _groups(self, devices: PodDevices, rows: Rows, among: Mask) -> Iterator[Group]:
         """Rows by the extended resources that come from devices there."""
         self._ledger.follow_nodes()
@@ -242,13 +245,7 @@ class DeviceJudge:
 
         NodeResourcesFit rejects these before, unless it is told to ignore the resource.
         """
-        if not devices.served:
-            return None
-        names = [
-            name
-            for name, amount in devices.pod.fit_requests.items()
-            if amount and is_extended(name) and name not in devices.served
-        ]
+        names = self._foreign(devices)
         if not names:
             return None
         nodes = self._state.columns.nodes
@@ -259,6 +256,17 @@ class DeviceJudge:
             ],
             np.bool_,
         )
+
+    @staticmethod
+    def _foreign(devices: PodDevices) -> list[str]:
+        """The extended resources of a pod that are not served, beside some that are."""
+        if not devices.served:
+            return []
+        return [
+            name
+            for name, amount in devices.pod.fit_requests.items()
+            if amount and name not in devices.served and is_extended(name)
+        ]
 
     def _out_of_reach(self, devices: PodDevices, rows: Rows) -> Mask:
         """Rows where some claim holds devices that cannot be used there.

@@ -73,6 +73,8 @@ class PodDevices:
         self.wanting = [each.claim for each in claims if each.allocation is None]
         self.demand: Demand | None = None
         """What these ask for, once somebody has looked it up."""
+        self.key: Hashable = None
+        """What verdicts depend on (`key_of`), once somebody has looked it up."""
         self._specials: dict[tuple[str, ...], SpecialClaim] = {}
 
     @property
@@ -253,6 +255,12 @@ def key_of(devices: PodDevices | Status | None, demands: DemandSource) -> Hashab
         return devices
     if devices.left_over is not None:
         return "left-over", devices.left_over.metadata.uid
+    if devices.key is None:
+        devices.key = _key(devices, demands)
+    return devices.key
+
+
+def _key(devices: PodDevices, demands: DemandSource) -> Hashable:
     held = tuple(
         (each.matcher, each.readiness.value, _takes_back(each, devices.pod))
         for each in devices.claims

@@ -117,11 +117,11 @@ class NodeResourcesFit:
             if not free:
                 break
             index = columns.resources.find(resource)
-            if index is not None:
-                left = columns.allocatable.item(index, row) - columns.requested.item(index, row)
-                free = amount <= left
-            else:
-                free = not amount
+            allocatable = 0 if index is None else columns.allocatable.item(index, row)
+            left = 0 if index is None else allocatable - columns.requested.item(index, row)
+            free = amount <= left or not amount
+            if not free and not allocatable and "/" in resource:
+                free = self._extended.server(resource) is not None
         return 0 if free else int(self.filter(cycle, np.array([row]))[0])
 
     @staticmethod
