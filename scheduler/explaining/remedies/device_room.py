@@ -50,7 +50,7 @@ MOST_SLICES = 16
 Pool = tuple[str, str]
 
 
-class Holder:
+class DeviceHolder:
     """A claim that holds devices, and who uses it."""
 
     def __init__(self, claim: ResourceClaim, pods: Sequence[PodInfo]) -> None:
@@ -123,7 +123,7 @@ def _waiting(name: str, gone: Sequence[PodInfo], step: Step) -> Step:
     )
 
 
-def _unused(scene: Scene, name: str, here: Sequence[Holder]) -> Iterator[Step]:
+def _unused(scene: Scene, name: str, here: Sequence[DeviceHolder]) -> Iterator[Step]:
     """Delete claims that hold devices for nobody; each alone, then all."""
     idle = [each.claim for each in here if not each.pods and not each.claim.status.reserved_for]
     own = {entry.resource_claim_name for entry in scene.info.pod.spec.resource_claims}
@@ -160,9 +160,9 @@ def _all_needed(scene: Scene, name: str, raws: Sequence[Object]) -> bool:
     )
 
 
-def _holders(scene: Scene, ledger: DeviceLedger) -> dict[Pool, list[Holder]]:
+def _holders(scene: Scene, ledger: DeviceLedger) -> dict[Pool, list[DeviceHolder]]:
     """The claims that hold devices, by pool."""
-    found: dict[Pool, list[Holder]] = {}
+    found: dict[Pool, list[DeviceHolder]] = {}
     for claim in ledger.claims():
         checkpoint()
         key = claim.metadata.key
@@ -171,15 +171,15 @@ def _holders(scene: Scene, ledger: DeviceLedger) -> dict[Pool, list[Holder]]:
         known = [scene.state.pod(each.uid) for each in claim.status.reserved_for]
         pods = [pod for pod in known if pod is not None]
         if len(pods) == len(known):  # else somebody uses it who is on no node
-            holder = Holder(claim, pods)
+            holder = DeviceHolder(claim, pods)
             for pool in holder.pools:
                 found.setdefault(pool, []).append(holder)
     return found
 
 
 def _held_on(
-    scene: Scene, ledger: DeviceLedger, name: str, holders: Mapping[Pool, list[Holder]]
-) -> list[Holder]:
+    scene: Scene, ledger: DeviceLedger, name: str, holders: Mapping[Pool, list[DeviceHolder]]
+) -> list[DeviceHolder]:
     """Who holds devices of pools that a node sees."""
     row = scene.state.row(name)
     if row is None:

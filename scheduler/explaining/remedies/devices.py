@@ -46,7 +46,7 @@ _REQUESTS: Path = ("spec", "devices", "requests")
 _CONSTRAINTS: Path = ("spec", "devices", "constraints")
 
 
-class _Ask(NamedTuple):
+class _WrittenRequest(NamedTuple):
     """A request of a claim that holds nothing yet, or one of its alternatives."""
 
     claim: str
@@ -59,7 +59,7 @@ class _Ask(NamedTuple):
         return f"request {self.name} of claim {self.claim.partition('/')[2]}"
 
 
-class _Atom(NamedTuple):
+class _ClaimEdit(NamedTuple):
     """The smallest part of a change of claims."""
 
     claim: str
@@ -140,7 +140,7 @@ def _largest(
     return best
 
 
-def _of_fewer(scene: Scene, ask: _Ask, number: int) -> Step:
+def _of_fewer(scene: Scene, ask: _WrittenRequest, number: int) -> Step:
     every = ask.raw.get("allocationMode") == ALL
     asked = int(ask.raw.get("count") or 1)
     share = 1.0 if every else (asked - number) / asked
@@ -186,7 +186,9 @@ def _unit(nanos: int) -> tuple[int, str]:
     return _NANO, ""
 
 
-def _of_smaller(scene: Scene, ask: _Ask, name: str, before: str, asked: int, number: int) -> Step:
+def _of_smaller(
+    scene: Scene, ask: _WrittenRequest, name: str, before: str, asked: int, number: int
+) -> Step:
     unit, suffix = _unit(asked)
     amount = f"{number}{suffix}"
     return _changing(
@@ -203,7 +205,9 @@ def tolerate(scene: Scene, names: list[str]) -> Iterator[Step]:
     """Tolerate taints of devices."""
     taints = _taints(scene)
     atoms = [
-        _Atom(ask.claim, (*ask.path, "tolerations"), None, _toleration(taint), _words(taint, ask))
+        _ClaimEdit(
+            ask.claim, (*ask.path, "tolerations"), None, _toleration(taint), _words(taint, ask)
+        )
         for ask in _asks(scene)
         for taint in taints
         if not any(_covers(each, taint) for each in ask.raw.get("tolerations") or ())
@@ -211,7 +215,7 @@ def tolerate(scene: Scene, names: list[str]) -> Iterator[Step]:
     yield from _smallest(scene, names, TOLERATE, "tolerate", atoms)
 
 
-def _words(taint: DeviceTaint, ask: _Ask) -> str:
+def _words(taint: DeviceTaint, ask: _WrittenRequest) -> str:
     value = f"={taint.value}" if taint.value else ""
     return f"the device taint {taint.key}{value}:{taint.effect} in {ask.text}"
 
@@ -248,7 +252,7 @@ def unconstrain(scene: Scene, names: list[str]) -> Iterator[Step]:
         for place, each in enumerate(at(raw, *_CONSTRAINTS) or []):
             word = "matchAttribute" if each.get("matchAttribute") else "distinctAttribute"
             text = f"the constraint {word} {each.get(word)} of claim {claim.partition('/')[2]}"
-            atoms.append(_Atom(claim, _CONSTRAINTS, place, {}, text))
+            atoms.append(_ClaimEdit(claim, _CONSTRAINTS, place, {}, text))
     yield from _smallest(scene, names, UNCONSTRAIN, "drop", atoms)
 
 
@@ -260,7 +264,7 @@ def unselect(scene: Scene, names: list[str]) -> Iterator[Step]:
             expression = str(at(each, "cel", "expression") or "")
             shown = expression if len(expression) <= MOST_TEXT else f"{expression[:MOST_TEXT]}…"
             text = f"the selector {shown} of {ask.text}"
-            atoms.append(_Atom(ask.claim, (*ask.path, "selectors"), place, {}, text))
+            atoms.append(_ClaimEdit(ask.claim, (*ask.path, "selectors"), place, {}, text))
     yield from _smallest(scene, names, UNSELECT, "drop", atoms)
 
 
@@ -268,7 +272,7 @@ def unselect(scene: Scene, names: list[str]) -> Iterator[Step]:
 
 
 def _smallest(
-    scene: Scene, names: list[str], kind: str, verb: str, atoms: Sequence[_Atom]
+    scene: Scene, names: list[str], kind: str, verb: str, atoms: Sequence[_ClaimEdit]
 ) -> Iterator[Step]:
     """The changes of a kind that help: each part alone, or as few of all as help together."""
     atoms, alone = atoms[:MOST_ATOMS], False
@@ -294,8 +298,8 @@ def _helps(scene: Scene, step: Step, names: list[str]) -> bool:
     return scene.then(step).passes(_DEVICES, names)
 
 
-def _of_atoms(scene: Scene, kind: str, verb: str, atoms: Sequence[_Atom]) -> Step:
-    by_claim: dict[str, list[_Atom]] = {}
+def _of_atoms(scene: Scene, kind: str, verb: str, atoms: Sequence[_ClaimEdit]) -> Step:
+    by_claim: dict[str, list[_ClaimEdit]] = {}
     for atom in atoms:
         by_claim.setdefault(atom.claim, []).append(atom)
     return _changing(
@@ -308,7 +312,7 @@ def _of_atoms(scene: Scene, kind: str, verb: str, atoms: Sequence[_Atom]) -> Ste
     )
 
 
-def _edited(raw: Object, atoms: Sequence[_Atom]) -> Object:
+def _edited(raw: Object, atoms: Sequence[_ClaimEdit]) -> Object:
     for path in dict.fromkeys(atom.path for atom in atoms):
         here = [atom for atom in atoms if atom.path == path]
         gone = {atom.place for atom in here}
@@ -366,15 +370,15 @@ def _claims(scene: Scene) -> list[tuple[str, Object]]:
     return found
 
 
-def _asks(scene: Scene) -> list[_Ask]:
+def _asks(scene: Scene) -> list[_WrittenRequest]:
     """All requests of these claims, and their alternatives."""
     found = []
     for claim, raw in _claims(scene):
         for i, request in enumerate(at(raw, *_REQUESTS) or []):
             name, path = str(request.get("name") or ""), (*_REQUESTS, i)
             if isinstance(request.get("exactly"), dict):
-                found.append(_Ask(claim, name, (*path, "exactly"), request["exactly"]))
+                found.append(_WrittenRequest(claim, name, (*path, "exactly"), request["exactly"]))
             for j, each in enumerate(request.get("firstAvailable") or []):
                 text = f"{name}/{each.get('name') or ''}"
-                found.append(_Ask(claim, text, (*path, "firstAvailable", j), each))
+                found.append(_WrittenRequest(claim, text, (*path, "firstAvailable", j), each))
     return found
