@@ -155,6 +155,10 @@ bench-flow: setup ## Measure what placing a backlog at once costs and gains (ARG
 bench-what-if: setup ## Measure what a question to a copy of a large cluster costs (ARGS=--help)
 	@$(BIN)/python -m bench.core.what_if $(ARGS)
 
+.PHONY: bench-answers
+bench-answers: setup ## Measure what an explanation with remedies costs, and how long it holds the loop (ARGS=--help)
+	@$(BIN)/python -m bench.core.explaining $(ARGS)
+
 .PHONY: bench-lag
 bench-lag: setup ## Find what holds the event loop of the core in a large cluster (ARGS="--stacks 3")
 	@$(BIN)/python -m bench.core.lag $(ARGS)

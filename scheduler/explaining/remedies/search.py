@@ -117,6 +117,8 @@ MAKING_ROOM = (
     Generator(_OCCUPANCY, occupancy.delete),
 )
 """Tried after a change of the pod where nothing that asks less helps."""
+_BY_HOW_MUCH = (requests.lower, requests.lower_in_cell, constraints.relax_spread)
+"""Changes as large as they must be where they are proposed: with room made they may be smaller."""
 
 
 class Helpful(NamedTuple):
@@ -237,7 +239,8 @@ def _search(base: Scene, found: list[Helpful]) -> None:
     if len(_ranked(found)) < MOST_REMEDIES:
         _pairs(base, blockers, list(combinations(PAIRING, 2)), found)
     if not found:
-        _pairs(base, blockers, list(product(PAIRING, MAKING_ROOM)), found)
+        firsts = [each for each in PAIRING if each.propose not in _BY_HOW_MUCH]
+        _pairs(base, blockers, list(product(firsts, MAKING_ROOM)), found)
         _other_pod_on_new_node(base, blockers, found)
     if not found:
         together = [(each.plugins, each.propose) for each in PAIRING]
