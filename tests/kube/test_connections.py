@@ -11,6 +11,7 @@ from scheduler.kube import connections
 from scheduler.kube.connections import ApiEndpoint, ConnectionPool
 from scheduler.kube.credentials import ApiAccess
 from scheduler.kube.errors import Ambiguous, Unreachable
+from tests.raw_servers import listening
 
 from .support import ManualClock, eventually
 
@@ -60,15 +61,13 @@ async def talking(talk: Callable[[Server], Talk] | None = None) -> AsyncIterator
     server = Server(always_yes)
     if talk is not None:
         server.talk = talk(server)
-    listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
-    port = listening.sockets[0].getsockname()[1]
-    server.endpoint = ApiEndpoint.of(ApiAccess(f"http://127.0.0.1:{port}"), {"User-Agent": "test"})
-    try:
-        yield server
-    finally:
-        listening.close()
-        await listening.wait_closed()
-        await eventually(lambda: not server.open)
+    async with listening(server.handle) as port:
+        access = ApiAccess(f"http://127.0.0.1:{port}")
+        server.endpoint = ApiEndpoint.of(access, {"User-Agent": "test"})
+        try:
+            yield server
+        finally:
+            await eventually(lambda: not server.open)
 
 
 @asynccontextmanager

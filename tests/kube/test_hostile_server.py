@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -20,6 +20,7 @@ from scheduler.kube.errors import Ambiguous, Garbled
 from scheduler.kube.watch import Reflector
 from scheduler.observe.metrics import Metrics
 from tests.patience import PATIENCE
+from tests.raw_servers import listening
 
 from .support import connected, eventually, sample
 from .watch_support import PODS, Watched, bookmark, line, page, pod, running
@@ -45,14 +46,8 @@ class RawServer:
         self.lists = 0
         self.sent = 0
         self.done = asyncio.Event()
-        self._busy: set[asyncio.Task[None]] = set()
-        self._writers: list[asyncio.StreamWriter] = []
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._busy.add(task)
-        self._writers.append(writer)
         try:
             while True:
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -60,7 +55,6 @@ class RawServer:
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
-            self._busy.discard(task)
             writer.transport.abort()
 
     async def _answer(self, head: bytes, writer: asyncio.StreamWriter) -> None:
@@ -76,27 +70,12 @@ class RawServer:
             writer.write(CHUNKED + chunk(FIRST) + chunk(SECOND))
         await self.done.wait()
 
-    async def close(self) -> None:
-        for _ in range(10):  # connections that were just accepted get their handler
-            await asyncio.sleep(0)
-        self.done.set()
-        for task in list(self._busy):
-            task.cancel()
-        await asyncio.gather(*self._busy, return_exceptions=True)
-        for writer in self._writers:
-            with suppress(ConnectionError):
-                await writer.wait_closed()
-
 
 @asynccontextmanager
 async def raw_server(talk: Talk | RawServer) -> AsyncIterator[tuple[RawServer, str]]:
     server = talk if isinstance(talk, RawServer) else RawServer(talk)
-    listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
-    try:
-        yield server, f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    finally:
-        listening.close()
-        await server.close()
+    async with listening(server.handle) as port:
+        yield server, f"http://127.0.0.1:{port}"
 
 
 def says(*pieces: bytes) -> Talk:

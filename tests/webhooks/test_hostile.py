@@ -28,6 +28,7 @@ from scheduler.webhooks.transport import ANSWER_BYTES, MAX_MESSAGE, CallFailed
 from scheduler.webhooks.views import Views
 from tests.builders import Json, make_pod
 from tests.patience import PATIENCE
+from tests.raw_servers import listening
 from tests.webhooks.support import RemoteStage, WebhookServer, documents, until, webhook
 from tests.webhooks.test_calls import Calls
 
@@ -42,12 +43,8 @@ class RawServer:
         self.talk = talk
         self.url = ""
         self.heads: list[bytes] = []
-        self._busy: set[asyncio.Task[None]] = set()
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._busy.add(task)
         try:
             self.heads.append(await reader.readuntil(b"\r\n\r\n"))
             await self.talk(writer)
@@ -55,29 +52,20 @@ class RawServer:
         except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
             pass
         finally:
-            self._busy.discard(task)
             writer.transport.abort()
-
-    async def close(self) -> None:
-        for task in list(self._busy):
-            task.cancel()
-        await asyncio.gather(*self._busy, return_exceptions=True)
-        await asyncio.sleep(0)
 
 
 @asynccontextmanager
 async def raw_calls(talk: Talk, **fields: object) -> AsyncIterator[tuple[RawServer, Caller]]:
     server = RawServer(talk)
-    listening = await asyncio.start_server(server.handle, "127.0.0.1", 0)
-    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
-    given = {"breaker_failures": 1000, "timeout": PATIENCE, "retries": 0, **fields}
-    caller = Caller(CallTarget(name="W", url=url, **given), Metrics())  # type: ignore[arg-type]
-    try:
-        yield server, caller
-    finally:
-        await caller.close()
-        listening.close()
-        await server.close()
+    async with listening(server.handle) as port:
+        url = f"http://127.0.0.1:{port}"
+        given = {"breaker_failures": 1000, "timeout": PATIENCE, "retries": 0, **fields}
+        caller = Caller(CallTarget(name="W", url=url, **given), Metrics())  # type: ignore[arg-type]
+        try:
+            yield server, caller
+        finally:
+            await caller.close()
 
 
 async def failure(caller: Caller) -> CallFailed:
