@@ -17,8 +17,10 @@ import click
 from rich.console import Console
 from rich.table import Table
 
-from scheduler import inspection, simulation
+from scheduler import inspection
 from scheduler.assembly import Core
+from scheduler.simulation.loading import load, offline_core
+from scheduler.simulation.outlet import OfflineOutlet, StillClock
 from tests.builders import Json, PodBuilder, constraint, make_node, make_pod, pod_term
 
 HOSTNAME, ZONE = "kubernetes.io/hostname", "topology.kubernetes.io/zone"
@@ -57,8 +59,8 @@ def cluster(nodes: int) -> Core:
         for place in range(PODS_ON_EACH):
             pod = make_pod(f"p{number}-{place}").label(app=f"a{place}").on(name)
             objects.append(pod.cpu("3900m").memory("4Gi").obj())
-    core = simulation._core(None, objects, simulation._Recorder(), simulation._Clock())
-    simulation._load(core, objects)
+    core = offline_core(None, objects, OfflineOutlet(), StillClock())
+    load(core, objects)
     gc.collect()
     gc.freeze()
     return core

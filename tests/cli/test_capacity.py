@@ -159,7 +159,7 @@ def test_very_many_are_counted(file: Path) -> None:
 def test_a_number_that_is_not_the_last_is_said_to_be_none(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("scheduler.simulation._FIRST_PORTION", 2)
+    monkeypatch.setattr("scheduler.simulation.capacity._FIRST_PORTION", 2)
     pod = make_pod("p").cpu(1).label(app="x").spread(constraint(HOST)).obj()
     objects = [make_node("n").cpu(9).label(**{HOST: "n"}).obj()]
     assert how_many_more(objects, pod, most=5) == (5, False, {"n": 5})

@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from scheduler import simulation
 from scheduler.dra.ledger import ledger_of
 from scheduler.model.devices import ResourceClaim, ResourceSlice
 from scheduler.model.objects import from_dict
 from scheduler.simulation import explain
+from scheduler.simulation.explained import ExplainedPod
+from scheduler.simulation.loading import load
 from tests.builders import Json, make_node, make_pod
 from tests.explaining.support import fits, summaries
 
@@ -247,8 +248,8 @@ def test_looking_for_remedies_leaves_the_devices_as_they_were() -> None:
         using("other", "theirs").on("n1").obj(),
         claim(selectors=selecting("a")),
     ]
-    explained = simulation._Explained([*objects], WANTING, None)
-    simulation._load(explained._core, objects)
+    explained = ExplainedPod([*objects], WANTING, None)
+    load(explained._core, objects)
     state = explained._core.state
     ledger = ledger_of(state)
     probe = [from_dict(claim(tolerations=[{"operator": "Exists"}]), ResourceClaim)]
@@ -273,8 +274,8 @@ def test_a_claim_that_is_being_written_is_left_alone() -> None:
     wanted = claim(count=3)
     wanted["metadata"]["resourceVersion"] = "1"
     objects = [NODE, CLASS, TWO, wanted]
-    explained = simulation._Explained([*objects], WANTING, None)
-    simulation._load(explained._core, objects)
+    explained = ExplainedPod([*objects], WANTING, None)
+    load(explained._core, objects)
     ledger = ledger_of(explained._core.state)
     mine = ledger.claim("default/mine")
     assert mine is not None

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scheduler import inspection, simulation
+from scheduler import inspection
 from scheduler.explaining.remedies import workloads
 from scheduler.explaining.remedies.search import find
 from scheduler.explaining.remedies.workloads import MOST_NEW_NODES
 from scheduler.model.podinfo import PodInfo
 from scheduler.simulation import explain, place
+from scheduler.simulation.loading import load, offline_core
+from scheduler.simulation.outlet import OfflineOutlet, StillClock
 from tests.builders import Json, PodBuilder, constraint, make_node, make_pod, make_worker, pod_term
 from tests.explaining.support import applied, fits
 from tests.gangs.support import gang_stage
@@ -24,8 +26,8 @@ HOSTNAME = "kubernetes.io/hostname"
 
 def remedies(objects: list[Json], pod: PodBuilder, count: int) -> list[Json]:
     """What is proposed for so many pods, after it was followed."""
-    core = simulation._core(None, objects, simulation._Recorder(), simulation._Clock())
-    simulation._load(core, objects)
+    core = offline_core(None, objects, OfflineOutlet(), StillClock())
+    load(core, objects)
     info = PodInfo(pod.struct(), core.config.equipoise.limits)
     before = {name: core.state.describe(name) for name in core.state.names()}
     try:

@@ -22,6 +22,8 @@ from scheduler.explaining.remedies.scene import MAX_TRIALS
 from scheduler.model.events import Event
 from scheduler.model.workloads import POD_GROUP_LABEL
 from scheduler.simulation import explain
+from scheduler.simulation.explained import ExplainedPod
+from scheduler.simulation.loading import load
 from scheduler.state.cache import ClusterState
 from tests.builders import (
     Json,
@@ -327,9 +329,9 @@ def _number(resource: str, amount: Any) -> int:
 @given(clusters(), wanting())
 @settings(max_examples=60)
 def test_looking_for_remedies_changes_nothing(objects: list[Json], pod: Json) -> None:
-    explained = simulation._Explained([*objects], pod, None)
+    explained = ExplainedPod([*objects], pod, None)
     core = explained._core
-    simulation._load(core, objects)
+    load(core, objects)
     events: list[Event] = []
     core.state.connect(events.append)
     before = _image(core.state)
@@ -393,8 +395,8 @@ def test_the_number_of_trials_is_bounded() -> None:
     pod.near(*(pod_term("zone", {"app": str(i)}) for i in range(20)))
     selectors = [{"matchLabels": {"app": str(i)}} for i in range(9)]
     pod.spread(*(constraint("zone", labelSelector=selector) for selector in selectors))
-    explained = simulation._Explained([*objects], pod.obj(), None)
-    simulation._load(explained._core, objects)
+    explained = ExplainedPod([*objects], pod.obj(), None)
+    load(explained._core, objects)
     judged = 0
     evaluate = explained._core.frameworks["equipoise"].run_pre_filter
 

@@ -9,19 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scheduler import simulation
 from scheduler.explaining import replicas as module
 from scheduler.explaining.replicas import replicas
 from scheduler.model.podinfo import PodInfo
 from scheduler.simulation import place
+from scheduler.simulation.loading import load, offline_core
+from scheduler.simulation.outlet import OfflineOutlet, StillClock
 from tests.builders import Json, PodBuilder, constraint, make_node, make_pod, pod_term
 
 HOSTNAME = "kubernetes.io/hostname"
 
 
 def counted(objects: list[Json], pod: PodBuilder, count: int) -> dict[str, Any]:
-    core = simulation._core(None, objects, simulation._Recorder(), simulation._Clock())
-    simulation._load(core, objects)
+    core = offline_core(None, objects, OfflineOutlet(), StillClock())
+    load(core, objects)
     info = PodInfo(pod.struct(), core.config.equipoise.limits)
     before = {name: core.state.describe(name) for name in core.state.names()}
     try:
