@@ -179,6 +179,8 @@ kind: Thing
 metadata: {name: one, namespace: NAMESPACE}
 spec: {replicas: 2}
 """
+# The real server may find at any moment that it does not know the address of a new service, and has
+# an event then: services come after events are listed.
 COMMANDS = """
 apply -f deployment.yaml
 apply -f deployment.yaml
@@ -222,9 +224,7 @@ create -n NAMESPACE deployment typed --image=registry.example/app:1
 create -n NAMESPACE job typed --image=registry.example/app:1
 create -n NAMESPACE configmap typed --from-literal=a=b
 create -n NAMESPACE secret generic typed --from-literal=a=b
-create -n NAMESPACE service clusterip typed --tcp=80
 create -n NAMESPACE serviceaccount typed
-get -n NAMESPACE jobs,configmaps,secrets,sa,svc
 create -f pod.yaml
 get -n NAMESPACE pods
 get -n NAMESPACE po -o wide
@@ -237,6 +237,9 @@ wait -n NAMESPACE --for=jsonpath={.status.phase}=Pending pod/lonely --timeout=30
 get -n NAMESPACE all
 delete -n NAMESPACE pod lonely
 get -n NAMESPACE events
+create -n NAMESPACE service clusterip typed --tcp=80
+get -n NAMESPACE jobs,configmaps,secrets,sa,svc
+get -n NAMESPACE all
 create -f node.yaml
 taint node NAMESPACE reserved=yes:NoSchedule
 taint node NAMESPACE reserved=yes:NoSchedule
