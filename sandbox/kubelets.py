@@ -236,7 +236,9 @@ class Kubelets:
             return
         del self._planned[key]
         pod = self._pods.get(key)
-        if pod is not None and pod.body["metadata"]["uid"] == uid:
+        if pod is None or pod.body["metadata"]["uid"] != uid:
+            return
+        if pod.body["status"].get("phase") not in ("Succeeded", "Failed"):  # the end is final
             self._patch_status("pods", pod, self._running(pod.body))
             self._plan_finish(pod)
 

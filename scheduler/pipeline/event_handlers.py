@@ -380,9 +380,12 @@ class EventHandlers:
         return None
 
     def delete_node_from_cache(self, old: Node) -> Event:
-        """A node was deleted."""
+        """A node was deleted: pods that were to get it after preemption are tried again."""
         self._state.remove_node(old.name)
-        return self._published(Event("Node", Action.DELETE, old))
+        event = self._published(Event("Node", Action.DELETE, old))
+        if nominated := self._state.nominations.on(old.name):
+            self._queue.activate([pod.key for pod in nominated])
+        return event
 
     # All other kinds
 

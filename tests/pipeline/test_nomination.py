@@ -67,6 +67,34 @@ async def test_a_victim_that_is_leaving_already_is_not_evicted_again() -> None:
     assert arena.sample("scheduler_preemption_victims_count") == 0
 
 
+# The node goes
+
+
+async def test_a_pod_whose_node_is_deleted_is_tried_again_and_nominated_no_longer() -> None:
+    arena = Arena()
+    await arena.preempt(make_box("n"), low("a"), low("b"), vip())
+    arena.lose(make_box("n"))
+    await arena.run()
+    assert arena.outlet.nominations == [("vip", "n"), ("vip", "")]
+    assert len(arena.core.state.nominations) == 0
+
+
+async def test_a_pod_whose_node_is_deleted_while_evictions_are_sent() -> None:
+    arena = Arena()
+    held = arena.outlet.hold("a")
+    arena.see(make_box("n"), low("a"), low("b"), vip())
+    arena.attempt()
+    await turns()
+    arena.lose(make_box("n"))
+    await arena.run()
+    assert arena.tiers() == {"vip": "gated"}
+    held.set()
+    await arena.core.background.idle()
+    await arena.run()
+    assert arena.outlet.nominations == [("vip", "n"), ("vip", "")]
+    assert len(arena.core.state.nominations) == 0
+
+
 # While evictions are sent
 
 

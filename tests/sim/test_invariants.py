@@ -232,6 +232,18 @@ def test_pods_on_their_way_count_for_spread_wherever_that_helps() -> None:
     assert scene.found() == []
 
 
+def test_bindings_that_arrive_in_another_order_than_decisions_were_made() -> None:
+    for early, rules in ((True, ["spread"]), (False, [])):
+        scene = two_zones(PodPlan("other", app="web"))
+        if early:
+            scene.bind("other", "n0", at=5.0)
+        scene.pod(PodPlan("p", app="web", spread="zone"))
+        if not early:  # the other may have been decided on after this one
+            scene.bind("other", "n0", at=5.0)
+        scene.bind("p", "n0", at=5.1)
+        assert scene.found() == rules
+
+
 def test_a_pod_far_from_those_it_has_to_be_near() -> None:
     for node, rules in (("n0", []), ("n1", ["near"])):
         scene = two_zones(PodPlan("w", app="web"))

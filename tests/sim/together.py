@@ -19,8 +19,9 @@ from tests.sim.invariants import Knowledge, Past, Violation, Write, binds, ended
 class _Pod:
     """A pod of the history, also one that is gone."""
 
-    def __init__(self, namespace: str) -> None:
+    def __init__(self, namespace: str, made: float) -> None:
         self.namespace = namespace
+        self.made = made
         self.labels: Past[dict[str, str]] = Past()
         self.node = ""
         self.since = 0.0
@@ -32,9 +33,14 @@ class _Pod:
         """It is being deleted, has ended, or is gone."""
         self.gone: float | None = None
 
-    def surely(self, app: str, since: float) -> bool:
-        """Whether a replica has to know that it is on its node, with this label."""
-        known = bool(self.node) and not self.leaving and (self.by_us or self.since <= since)
+    def surely(self, app: str, since: float, decided: float) -> bool:
+        """Whether a replica has to know that it is on its node, with this label.
+
+        Of its own pods it knows at once, but not before a decision that may have been made any time
+        after ``decided``: bindings do not arrive in the order of decisions.
+        """
+        known = bool(self.node) and not self.leaving
+        known = known and self.since <= (max(since, decided) if self.by_us else since)
         return known and all(each.get("app") == app for each in self.labels.during(since))
 
     def perhaps(self, app: str, since: float) -> bool:
@@ -67,7 +73,7 @@ class Together:
         version = write.after or write.before
         assert version is not None, "a write is about something"
         body = version.body
-        pod = self._pods.setdefault(body["metadata"]["uid"], _Pod(write.key[0]))
+        pod = self._pods.setdefault(body["metadata"]["uid"], _Pod(write.key[0], write.time))
         pod.labels.add(write.time, dict(body["metadata"].get("labels") or {}))
         if node_of(version) and not pod.node:
             pod.node, pod.since = node_of(version), write.time
@@ -77,6 +83,8 @@ class Together:
         if write.after is None or ended(body):
             pod.leaving = True
             pod.gone = write.time if pod.gone is None else pod.gone
+        else:
+            pod.gone = None
 
     def _others(self, version: Version) -> list[_Pod]:
         """The pods of the same namespace but this one."""
@@ -107,9 +115,9 @@ class Together:
             own = self._pods[metadata["uid"]].labels.during(since)
             if domain is None or any(each.get("app") != app for each in own):
                 continue
-            others = self._others(version)
+            others, made = self._others(version), self._pods[metadata["uid"]].made
             here = 1 + sum(
-                pod.surely(app, since) and self._sure_domain(pod.node, key, since) == domain
+                pod.surely(app, since, made) and self._sure_domain(pod.node, key, since) == domain
                 for pod in others
             )
             least = self._least(others, key, app, since)
@@ -131,7 +139,10 @@ class Together:
 
     def _near(self, write: Write, version: Version) -> Iterator[Violation]:
         since, metadata = self._knowledge.since(write.time), version.body["metadata"]
-        own = self._pods[metadata["uid"]].labels.during(since)
+        made, own = (
+            self._pods[metadata["uid"]].made,
+            self._pods[metadata["uid"]].labels.during(since),
+        )
         for term in _affinity_terms(version.body):
             key, app = term["topologyKey"], term["labelSelector"]["matchLabels"]["app"]
             zones = self._domains(node_of(version), key, since)
@@ -143,7 +154,8 @@ class Together:
             ):
                 continue
             first = not any(
-                pod.surely(app, since) and self._sure_domain(pod.node, key, since) for pod in others
+                pod.surely(app, since, made) and self._sure_domain(pod.node, key, since)
+                for pod in others
             )
             if first and any(each.get("app") == app for each in own):
                 continue  # the first of its kind may go anywhere

@@ -53,8 +53,11 @@ class Evictions:
         return last is None or self._stays(last)
 
     def _stays(self, victim: PodInfo) -> bool:
-        there = self._handle.state.pod(victim.uid)
-        return there is not None and not there.pod.deleting
+        state = self._handle.state
+        there = state.pod(victim.uid)
+        if there is None or state.row(there.node_name) is None:  # or its node is gone
+            return False
+        return not there.pod.deleting
 
     def _forget_finished(self) -> None:
         self._evicted = {uid: pod for uid, pod in self._evicted.items() if self._stays(pod)}
@@ -92,8 +95,11 @@ class Evictions:
             for victim in victims:
                 self._evicted.pop(victim.uid, None)
         finally:
-            if not sent or not any(self._handle.state.pod(victim.uid) for victim in victims):
-                # The deletion of the last victim may not come, so nothing would wake the pod.
+            state = self._handle.state
+            gone = not any(state.pod(victim.uid) for victim in victims)
+            if not sent or gone or state.row(node) is None:
+                # The deletion of the last victim may not come, or free nothing, so nothing would
+                # wake the pod.
                 self._last_victim.pop(preemptor.uid, None)
                 self._handle.queue.activate([preemptor.key])
 
