@@ -58,7 +58,7 @@ _ROUNDING = 1e-6
 def judge(plan: Plan) -> Judge:
     """A judge of all rules."""
     replicas, knowledge = frozenset(plan.replicas), Knowledge(plan)
-    gangs = WholeGangs(replicas, plan)
+    gangs = WholeGangs(replicas, plan, knowledge)
     rules: list[Rule] = [
         BoundOnce(),
         LeaderOnly(replicas),
@@ -269,7 +269,8 @@ class WholeGangs:
     """Once a member of a gang is bound, as many as have to be are bound within `SECONDS`.
 
     The API has no binding of several pods at once, so a gang is excused if something else happened
-    in that time: a fault, or a change to a node or to one of its members.
+    in that time, or before it and unknown to the replica: a fault, or a change to a node or to one
+    of its members.
     """
 
     SECONDS = 10.0
@@ -290,8 +291,9 @@ class WholeGangs:
         | TaintNode
     )
 
-    def __init__(self, replicas: Collection[str], plan: Plan) -> None:
+    def __init__(self, replicas: Collection[str], plan: Plan, knowledge: Knowledge) -> None:
         self._replicas = replicas
+        self._knowledge = knowledge
         self._excuses = [
             (each.seconds, each.seconds + float(getattr(each.action, "seconds", 0.0)))
             for each in plan.actions
@@ -325,9 +327,8 @@ class WholeGangs:
                 yield Violation("gang", first, name_of(group), what)
 
     def _excused(self, first: float) -> bool:
-        return any(
-            start <= first + self.SECONDS and end >= first - 1.0 for start, end in self._excuses
-        )
+        since = self._knowledge.since(first)
+        return any(start <= first + self.SECONDS and end >= since for start, end in self._excuses)
 
 
 class DevicesOnce:
