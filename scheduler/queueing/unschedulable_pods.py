@@ -156,7 +156,7 @@ class UnschedulablePods:
         Its verdict, which considers the events before ``judged_from``, becomes that of the cohort,
         unless the cohort has the verdict of an attempt that began later. A scout keeps its rank:
         if all pods had been tried, their order would be the same. So does a pod that was not tried
-        (``keep_rank``).
+        (``keep_rank``), unless it was never here: its last rejection may have made it back off.
         """
         name = queued.info.uid if key is None else (queued.profile, queued.info.priority, key)
         cohort = self._cohorts.get(name)
@@ -167,7 +167,7 @@ class UnschedulablePods:
             cohort.scout = None
             del self._scouting[queued.info.uid]
             cohort.failed_at = queued.timestamp
-        elif not keep_rank:
+        elif not keep_rank or queued.rank is None:
             queued.rank = (self._sort_key(queued), next(self._turns))
         self._judge(cohort, queued, judged_from)
         cohort.parked.put(queued.key, queued)

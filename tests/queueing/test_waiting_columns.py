@@ -222,6 +222,23 @@ def test_a_woken_pod_that_goes_back_keeps_its_place_and_hears_the_next_event() -
     assert [bench.pop().key, bench.pop().key] == ["default/a", "default/b"]
 
 
+def test_a_pod_that_backs_off_since_its_first_attempt_goes_back_among_others() -> None:
+    hints = {
+        "P": [HintRegistration("Node", ANYTHING)],
+        "Q": [HintRegistration("PodGroup", ANYTHING)],
+    }
+    refused = [False]
+    bench = Bench(hints, still_rejected=lambda queued: refused[0])
+    bench.rejected(make_pod("a"), "Q")
+    early = bench.popped(make_pod("b"))
+    bench.queue.on_event(NODE_ADD)
+    bench.queue.requeue_rejected(early, ["P"], (), "no")
+    assert bench.tiers() == {"a": "unschedulable", "b": "backoff"}, "b has never waited for events"
+    refused[0] = True
+    assert bench.queue.pop() is None
+    assert bench.tiers() == {"a": "unschedulable", "b": "unschedulable"}
+
+
 def test_a_new_pod_is_tried_even_if_it_would_be_rejected() -> None:
     bench = Bench(still_rejected=lambda queued: True)
     assert bench.popped(make_pod("new")).attempts == 1
