@@ -60,6 +60,8 @@ log = get_logger(__name__)
 FLUSH_SECONDS = 0.5
 """How long an entry waits at most for others."""
 CLOSE_SECONDS = 3.0
+LEAST_BLOCK_BYTES = 1 << 12
+"""Shorter blocks would be too many."""
 _SUCCESS = (SUCCESS.code.value, SUCCESS.message)
 
 
@@ -81,6 +83,8 @@ class Tape:
         self._run = str(machine.uuid4())
         self._now = clock()
         self._encode_into = msgspec.msgpack.Encoder().encode_into
+        # A block is written whole: it must be much shorter than all that there may be.
+        self._block_bytes = min(BLOCK_BYTES, max(LEAST_BLOCK_BYTES, bounds.all_bytes // 8))
         self._block = empty_block()
         """Entries that wait for others, and how many."""
         self._count = 0
@@ -169,7 +173,7 @@ class Tape:
             self._dropped.inc()
             return
         self._count += 1
-        if len(block) >= BLOCK_BYTES:
+        if len(block) >= self._block_bytes:
             self.flush()
 
     # AnswerTold by the scheduler

@@ -65,14 +65,7 @@ def test_the_writer_is_handed_whole_blocks_while_much_happens(
 ) -> None:
     """Each batch wakes the other thread, and the two pass the interpreter's lock to each other."""
     monkeypatch.setattr("scheduler.recording.tape.BLOCK_BYTES", 20_000)
-    handed: list[int] = []
-    put = SegmentWriter.put
-
-    def counted(writer: SegmentWriter, block: bytearray, count: int) -> bool:
-        handed.append(len(block))
-        return put(writer, block, count)
-
-    monkeypatch.setattr(SegmentWriter, "put", counted)
+    handed = _handed_over(monkeypatch)
     tape = tape_in(tmp_path)
     told(tape, 0, 1500)
     tape.close()
@@ -81,6 +74,31 @@ def test_the_writer_is_handed_whole_blocks_while_much_happens(
     assert all(20_000 <= size < 21_000 for size in whole)
     assert last < 21_000
     assert len(list(read(tmp_path))) == 1500
+
+
+def test_blocks_are_short_where_little_may_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A block that is longer than the whole recording may be would end it."""
+    handed = _handed_over(monkeypatch)
+    tape = tape_in(tmp_path, Bounds(24_000, 4_000, 0.0))
+    told(tape, 0, 200)
+    tape.close()
+    assert sum(handed) > 24_000
+    assert max(handed) < 5_000
+
+
+def _handed_over(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How long the blocks are that the writer gets, from now on."""
+    handed: list[int] = []
+    put = SegmentWriter.put
+
+    def counted(writer: SegmentWriter, block: bytearray, count: int) -> bool:
+        handed.append(len(block))
+        return put(writer, block, count)
+
+    monkeypatch.setattr(SegmentWriter, "put", counted)
+    return handed
 
 
 def test_nothing_of_a_pod_is_left_out_of_a_recording(tmp_path: Path) -> None:
