@@ -118,6 +118,11 @@ class DeviceLedger:
                 return claim
         return None
 
+    def shown(self, claim: ResourceClaim) -> ResourceClaim | None:
+        """The claim as the watch shows it, if that is not older than this version."""
+        seen = self._state.objects.get(ResourceClaim, claim.metadata.key)
+        return seen if seen is not None and _as_new(seen, claim) else None
+
     def settled(self, key: str) -> bool:
         """Whether all that is known of a claim is what the watch shows."""
         claim = self.claim(key)

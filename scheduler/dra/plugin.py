@@ -294,9 +294,19 @@ class DynamicResources:
                 self._handle.run.spawn(self._binder.unreserve(each.claim, pod))
 
     def _tell_freed(self, claim: ResourceClaim, allocation: AllocationResult) -> None:
-        """Wake pods that may get the devices now."""
-        held = replace(claim, status=replace(claim.status, allocation=allocation))
+        """Wake pods that may get the devices now, or share the claim."""
+        held = replace(claim, status=replace(claim.status, allocation=allocation, reserved_for=()))
         self._handle.queue.tell(Event("ResourceClaim", Action.UPDATE, held, claim, own=True))
+
+    def _tell_overtaken(self, each: ClaimToBind) -> None:
+        """Wake pods that share a claim which the watch has shown before its write was answered.
+
+        They may have been tried in between, while the claim was still being allocated for them, and
+        no other event will come.
+        """
+        shown = self._ledger.shown(each.claim)
+        if each.allocation is not None and shown is not None:
+            self._tell_freed(shown, each.allocation)
 
     async def _delete(self, claim: ResourceClaim) -> None:
         try:
@@ -318,6 +328,7 @@ class DynamicResources:
             return SUCCESS
         status = await self._binder.bind(reservation, cycle.pod, node)
         for each in reservation.claims:
+            self._tell_overtaken(each)
             if each.special and status.ok:
                 self._handle.run.spawn(self._binder.confirm(each.claim))
         return status
