@@ -389,8 +389,12 @@ class ByteStream:
         """All that has arrived and was not read yet, at least one byte; empty at the end.
 
         Gives the loop back whenever the buffer is empty, so after each chunk of a fast sender.
-        Raises Silent if nothing comes `within` so many seconds, Garbled and Ambiguous.
+        Raises Silent if nothing comes `within` so many seconds, also if these are over and
+        something has come, Garbled and Ambiguous.
         """
+        if within <= 0:
+            # A sender that always has a byte more would never be late.
+            raise Silent("nothing came in time")
         try:
             with self._deadlines.scope(within):
                 return await self._source.read()

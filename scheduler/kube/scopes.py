@@ -78,7 +78,11 @@ class Deadlines:
         now = loop.time()
         limit = now + seconds
         if limit + TICK_SECONDS < self._looks_at:
-            self._look(max(now + TICK_SECONDS, min(limit, now + REST_SECONDS)))
+            when = max(now + TICK_SECONDS, min(limit, now + REST_SECONDS))
+            # Never later than before: blocks that come faster than ticks, their limits past, would
+            # put off each other's end for ever.
+            if when < self._looks_at:
+                self._look(when)
         return EndableScope(self._scopes, loop, limit)
 
     def _look(self, when: float) -> None:

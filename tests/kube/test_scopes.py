@@ -1,10 +1,14 @@
 """Blocks that are ended from outside: by what, and what the task raises."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from contextlib import suppress
+from typing import cast
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import scheduler.kube.scopes as scopes_module
 from scheduler.kube.scopes import Deadlines, EndableScope
@@ -170,3 +174,27 @@ async def test_long_waits_are_looked_at_rarely(monkeypatch: pytest.MonkeyPatch) 
     loop.now = 229.9
     loop.timers[-1][1]()
     assert loop.timers[-1][0] == 230.0
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 0.2), st.floats(-60.0, 60.0)), max_size=60))
+def test_no_later_block_puts_off_the_look_at_an_earlier_one(
+    blocks: list[tuple[float, float]],
+) -> None:
+    """A block is looked at within a tick of its limit, however many come and go after it."""
+    asyncio.run(_looked_at_in_time(blocks))
+
+
+async def _looked_at_in_time(blocks: list[tuple[float, float]]) -> None:
+    deadlines, loop = Deadlines(), CountedLoop()
+    deadlines._loop = cast("asyncio.AbstractEventLoop", loop)
+    must_look = math.inf
+    for pause, seconds in blocks:
+        loop.now += pause
+        if deadlines._looks_at <= loop.now:
+            loop.timers[-1][1]()
+            must_look = math.inf
+        scope = deadlines.scope(seconds)
+        deadlines._scopes[scope] = None
+        must_look = min(must_look, max(scope.limit, loop.now) + scopes_module.TICK_SECONDS)
+        assert deadlines._looks_at <= must_look + 1e-9
+        del deadlines._scopes[scope]
