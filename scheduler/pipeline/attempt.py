@@ -41,7 +41,9 @@ class Attempt(msgspec.Struct):
     """Set for members of a gang that plugins out of process have to permit."""
     node_version: int = 0
     """The version of the chosen node that was filtered (`ClusterState.node_version`)."""
-    companions: tuple[str, ...] = ()
+    group: tuple[str, str] | None = None
+    """Profile and name of the pod group for which this member asks a plugin out of process."""
+    companions: dict[str, None] = msgspec.field(default_factory=dict)
     """Pods (``namespace/name``) that wait in the queue for the answer that this one waits for."""
     companion_answers: dict[str, RemoteAnswers] = msgspec.field(default_factory=dict)
     """By uid, the answers about them so far: kept until this pod is tried again, or is gone."""

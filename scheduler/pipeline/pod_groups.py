@@ -144,10 +144,13 @@ class PodGroupPass:
         current = _Pass(plugin, "", first, proposals, slices_ended(), attempts)
         try:
             group = plugin.group_of(first.queued.info)
+            self._leave_former_group(first, group)
             if group is None:
                 return False
             current.group = group
             self._scheduler.suspension.resume(first.queued.info.uid)
+            if self._waits_for_member(current):
+                return True
             with self._queue.events_deferred():
                 current.began = slices_ended()
                 current.attempts = self._gather(current, along)
@@ -169,6 +172,24 @@ class PodGroupPass:
             checkpoint()
             self._schedule_alone(each.queued, proposals)
         return True
+
+    def _leave_former_group(self, attempt: Attempt, group: str | None) -> None:
+        """Activate those that wait for an answer about a member that is in their group no more."""
+        former, attempt.group = attempt.group, None
+        if former is not None and former[1] != group:
+            self._queue.activate(attempt.companions)
+
+    def _waits_for_member(self, current: _Pass) -> bool:
+        """Whether a member of the group waits for an answer; the group is tried when that comes."""
+        asks_for, members = _asks_for(current), [each.queued for each in current.attempts]
+        joined = [each for each in members if self._scheduler.suspension.joins(each.key, asks_for)]
+        if joined:
+            message = f"pod group {current.group}: an answer about another member is awaited"
+            rejectors = (current.plugin.name,)
+            cohort = ("group", current.group)
+            self._queue.requeue_together(members, rejectors, (), message, cohort)
+            self._scheduler.suspension.settled(current.first.queued.info.uid)
+        return bool(joined)
 
     def _schedule_alone(self, queued: QueuedPod, proposals: Proposals) -> None:
         """Schedule a member like any other pod: enough others hold nodes."""
@@ -371,7 +392,8 @@ class PodGroupPass:
             message = f"pod group {group}: {question.plugin} is asked about {asking.queued.key}"
             rejectors, pending = (current.plugin.name,), (question.plugin,)
             self._queue.requeue_together(others, rejectors, pending, message, ("group", group))
-        asking.companions = tuple(queued.key for queued in others)
+        asking.group = _asks_for(current)
+        asking.companions = dict.fromkeys(queued.key for queued in others)
         self._scheduler.suspension.suspend(asking, question, current.first.queued.info.uid)
 
     def _give_up(self, current: _Pass, standing: PodGroupState) -> str:
@@ -413,6 +435,11 @@ class PodGroupPass:
         classes = {self._scheduler.class_of(attempt) for attempt in attempts}
         known = all(each is not None and each.known for each in classes)
         return not known or len(classes) > 1
+
+
+def _asks_for(current: _Pass) -> tuple[str, str]:
+    """Who is asked for: members of one group in two profiles are tried separately."""
+    return current.first.framework.profile, current.group
 
 
 def _barrier(current: _Pass, needed: int, members: Sequence[Attempt]) -> GangBarrier | None:

@@ -297,8 +297,7 @@ class Scheduler:
         uid = attempt.queued.info.uid
         self.suspension.settled(uid)
         self.queue.done(uid)
-        if attempt.companions:
-            self.queue.activate(frozenset(attempt.companions))
+        self.queue.activate(attempt.companions)
 
     def schedule_pod(
         self,

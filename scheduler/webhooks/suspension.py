@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from scheduler.bounded import MEBIBYTE, Usage
@@ -57,8 +57,12 @@ class Suspendable(Protocol):
         """The answers about it so far."""
 
     @property
-    def companions(self) -> tuple[str, ...]:
+    def companions(self) -> dict[str, None]:
         """Pods (``namespace/name``) that wait in the queue for the answer that it waits for."""
+
+    @property
+    def group(self) -> Hashable | None:
+        """The pod group for which it waits; None if it is alone."""
 
     @property
     def companion_answers(self) -> Mapping[str, RemoteAnswers]:
@@ -90,6 +94,10 @@ class Suspension(Generic[A]):
         self._limit = limit
         self._suspended: dict[str, A] = {}
         """By uid: those that wait, and those that are ready."""
+        self._by_group: dict[Hashable, A] = {}
+        """Those of them that wait for a pod group: one for each."""
+        self._group_of: dict[str, Hashable] = {}
+        """By uid, for the same ones."""
         self._ready: deque[A] = deque()
         self._resumed: set[str] = set()
         """By uid: those whose gangs are being tried again; each keeps its place meanwhile."""
@@ -97,7 +105,7 @@ class Suspension(Generic[A]):
         """By uid, for all of them: the bytes that their answers take."""
         self._held = 0
         self._listeners: dict[Hashable, list[tuple[A, Question]]] = {}
-        self._postponed: dict[str, tuple[str, ...]] = {}
+        self._postponed: dict[str, Collection[str]] = {}
         """By key: the pods that wait for what this one will be answered."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._changed = asyncio.Event()
@@ -133,6 +141,18 @@ class Suspension(Generic[A]):
         """Whether a pod is suspended, or ready to go on."""
         return uid in self._suspended
 
+    def joins(self, key: str, group: Hashable) -> bool:
+        """Have a pod wait with the member of its group that is suspended; False if none is.
+
+        A group is tried by one member at a time. Two would take turns to forget what the other was
+        told about the rest.
+        """
+        suspended = self._by_group.get(group)
+        if suspended is None:
+            return False
+        suspended.companions[key] = None
+        return True
+
     def asking(self) -> list[tuple[A, str]]:
         """The attempts that wait for an answer, each with the plugin that is asked; O(n)."""
         return [
@@ -147,7 +167,7 @@ class Suspension(Generic[A]):
 
         Meanwhile it is like any pod that was popped: its deletion is handled by the pass.
         """
-        if self._suspended.pop(uid, None) is not None:
+        if self._take_out(uid):
             self._resumed.add(uid)
 
     def _usage(self) -> dict[str, Usage]:
@@ -159,15 +179,25 @@ class Suspension(Generic[A]):
         return len(self._sizes) < self._limit and self._held + size <= ANSWER_BYTES
 
     def _enter(self, uid: str, attempt: A, size: int) -> None:
+        self._take_out(uid)
         self._suspended[uid] = attempt
+        if attempt.group is not None:
+            self._by_group[attempt.group] = attempt
+            self._group_of[uid] = attempt.group
         self._held += size - self._sizes.get(uid, 0)
         self._sizes[uid] = size
 
     def _leave(self, uid: str) -> None:
         """Give a place up; nothing happens if there is none."""
-        self._suspended.pop(uid, None)
+        self._take_out(uid)
         self._resumed.discard(uid)
         self._held -= self._sizes.pop(uid, 0)
+
+    def _take_out(self, uid: str) -> bool:
+        group = self._group_of.pop(uid, None)
+        if group is not None:
+            self._by_group.pop(group, None)
+        return self._suspended.pop(uid, None) is not None
 
     def next_ready(self) -> A | None:
         """An attempt that can be made again; the caller suspends it anew or calls ``settled``.
@@ -230,6 +260,8 @@ class Suspension(Generic[A]):
             task.cancel()
         self._ready.clear()
         self._suspended.clear()
+        self._by_group.clear()
+        self._group_of.clear()
         self._resumed.clear()
         self._sizes.clear()
         self._held = 0

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 import pytest
 
 from scheduler.pipeline.permits import NotWaiting, PermitDecision, Undecidable
+from scheduler.webhooks.answers import MAX_ROUNDS
 from tests.builders import Json, make_pod, make_worker
 from tests.gangs.support import configured, make_group, member
 from tests.pipeline.support import turns
@@ -75,6 +77,49 @@ async def test_a_member_that_goes_while_another_waits_for_an_answer_is_missed(go
         server.open.set()
         await stage.settle()
         assert set(stage.bound()) == set(members) - {gone}
+
+
+@pytest.mark.parametrize("woken", ["m1", "m3", "late"])
+async def test_a_gang_is_tried_by_one_member_at_a_time(woken: str) -> None:
+    """Two that ask at once would take turns to forget what the other was told, for ever."""
+    async with WebhookServer() as server, RemoteStage(asking(server)) as stage:
+        server.open.clear()
+        stage.see(make_group("g", 3), *(make_worker(f"n{i}").cpu("1") for i in range(5)))
+        names = [f"m{i}" for i in range(4)]
+        stage.see(*map(member, names))
+        stage.start()
+        await until(lambda: server.present == 1)
+        if woken == "late":
+            stage.see(member("late"))
+            names.append("late")
+        stage.core.queue.activate({f"default/{woken}"})
+        stage.start()
+        assert suspended(stage.core) == 1
+        await turns(50)
+        assert server.present == 1
+        server.open.set()
+        await stage.settle()
+        assert set(stage.bound()) == set(names)
+        asked = Counter(request["pod"]["metadata"]["name"] for _, request in server.asked)
+        assert max(asked.values()) <= MAX_ROUNDS
+
+
+@pytest.mark.parametrize("left", [True, False])
+async def test_members_are_tried_when_the_one_that_asks_is_theirs_no_more(left: bool) -> None:
+    async with WebhookServer() as server, RemoteStage(asking(server)) as stage:
+        server.open.clear()
+        stage.see(make_group("g", 2), make_group("other", 1), make_worker("n").cpu("9"))
+        stage.see(*map(member, ("m0", "m1", "m2")))
+        stage.start()
+        await until(lambda: server.present == 1)
+        (asker,) = [
+            attempt.queued.info.pod.metadata.name for attempt, _ in stage.core.suspension.asking()
+        ]
+        moved = make_pod(asker).cpu("1") if left else member(asker, "other")
+        stage.see(moved)
+        server.open.set()
+        await stage.settle()
+        assert set(stage.bound()) == {"m0", "m1", "m2"}
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit"])
