@@ -20,6 +20,7 @@ from scheduler.kube.errors import (
 )
 from scheduler.kube.pacing import RateLimit
 from scheduler.observe.metrics import Metrics
+from tests.patience import PATIENCE
 
 from .support import Kubeconfig, connected, sample, serving
 
@@ -144,9 +145,9 @@ async def test_a_silent_stream_is_told_from_one_that_ends() -> None:
 
     async with serving(handler) as url, connected(url) as client:
         async with client.stream("/whole", {}) as stream:
-            assert (await stream.read(5), await stream.read(5)) == (b"one", b"")
+            assert (await stream.read(PATIENCE), await stream.read(PATIENCE)) == (b"one", b"")
         async with client.stream("/silent", {}) as stream:
-            assert await stream.read(5) == b"one"
+            assert await stream.read(PATIENCE) == b"one"
             with pytest.raises(Silent):
                 await stream.read(0.05)
 
@@ -247,7 +248,7 @@ async def test_behind_a_proxy_requests_and_streams_go_through_it(tmp_path: Path)
         with pytest.raises(TooManyRequests) as caught:
             await client.request("GET", "/busy")
         async with client.stream("/pods", {}) as stream:
-            assert await stream.read(5) == b"by proxy"
+            assert await stream.read(PATIENCE) == b"by proxy"
         await client.close()
     assert caught.value.retry_after == 3.0
     paths = ("version", "x", "busy", "pods")
