@@ -4,8 +4,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 ARGS   ?=
-# How many processes share the tests; 0 runs them in pytest itself, as `-s` and debuggers need it.
-WORKERS ?= 2
+# How many processes share the tests, which wait as much as they compute; 0 runs them in pytest
+# itself, as `-s` and debuggers need it.
+WORKERS ?= 4
 PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 COMPILE := $(BIN)/uv pip compile --universal --generate-hashes --no-header --no-emit-index-url \
              --python-version 3.11 --quiet

@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import signal
 
+import pytest
+
 # A shell that starts something in the background has it ignore Ctrl-C, and so would the programs
 # that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
@@ -15,3 +17,10 @@ def pytest_collection_finish() -> None:
     """Thousands of collected tests are no garbage: collections in tests need not look at them."""
     gc.collect()
     gc.freeze()
+
+
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Nor at what the tests of other modules have left in caches: that adds up to a million."""
+    if nextitem is None or nextitem.path != item.path:
+        gc.collect()
+        gc.freeze()
