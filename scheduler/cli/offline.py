@@ -53,7 +53,7 @@ def lenient_option() -> Callable[[Command], Command]:
     return click.option(
         "--lenient",
         is_flag=True,
-        help="Name unknown fields of manifests on standard error, and go on without them.",
+        help="Name unknown fields and impossible values of manifests on standard error, and go on.",
     )
 
 

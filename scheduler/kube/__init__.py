@@ -18,8 +18,9 @@
 - `lenient`: strings that Kubernetes' own components read and a strict decoder refuses.
 - `schemas`: Kubernetes' own OpenAPI v3 schemas: which fields an object may have, and of which
   types.
-- `fields`: unknown fields, wrong types and unknown values of an object, as the API server would
+- `fields`: unknown fields, wrong types and impossible values of an object, as the API server would
   report them.
+- `formats`: what is wrong with a value of the right type: quantities, bounds of integers, labels.
 - `writes`: writes of the scheduling path: bindings and pod status, bounded, retried, and stoppable
   at once.
 - `slots`: the order of writes when more wait than may be in flight at once.

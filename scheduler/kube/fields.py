@@ -1,4 +1,4 @@
-"""Unknown fields, wrong types and unknown values of an object, as the API server reports them.
+"""Unknown fields, wrong types and impossible values of an object, as the API server reports them.
 
 For objects that come from files: the API server refuses, or drops with a warning, what is spelt
 wrongly, and nothing else would notice. The schemas are Kubernetes' own (`schemas`), of a version
@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cache, cached_property
 from typing import Any, NamedTuple
 
-from scheduler.kube import schemas
+from scheduler.kube import formats, schemas
 from scheduler.kube.schemas import Schema
 
 _CLOSE = 0.8
@@ -24,6 +24,12 @@ _CHOICES: Mapping[tuple[str, str], tuple[str, ...]] = {
     ),
 }
 """Choices that the API server checks and its schemas do not list."""
+_LABELS = {
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta", "labels"),
+    ("io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector", "matchLabels"),
+    ("io.k8s.api.core.v1.PodSpec", "nodeSelector"),
+}
+"""Maps whose keys and values are those of labels, which no schema says."""
 _REQUIREMENTS = "io.k8s.api.core.v1.ResourceRequirements"
 _RESOURCES = ("cpu", "memory", "ephemeral-storage")
 """Resources that containers may request without a domain, besides huge pages."""
@@ -53,7 +59,7 @@ class Fault(Enum):
     """No such field, but one like it."""
     TYPE = "type"
     VALUE = "value"
-    """None of the values that may stand there."""
+    """None of the values that may stand there: choices, quantities, bounds, labels."""
 
 
 class Oddity(NamedTuple):
@@ -79,12 +85,15 @@ def oddities(body: Mapping[str, Any]) -> Iterator[Oddity]:
 class _Shape:
     """A schema, made ready to be compared with values."""
 
-    def __init__(self, schema: Schema, name: str) -> None:
+    def __init__(self, schema: Schema, name: str, *, amount: bool = False) -> None:
         self.name = name
         """The schema's name, if it has one."""
         self._schema = schema
         self.types = schemas.types_of(schema)
         self.choices: tuple[str, ...] = tuple(schema.get("enum") or ())
+        self._quantity = name == schemas.QUANTITY or schemas.is_custom_quantity(schema)
+        self._amount = amount
+        self._bounds = formats.bounds(schema)
 
     @cached_property
     def fields(self) -> Mapping[str, _Shape]:
@@ -97,10 +106,19 @@ class _Shape:
         return found
 
     @cached_property
+    def labels(self) -> frozenset[str]:
+        """The fields of an object that are maps of labels."""
+        return frozenset(field for definition, field in _LABELS if definition == self.name)
+
+    @cached_property
     def values(self) -> _Shape | None:
         """What the values of a map are like; None if it is none, or they are like anything."""
         values = self._schema.get("additionalProperties")
-        return _made(values) if isinstance(values, dict) and values else None
+        if not isinstance(values, dict) or not values:
+            return None
+        made = _made(values)
+        # Maps of quantities are amounts by resource.
+        return _Shape(made._schema, made.name, amount=True) if made._quantity else made
 
     @cached_property
     def items(self) -> _Shape | None:
@@ -112,6 +130,22 @@ class _Shape:
     def open(self) -> bool:
         """Whether an object may have any other field."""
         return schemas.field_of(self._schema, "") is not None
+
+    @cached_property
+    def any_text(self) -> bool:
+        """Whether every text is right."""
+        return self.types == ("string",) and not self.choices
+
+    def wrong(self, value: Any) -> str | None:
+        """What is wrong with a text or a number of the right type."""
+        if self._quantity:
+            return formats.wrong_amount(value) if self._amount else formats.wrong_quantity(value)
+        if self._bounds is not None:
+            return formats.wrong_integer(value, self._bounds)
+        if self.choices and value and value not in self.choices:
+            known = ", ".join(filter(None, self.choices))
+            return f'unknown value "{value}" (expected one of {known})'
+        return None
 
     @cached_property
     def places(self) -> Mapping[str, str]:
@@ -161,20 +195,17 @@ def _named(name: str) -> _Shape:
 
 
 def _compared(value: Any, shape: _Shape, path: _Path, root: _Shape) -> Iterator[Oddity]:
-    if isinstance(value, str) and shape.types[:1] == ("string",):
-        if shape.choices and value and value not in shape.choices:
-            known = ", ".join(filter(None, shape.choices))
-            message = f'unknown value "{value}" (expected one of {known})'
-            yield Oddity(_text(path), message, Fault.VALUE)
-        return
     if shape.types and not any(schemas.fits(wanted, value) for wanted in shape.types):
         wanted = " or ".join(_WORDS[each] for each in shape.types)
         yield Oddity(_text(path), f"expected {wanted}, got {_shown(value)}", Fault.TYPE)
     elif isinstance(value, dict):
         yield from _object(value, shape, path, root)
-    elif isinstance(value, list) and shape.items is not None:
-        for number, item in enumerate(value):
-            yield from _compared(item, shape.items, (path, number), root)
+    elif isinstance(value, list):
+        if shape.items is not None:
+            for number, item in enumerate(value):
+                yield from _compared(item, shape.items, (path, number), root)
+    elif (wrong := shape.wrong(value)) is not None:
+        yield Oddity(_text(path), wrong, Fault.VALUE)
 
 
 def _object(
@@ -183,12 +214,26 @@ def _object(
     fields, others = shape.fields, shape.values
     for name, member in value.items():
         if (field := fields.get(name, others)) is not None:
+            if field.any_text and isinstance(member, str):
+                continue  # most values are such; a generator for each would double the cost
             yield from _compared(member, field, (path, name), root)
         elif not shape.open:
             yield _unknown(str(name), shape, (path, str(name)), root)
+    for name in shape.labels & value.keys():
+        yield from _labels(value[name], (path, name))
     if shape.name == _REQUIREMENTS:
         for name in ("requests", "limits"):
             yield from _resources(value.get(name), (path, name))
+
+
+def _labels(value: Any, path: _Path) -> Iterator[Oddity]:
+    """Keys and values that are none of labels; wrong types are named elsewhere."""
+    for key, text in value.items() if isinstance(value, Mapping) else ():
+        wrong = formats.wrong_label_key(str(key))
+        if wrong is None and isinstance(text, str):
+            wrong = formats.wrong_label_value(text)
+        if wrong is not None:
+            yield Oddity(_text((path, str(key))), wrong, Fault.VALUE)
 
 
 def _resources(value: Any, path: _Path) -> Iterator[Oddity]:

@@ -23,6 +23,7 @@ KUBERNETES_MINOR = "1.36"
 KIND = "x-kubernetes-group-version-kind"
 PREFIX = "#/components/schemas/"
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
+QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 FILE = "kubernetes-schemas.json.gz"
 CUSTOM_FILE = "custom-schemas.json"
 
@@ -115,6 +116,11 @@ def types_of(schema: Schema) -> tuple[str, ...]:
     if "oneOf" in schema:
         return tuple(each["type"] for each in schema["oneOf"] if "type" in each)
     return (schema["type"],) if "type" in schema else ()
+
+
+def is_custom_quantity(schema: Schema) -> bool:
+    """Whether a field of a custom resource is a quantity; CRDs call it an integer or a text."""
+    return bool(schema.get("x-kubernetes-int-or-string"))
 
 
 def fits(wanted: str, value: Any) -> bool:

@@ -70,7 +70,7 @@ def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_yaml_is_read_as_kubernetes_reads_it(file: Path) -> None:
     file.write_text(
         "kind: Pod\n"
-        "metadata: {name: a, creationTimestamp: 2026-01-01T00:00:00Z, labels: {x: =}}\n"
+        "metadata: {name: a, creationTimestamp: 2026-01-01T00:00:00Z, annotations: {x: =}}\n"
         "spec: null\n"
         "---\n"
         "# an empty document\n"
@@ -79,7 +79,7 @@ def test_yaml_is_read_as_kubernetes_reads_it(file: Path) -> None:
     )
     pod, node = read([str(file)])
     assert pod["metadata"]["creationTimestamp"] == "2026-01-01T00:00:00Z"
-    assert pod["metadata"]["labels"] == {"x": "="}
+    assert pod["metadata"]["annotations"] == {"x": "="}
     assert "spec" not in pod
     assert node["kind"] == "Node"
 
@@ -232,6 +232,37 @@ def test_the_lenient_are_told_and_go_on(file: Path, capsys: pytest.CaptureFixtur
     said = capsys.readouterr().err
     assert f"{file}: Pod default/a: {UNKNOWN}, it has no effect\n" in said
     assert 'spec.hostAliases: expected a list, got the text "none"\n' in said
+
+
+def unmeasurable() -> dict[str, Any]:
+    pod = make_pod("a").obj()
+    pod["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1x", "memory": "lots"}}
+    return pod
+
+
+def test_quantities_that_cannot_be_read_are_named_by_path(file: Path) -> None:
+    claim: dict[str, Any] = {"apiVersion": "v1", "kind": "PersistentVolumeClaim"}
+    claim |= {"metadata": {"name": "c"}, "spec": {"resources": {"requests": {"storage": "-5Gi"}}}}
+    node: dict[str, Any] = {"kind": "Node", "metadata": {"name": "n"}}
+    node["status"] = {"allocatable": {"cpu": "4 cores"}}
+    with pytest.raises(ManifestError) as caught:
+        read([write(file, unmeasurable(), claim, node)])
+    requests = "Pod default/a: spec.containers[0].resources.requests"
+    wrong = "is not a quantity: expected a number and a suffix"
+    assert str(caught.value).splitlines() == [
+        f"{file}: {requests}.cpu: '1x' {wrong}",
+        f"{file}: {requests}.memory: 'lots' {wrong}",
+        f"{file}: PersistentVolumeClaim c: spec.resources.requests.storage: "
+        "must not be negative, got -5Gi",
+        f"{file}: Node n: status.allocatable.cpu: '4 cores' {wrong}",
+    ]
+
+
+def test_the_lenient_are_told_of_quantities(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert names(read([write(file, unmeasurable())], lenient=True)) == ["a"]
+    said = capsys.readouterr().err
+    assert "requests.cpu: '1x' is not a quantity" in said
+    assert "requests.memory: 'lots' is not a quantity" in said
 
 
 def test_what_cannot_be_decoded_is_an_error_for_the_lenient_too(file: Path) -> None:

@@ -157,8 +157,16 @@ def test_bad_manifests_are_usage_errors_and_nothing_is_printed(file: Path) -> No
     assert result.stderr == f"equipoise: {file}: {complaint}\n"
 
 
-def test_a_bad_amount_costs_only_its_pod(file: Path) -> None:
+def test_a_bad_amount_is_an_error_that_names_its_field(file: Path) -> None:
     result = run("-f", write(file, node(), make_pod("a").cpu("1x").obj(), make_pod("b").obj()))
+    assert result.exit_code == 2
+    field = "Pod default/a: spec.containers[0].resources.requests.cpu"
+    assert f"{field}: '1x' is not a quantity" in result.stderr
+
+
+def test_for_the_lenient_a_bad_amount_costs_only_its_pod(file: Path) -> None:
+    objects = write(file, node(), make_pod("a").cpu("1x").obj(), make_pod("b").obj())
+    result = run("-f", objects, "--lenient")
     assert result.exit_code == 0
     assert "spec.containers[0].resources.requests[cpu]: '1x' is not a quantity" in result.stdout
     assert "1 pod placed on 1 node, 1 pending" in result.stdout

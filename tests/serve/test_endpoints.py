@@ -257,6 +257,7 @@ async def test_a_manifest_is_explained_without_a_pod(client: Client, scheduler: 
             400,
             "tolerations[0].key: expected a text, got 7",
         ),
+        (b'{"spec":{"overhead":{"cpu":"1x"}}}', 400, "spec.overhead.cpu: '1x' is not a quantity"),
         (b'{"spec":{"nodeSelecto":{}}}', 400, "spec.nodeSelecto: unknown field (did you mean node"),
         (
             b'{"spec":{"containers":[{"resources":{"requests":{"gpu":1}}}],"tolerations":[{"effect":'
