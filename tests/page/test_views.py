@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -123,3 +124,21 @@ async def test_decisions_are_shown_as_they_are_made() -> None:
         await expect(page.get_by_text("No decision is so")).to_be_visible()
         await create(demo, make_pod("fresh-pod").cpu("10m").obj())
         await expect(page.get_by_role("row").nth(1)).to_contain_text("fresh-pod")
+
+
+async def test_a_remedy_says_how_many_replicas_it_lets_in() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        playground() as demo,
+        chromium() as browser,
+        reading(browser, url_of(demo), "what-if") as (page, _),
+    ):
+        pod = make_pod("large").cpu("90").obj()
+        await page.get_by_role("textbox", name=re.compile("Manifest")).fill(json.dumps(pod))
+        await page.get_by_label("How many of them").fill("5")
+        await page.get_by_role("button", name="Try it").click()
+        heads = page.locator(".remedy-head")
+        await expect(heads.first).to_be_visible()
+        said = await heads.all_inner_texts()
+        assert any("all 5 fit" in text for text in said), said
+        assert any("1 of 5 fit together" in text for text in said), said

@@ -86,6 +86,8 @@ export interface Remedy {
   opens: string[];
   changes: Change[];
   affects: string[];
+  /** How many equal pods it lets in, where several are asked about; null where nobody has tried. */
+  replicas?: { asked: number; fit: number } | null;
 }
 
 export interface Wakes {

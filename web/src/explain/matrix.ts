@@ -42,6 +42,7 @@ export interface ShortRemedy {
   first: string[];
   changes: Explanation["remedies"][number]["changes"];
   affects: string[];
+  replicas?: Explanation["remedies"][number]["replicas"];
 }
 
 /** An explanation without what only the matrix shows. */

@@ -159,13 +159,18 @@ export function Facts({ summary, nodes, fits }: { summary: Summary; nodes: numbe
 export function RemediesCard({
   summary,
   hypothetical,
+  fits,
 }: {
   summary: Summary;
   hypothetical: boolean;
+  fits: number;
 }) {
   if (!summary.remedies.length) return null;
+  // One that fits may be one of several replicas, or a member of a gang, of which not all do.
+  const title =
+    fits && summary.replicas ? "What would let more of them run" : "What would let it run";
   return (
-    <Card title="What would let it run" icon="wrench">
+    <Card title={title} icon="wrench">
       <Remedies pod={hypothetical ? "" : summary.pod} remedies={summary.remedies} />
     </Card>
   );
@@ -387,7 +392,7 @@ export function ExplanationBody({
       <div class="explanation">
         <div class="stack">
           <Facts summary={summary} nodes={matrix.nodes.length} fits={matrix.fits} />
-          <RemediesCard summary={summary} hypothetical={hypothetical} />
+          <RemediesCard summary={summary} hypothetical={hypothetical} fits={matrix.fits} />
           <ComparisonCard summary={summary} />
         </div>
         <div class="stack">{side}</div>

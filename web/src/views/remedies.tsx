@@ -64,7 +64,8 @@ function RemedyItem({
       <button type="button" class="remedy-head" aria-expanded={open} onClick={() => setOpen(!open)}>
         <Icon name="chevron" small />
         <span class="grow">{capital(remedy.summary)}</span>
-        <span class="badge good">opens {plural(remedy.opens, "node")}</span>
+        <LetsIn remedy={remedy} />
+        {remedy.opens > 0 && <span class="badge good">opens {plural(remedy.opens, "node")}</span>}
       </button>
       {open && (
         <div class="remedy-body">
@@ -72,8 +73,12 @@ function RemedyItem({
             <Command text={remedy.changes.map((change) => commandOf(change, owner)).join("\n")} />
           )}
           <p class="small quiet">
-            Then fits on <span class="mono">{named}</span>
-            {more > 0 && ` and ${count(more)} more`}.
+            {remedy.opens > 0 && (
+              <>
+                Then fits on <span class="mono">{named}</span>
+                {more > 0 && ` and ${count(more)} more`}.
+              </>
+            )}
             {affects.length > 0 && ` Also concerns ${affects.slice(0, AFFECTED_NAMED).join("; ")}`}
             {affects.length > AFFECTED_NAMED &&
               ` and ${count(affects.length - AFFECTED_NAMED)} more`}
@@ -83,6 +88,17 @@ function RemedyItem({
         </div>
       )}
     </li>
+  );
+}
+
+/** How many of the replicas that are asked about a remedy lets in. */
+function LetsIn({ remedy }: { remedy: ShortRemedy }) {
+  if (!remedy.replicas) return null;
+  const { asked, fit } = remedy.replicas;
+  return (
+    <span class={`badge ${fit < asked ? "warn" : "good"}`}>
+      {fit < asked ? `${count(fit)} of ${count(asked)} fit together` : `all ${count(asked)} fit`}
+    </span>
   );
 }
 
