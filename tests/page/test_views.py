@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Literal
 
 import pytest
 from playwright.async_api import Page, Route, expect
@@ -36,6 +37,17 @@ _NAMELESS = """() => [...document.querySelectorAll(
     each.innerText?.trim() || each.closest("label")?.innerText.trim() ||
     (each.id && document.querySelector(`label[for="${each.id}"]`)?.innerText.trim())))
   .map((each) => each.outerHTML.slice(0, 200))"""
+_PAINTED = """(hatched) => new Promise((done) => {
+  const look = () => {
+    const map = document.querySelector("canvas.map-canvas")?.getContext("2d");
+    const corner = map?.getImageData(2, 2, 24, 8).data.buffer;
+    const colours = corner ? new Set(new Uint32Array(corner)).size : 0;
+    if (hatched ? colours > 1 : colours === 1) done();
+    else requestAnimationFrame(look);
+  };
+  look();
+})"""
+"""Until there are several colours in a corner of the first square, or only one."""
 _TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -111,6 +123,27 @@ async def test_the_map_of_nodes_goes_down_to_devices() -> None:
         await page.get_by_label("Each device").check()
         await expect(page.get_by_text("above whether it is reserved")).to_be_visible()
         await expect(page).to_have_url(re.compile("cells=1"))
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_nodes_without_the_devices_are_hatched(theme: Literal["light", "dark"]) -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        playground() as demo,
+        chromium() as browser,
+        reading(browser, url_of(demo), "nodes?group=none", theme=theme) as (page, faults),
+    ):
+        faults.allowed = ("willReadFrequently",)  # what is painted is read here, not by the page
+        await page.evaluate(_PAINTED, False)
+        legend = page.locator(".map-legend")
+        shown = page.get_by_role("application")
+        await expect(legend).not_to_contain_text("has no")
+        await expect(shown).not_to_have_attribute("aria-label", re.compile("hatched"))
+        await page.get_by_label("Resource").select_option(f"{BOARDS} devices")
+        await expect(legend).to_contain_text(f"has no {BOARDS} devices")
+        said = re.compile(rf"\d of them: no {re.escape(BOARDS)} devices, hatched")
+        await expect(shown).to_have_attribute("aria-label", said)
+        await page.evaluate(_PAINTED, True)
 
 
 async def test_decisions_are_shown_as_they_are_made() -> None:

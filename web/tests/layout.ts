@@ -4,7 +4,7 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import type { NodeColumns } from "../src/api/view_types";
-import { arrange, chosen, nodeAt, shareOf, spotOf, stepFrom } from "../src/nodes/layout";
+import { arrange, chosen, lacks, nodeAt, shareOf, spotOf, stepFrom } from "../src/nodes/layout";
 
 /** Seven nodes, by turns in two zones; the last has no CPU, the first is cordoned. */
 const nodes: NodeColumns = {
@@ -27,6 +27,26 @@ test("nodes are filtered by name, zone and marks", () => {
   deepEqual(chosen(nodes, "cordoned"), [0]);
   deepEqual(chosen(nodes, "tainted b"), [1]);
   deepEqual(chosen(nodes, "nothing"), []);
+});
+
+test("a node that has none is told from one where all is free", () => {
+  const shown: NodeColumns = {
+    ...nodes,
+    capacity: { "device:d": [2, 0, 2, 0, 0, 0, 0], cpu: [9, 9, 9, 9, 9, 9, 0] },
+    requested: { "device:d": [0, 0, 1, 0, 0, 0, 0], cpu: [0, 0, 0, 0, 0, 0, 0] },
+    devices: [[0, 0], null, [1, 0], null, null, null, null],
+  };
+  const without = (resource: string, divided: boolean, of = shown): number[] =>
+    all.filter((at) => lacks(of, resource, divided, at));
+  deepEqual(without("device:d", false), [1, 3, 4, 5, 6]);
+  deepEqual(without("device:d", true), [1, 3, 4, 5, 6]);
+  deepEqual(without("cpu", false), [6]);
+  const inCells = {
+    ...shown,
+    devices: null,
+    cells: [null, [[9, 0, 0]], null, null, null, null, null],
+  };
+  deepEqual(without("cpu", true, inCells as NodeColumns), [0, 2, 3, 4, 5, 6]);
 });
 
 test("nodes are sorted, those without the resource last", () => {

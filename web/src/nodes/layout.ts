@@ -33,6 +33,12 @@ export function shareOf(nodes: NodeColumns, resource: string, at: number): numbe
   return capacity > 0 ? (nodes.requested[resource]?.[at] ?? 0) / capacity : Number.NaN;
 }
 
+/** Whether a node has none of what is shown: no such resource or device, or no parts. */
+export function lacks(nodes: NodeColumns, resource: string, divided: boolean, at: number): boolean {
+  if (Number.isNaN(shareOf(nodes, resource, at))) return true;
+  return divided && !nodes.cells?.[at]?.length && !nodes.devices?.[at]?.length;
+}
+
 function order(nodes: NodeColumns, resource: string, by: SortBy): (a: number, b: number) => number {
   const name = (a: number, b: number): number => a - b; // the API sends them by name
   const value = (at: number): number => {

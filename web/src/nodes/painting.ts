@@ -4,7 +4,7 @@ import type { CellAmounts, NodeColumns } from "../api/view_types";
 import { heat, isDeep } from "../ui/scale";
 import { isDevices, percent } from "../ui/amounts";
 import { plural } from "../ui/format";
-import { GAP, type Layout, shareOf } from "./layout";
+import { GAP, lacks, type Layout, shareOf } from "./layout";
 
 export interface Picture {
   nodes: NodeColumns;
@@ -22,6 +22,7 @@ interface Colours {
   text: string;
   quiet: string;
   line: string;
+  hatch: string;
   empty: string;
   focus: string;
   surface: string;
@@ -35,6 +36,7 @@ function coloursOf(canvas: HTMLCanvasElement): Colours {
     text: read("--text"),
     quiet: read("--text-2"),
     line: read("--line-strong"),
+    hatch: read("--text-3"),
     empty: read("--surface-2"),
     focus: read("--focus"),
     surface: read("--surface"),
@@ -49,6 +51,7 @@ export const REPORTED = 2;
 const LABELS_FROM = 44;
 const NAMES_FROM = 72;
 const STRIP = 18;
+const HATCH = 8;
 
 /** Paint the rows from `top` on, as many as there is room for. */
 export function paint(
@@ -128,16 +131,11 @@ function square(
   const cells = picture.divided ? nodes.cells?.[node] : null;
   const devices = picture.divided ? nodes.devices?.[node] : null;
   const named = picture.divided && size >= NAMES_FROM;
-  if (cells?.length) inCells(context, cells, x, y, size, dark, colours);
+  if (lacks(nodes, resource, picture.divided, node)) hatch(context, x, y, size, colours);
+  else if (cells?.length) inCells(context, cells, x, y, size, dark, colours);
   else if (devices?.length)
     inDevices(context, devices, x, y, size, named ? size - STRIP : size, dark, colours);
-  else if (picture.divided || Number.isNaN(share)) {
-    context.fillStyle = colours.empty;
-    context.fillRect(x, y, size, size);
-    context.strokeStyle = colours.line;
-    context.lineWidth = 1;
-    context.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
-  } else {
+  else {
     context.fillStyle = heat(share, dark);
     context.fillRect(x, y, size, size);
   }
@@ -148,6 +146,31 @@ function square(
   else if (size >= LABELS_FROM && !picture.divided) {
     label(context, picture, node, share, x, y, deep, colours);
   }
+}
+
+/** It has none of what is shown: hatched, so that it is not taken for one where all is free. */
+function hatch(
+  context: CanvasRenderingContext2D,
+  x: number,
+  y: number,
+  size: number,
+  colours: Colours,
+): void {
+  context.fillStyle = colours.surface;
+  context.fillRect(x, y, size, size);
+  context.lineWidth = 1;
+  context.strokeStyle = colours.line;
+  context.strokeRect(x + 0.5, y + 0.5, size - 1, size - 1);
+  context.strokeStyle = colours.hatch;
+  context.beginPath();
+  const step = Math.min(HATCH, size / 2);
+  for (let along = step; along < 2 * size; along += step) {
+    const over = Math.max(0, along - size);
+    const to = Math.min(along, size);
+    context.moveTo(x + to, y + over);
+    context.lineTo(x + over, y + to);
+  }
+  context.stroke();
 }
 
 /** Each cell is a column: above what is reserved, below what the node reports. */
@@ -288,12 +311,17 @@ function label(
 ): void {
   const { size, nodes } = picture;
   const hollow = Number.isNaN(share);
+  if (hollow) {
+    context.fillStyle = colours.surface;
+    const high = size >= NAMES_FROM ? 40 : 18;
+    context.fillRect(x + 4, y + (size - high) / 2, size - 8, high);
+  }
   context.fillStyle = hollow ? colours.quiet : deep ? "#ffffff" : "#10181f";
   context.textAlign = "center";
   context.textBaseline = "middle";
   const named = size >= NAMES_FROM;
   context.font = `600 ${named ? 15 : 12}px ${colours.font}`;
-  context.fillText(percent(share), x + size / 2, y + size / 2 + (named ? -4 : 0));
+  context.fillText(hollow ? "none" : percent(share), x + size / 2, y + size / 2 + (named ? -4 : 0));
   if (!named) return;
   context.font = `400 11px ${colours.font}`;
   const name = ending(context, nodes.name[node] ?? "", size - 10);

@@ -7,6 +7,7 @@ import {
   arrange,
   chosen,
   type GroupBy,
+  lacks,
   nodeAt,
   shareOf,
   type SortBy,
@@ -17,7 +18,7 @@ import { paint, REPORTED, RESERVED } from "../nodes/painting";
 import { go, link } from "../router";
 import { dark } from "../theme";
 import { amount, isDevices, percent, resourceWords } from "../ui/amounts";
-import { plural } from "../ui/format";
+import { count, plural } from "../ui/format";
 import { State } from "../ui/states";
 
 const STEPS = [
@@ -114,9 +115,14 @@ export function NodeMap(props: NodeMapProps) {
     }
   };
 
+  const without = useMemo(
+    () => indexes.filter((at) => lacks(nodes, resource, divided, at)).length,
+    [indexes, nodes, resource, divided],
+  );
   const spot = active >= 0 ? spotOf(layout, active) : null;
   const label =
     `Map of ${plural(indexes.length, "node")} by the share of ${resourceWords(resource)} that is ${takenWord(resource)}. ` +
+    (without ? `${count(without)} of them: ${lackWords(resource, divided)}, hatched. ` : "") +
     "Arrow keys name a node, Enter opens it.";
   if (!indexes.length) {
     return (
@@ -164,6 +170,11 @@ export function NodeMap(props: NodeMapProps) {
       </p>
     </div>
   );
+}
+
+/** What a hatched node has not. */
+export function lackWords(resource: string, divided: boolean): string {
+  return divided && !isDevices(resource) ? "no NUMA cells" : `no ${resourceWords(resource)}`;
 }
 
 function takenWord(resource: string): string {

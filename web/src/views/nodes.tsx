@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 
 import { useResource } from "../api/resource";
 import type { NodeColumns, NodeMapAnswer } from "../api/view_types";
-import { chosen, type GroupBy, shareOf, type SortBy } from "../nodes/layout";
+import { chosen, type GroupBy, lacks, shareOf, type SortBy } from "../nodes/layout";
 import { link, place, setQuery } from "../router";
 import { dark } from "../theme";
 import { amount, isDevices, percent, resourceWords } from "../ui/amounts";
@@ -13,7 +13,7 @@ import { heat } from "../ui/scale";
 import { Shown, State } from "../ui/states";
 import { type Column, Search, Table } from "../ui/table";
 import { NodeView } from "./node";
-import { NodeMap } from "./node_map";
+import { lackWords, NodeMap } from "./node_map";
 import "../styles/nodes.css";
 
 const EVERY_MS = 5000;
@@ -73,6 +73,10 @@ function Body({ answer, resource }: { answer: NodeMapAnswer; resource: string })
   const parts = nodes.devices ?? nodes.cells;
   const hasParts = parts?.some((each) => each !== null) ?? false;
   const divided = hasParts && query.get("cells") === "1";
+  const lacking = useMemo(
+    () => nodes.name.some((_, at) => lacks(nodes, resource, divided, at)),
+    [nodes, resource, divided],
+  );
   const [zoom, setZoom] = useState(fitting(nodes.name.length));
   const size = SIZES[zoom] ?? 12;
   const onZoom = (steps: number): void =>
@@ -141,7 +145,7 @@ function Body({ answer, resource }: { answer: NodeMapAnswer; resource: string })
           <div class="card-body">
             <NodeMap {...{ nodes, resource, filter, sort, group, size, divided, onZoom }} />
             <div class="map-foot">
-              <Legend resource={resource} divided={divided} />
+              <Legend resource={resource} divided={divided} lacking={lacking} />
               <div class="row">
                 <button
                   type="button"
@@ -215,7 +219,16 @@ function Choice({
   );
 }
 
-function Legend({ resource, divided }: { resource: string; divided: boolean }) {
+function Legend({
+  resource,
+  divided,
+  lacking,
+}: {
+  resource: string;
+  divided: boolean;
+  /** Whether some nodes have none of what is shown. */
+  lacking: boolean;
+}) {
   const devices = isDevices(resource);
   const steps = Array.from({ length: 11 }, (_, step) => step / 10);
   return (
@@ -229,6 +242,11 @@ function Legend({ resource, divided }: { resource: string; divided: boolean }) {
       <span>
         100 % of {resourceWords(resource)} {devices ? "reserved" : "requested"}
       </span>
+      {lacking && (
+        <span class="legend-mark">
+          <i class="mark-hatch" aria-hidden="true" /> has {lackWords(resource, divided)}
+        </span>
+      )}
       <span class="legend-mark">
         <i class="mark-cross" aria-hidden="true" /> cordoned
       </span>
@@ -313,7 +331,7 @@ function columnsOf(resource: string): Column<NodeLine>[] {
               }}
             />
           </span>
-          <span class="number">{percent(row.share)}</span>
+          <span class="number">{Number.isNaN(row.share) ? "none" : percent(row.share)}</span>
         </span>
       ),
     },
