@@ -342,6 +342,10 @@ def spelt_out(change: Answer, pod: str, owner: Target | None = None) -> list[str
             return ["merge into the pod's manifest, or its workload's template:", patch]
         kind, name = owner.kind.lower(), owner.name
         patch = json.dumps({"spec": {"template": change["patch"]}}, separators=(",", ":"))
+    if kind in _WRITTEN_ONCE:
+        get = shlex.join(["kubectl", "get", kind, *where, name, "-o", "json"])
+        edit = shlex.join(["kubectl", "patch", "--local", "--type=merge", "-p", patch])
+        return [f"{get} | {edit} -f - -o json | kubectl replace --force -f -"]
     return [shlex.join(["kubectl", "patch", kind, *where, name, "--type=merge", "-p", patch])]
 
 
@@ -358,6 +362,8 @@ def _for_template(owner: Target, patch: Answer) -> bool:
 _WITH_TEMPLATE = ("Deployment", "StatefulSet", "ReplicaSet", "DaemonSet")
 _LISTS = {"containers", "initContainers", "volumes"}
 """Lists of a pod that have more than its template: what admission has added."""
+_WRITTEN_ONCE = {"persistentvolumeclaim", "resourceclaim"}
+"""Kinds whose spec cannot be changed once they exist."""
 _MUTABLE = {"schedulingGates", "tolerations", "activeDeadlineSeconds"}
 
 

@@ -209,6 +209,12 @@ def test_changes_are_what_one_types() -> None:
     assert spelt_out(node, "team/web") == [
         'kubectl patch node n1 --type=merge -p \'{"spec":{"taints":null}}\''
     ]
+    claim = {"op": "patch", "kind": "PersistentVolumeClaim", "namespace": "team", "name": "data"}
+    assert spelt_out({**claim, "patch": {"spec": {"storageClassName": "a"}}}, "team/web") == [
+        "kubectl get persistentvolumeclaim -n team data -o json"
+        ' | kubectl patch --local --type=merge -p \'{"spec":{"storageClassName":"a"}}\''
+        " -f - -o json | kubectl replace --force -f -"
+    ]
     new = {"op": "add", "object": {"kind": "Node", "metadata": {"name": "n"}}}
     assert spelt_out(new, "team/web")[:2] == ["add this Node:", "  kind: Node"]
 

@@ -301,6 +301,17 @@ IMMEDIATE = a_class("now", mode="Immediate")
             id="no such class",
         ),
         pytest.param(
+            [a_claim("data", "fast")],
+            "claim data asks for the storage class fast, which does not exist; there is none",
+            id="no class at all",
+        ),
+        pytest.param(
+            [a_claim("data", "fast"), *map(a_class, ("d", "c", "b", "a"))],
+            "claim data asks for the storage class fast, which does not exist; "
+            "there are a, b, c and 1 more",
+            id="no class of a similar name",
+        ),
+        pytest.param(
             [a_claim("data", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})],
             "claim data is being deleted",
             id="deleted",

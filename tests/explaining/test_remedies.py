@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from scheduler import inspection
-from scheduler.model.objects import from_dict
+from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.pods import Pod
 from scheduler.model.workloads import POD_GROUP_LABEL
 from scheduler.simulation import explain
@@ -605,6 +605,114 @@ def test_a_claim_that_is_missing_is_created() -> None:
     assert only["opens"] == ["a"]
     immediate = {**late, "volumeBindingMode": "Immediate"}
     assert proposed([make_worker("a").obj(), immediate], pod) == []
+
+
+def storage_class(name: str, provisioner: str = "example.com/disks", **fields: Any) -> Json:
+    made = {"kind": "StorageClass", "metadata": {"name": name}, "provisioner": provisioner}
+    return {**made, "volumeBindingMode": "WaitForFirstConsumer", **fields}
+
+
+def unbound(name: str, of: str) -> Json:
+    storage = {"requests": {"storage": "5Gi"}}
+    spec = {"storageClassName": of, "accessModes": ["ReadWriteOnce"], "resources": storage}
+    metadata = {"name": name, "namespace": "default"}
+    return {"kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+
+
+def using(*claims: str) -> PodBuilder:
+    sources = [{"name": each, "persistentVolumeClaim": {"claimName": each}} for each in claims]
+    return make_pod("p").spec(volumes=sources)
+
+
+def test_without_a_default_class_a_missing_claim_may_be_of_each_that_waits() -> None:
+    classes = [storage_class("b"), storage_class("a"), storage_class("0")]
+    now = storage_class("now", volumeBindingMode="Immediate")
+    now["metadata"]["annotations"] = {DEFAULT_CLASS: "true"}
+    assert proposed([make_worker("n").obj(), now, *classes], using("data")) == [
+        f"create the claim data, 1Gi of storage class {of} or as needed" for of in ("0", "a", "b")
+    ]
+
+
+def test_a_misspelt_storage_class_is_corrected_in_all_claims_or_created() -> None:
+    objects = [
+        make_worker("n").obj(),
+        storage_class("fast-disks", parameters={"type": "ssd"}),
+        *(unbound(name, "fast-dsiks") for name in ("data", "logs", "other")),
+    ]
+    correct, create = remedies(objects, using("data", "logs"))
+    meant = "use the storage class fast-disks in place of fast-dsiks, which does not exist,"
+    assert correct["summary"] == f"{meant} in claim data and {meant} in claim logs"
+    assert correct["affects"] == [
+        f"PersistentVolumeClaim {name}: its spec cannot be changed, so create it anew"
+        for name in ("data", "logs")
+    ]
+    assert create["summary"] == (
+        "create the storage class fast-dsiks like fast-disks, "
+        "with the provisioner example.com/disks and WaitForFirstConsumer"
+    )
+    assert create["affects"] == ["1 more claim asks for the new class: volumes are made for all"]
+    (change,) = create["changes"]
+    assert change["object"] == {
+        "apiVersion": "storage.k8s.io/v1",
+        **storage_class("fast-dsiks", parameters={"type": "ssd"}),
+    }
+
+
+def test_a_missing_storage_class_is_made_with_each_provisioner_that_there_is() -> None:
+    kinds = [
+        storage_class("a", "example.com/a", volumeBindingMode="Immediate"),
+        storage_class("b", "example.com/b"),
+        storage_class("like-b", "example.com/b"),
+        storage_class("local", "kubernetes.io/no-provisioner"),
+    ]
+    objects = [make_worker("n").obj(), unbound("data", "database"), *kinds]
+    assert proposed(objects, using("data")) == [
+        f"create the storage class database like {name}, "
+        f"with the provisioner example.com/{name} and WaitForFirstConsumer"
+        for name in ("a", "b")
+    ]
+
+
+@pytest.mark.parametrize("size", ["10Gi", "1Gi"])
+def test_a_missing_storage_class_is_made_for_volumes_that_there_are(size: str) -> None:
+    disk = {
+        "kind": "PersistentVolume",
+        "metadata": {"name": "disk"},
+        "spec": {
+            "storageClassName": "manual",
+            "accessModes": ["ReadWriteOnce"],
+            "capacity": {"storage": size},
+            "hostPath": {"path": "/disk"},
+        },
+        "status": {"phase": "Available"},
+    }
+    found = proposed([make_worker("n").obj(), unbound("data", "manual"), disk], using("data"))
+    without = "without a provisioner, for the volumes that there are"
+    assert found == ([f"create the storage class manual {without}"] if size == "10Gi" else [])
+
+
+def test_where_there_is_no_storage_class_none_is_proposed() -> None:
+    assert proposed([make_worker("n").obj(), unbound("data", "fast")], using("data")) == []
+    assert proposed([make_worker("n").obj()], using("data")) == []
+
+
+def test_the_running_scheduler_says_that_it_does_not_know_the_parameters() -> None:
+    async def asked() -> Json:
+        stage = gang_stage()
+        stage.see(make_worker("n"))
+        for body in (storage_class("slow"), unbound("data", "database")):
+            stage.core.state.set_object(body["kind"], decoded(body).metadata.key, decoded(body))
+        pod = from_dict(using("data").obj(), Pod)
+        return await inspection.explain(stage.core, {pod.key: pod}, pod.key)
+
+    (only,) = asyncio.run(asked())["remedies"]
+    assert only["affects"] == [
+        "StorageClass slow: its parameters, if it has any, belong into the new one"
+    ]
+
+
+def decoded(body: Json) -> Any:
+    return from_dict(body, KINDS[body["kind"]].type)
 
 
 def test_a_volume_in_a_zone_without_nodes() -> None:

@@ -52,6 +52,9 @@ function inTemplate(change: Change, owner: string): Change {
   return { ...change, kind, name, patch: { spec: { template: change.patch } } };
 }
 
+/** Kinds whose spec cannot be changed once they exist. */
+const ANEW = ["PersistentVolumeClaim", "ResourceClaim"];
+
 /** What to type for a change; that of a pod goes to the template of its owner, if that helps. */
 export function commandOf(change: Change, owner: string): string {
   if (change.op === "delete") return `kubectl delete ${target(change)}`;
@@ -59,12 +62,18 @@ export function commandOf(change: Change, owner: string): string {
     const object = json(change.object ?? change, 2);
     return `kubectl apply -f - <<'EOF'\n${object}\nEOF`;
   }
+  if (ANEW.includes(change.kind ?? "")) return anew(change);
   if (change.kind !== "Pod") return `kubectl patch ${target(change)} ${patchOf(change)}`;
   if (followsTemplate(owner)) {
     const made = inTemplate(change, owner);
     return `kubectl patch ${target(made)} ${patchOf(made)}`;
   }
   if (!needsNewPod(change)) return `kubectl patch ${target(change)} ${patchOf(change)}`;
+  return anew(change);
+}
+
+/** Deletes an object and creates it again, changed. */
+function anew(change: Change): string {
   return [
     `kubectl get ${target(change)} -o json`,
     `kubectl patch --local -f - ${patchOf(change)} -o json`,

@@ -47,6 +47,18 @@ test("nothing that a terminal obeys is pasted into it", () => {
   ok(!added.includes("\u009b"));
 });
 
+test("claims are made anew, as their spec cannot be changed", () => {
+  for (const kind of ["PersistentVolumeClaim", "ResourceClaim"])
+    equal(
+      commandOf({ ...POD, kind, name: "c", patch: { spec: { a: "b" } } }, "StatefulSet/web"),
+      [
+        `kubectl get -n team ${kind.toLowerCase()}/c -o json`,
+        `kubectl patch --local -f - --type strategic -p '{"spec":{"a":"b"}}' -o json`,
+        "kubectl replace --force -f -",
+      ].join(" |\n  "),
+    );
+});
+
 test("a pod of a Deployment is changed in its template", () => {
   equal(
     commandOf(POD, "Deployment/web"),

@@ -140,6 +140,10 @@ class WrittenObjects:
         plain: dict[str, Any] = msgspec.to_builtins(node)
         return {"apiVersion": "v1", "kind": "Node", **plain}
 
+    def has(self, kind: str, name: str) -> bool:
+        """Whether an object of a kind without namespaces is there as it was given."""
+        return (kind, "", name) in self._objects
+
     def other(self, kind: str, known: Any) -> Object:
         """An object of another kind."""
         metadata = known.metadata

@@ -83,7 +83,9 @@ _TOPOLOGY = frozenset({TOPOLOGY_SPREAD, INTER_POD_AFFINITY})
 GENERATORS = (
     Generator(_OCCUPANCY, occupancy.wait, in_pairs=False),
     Generator(_VOLUMES, claims.correct_claim),
+    Generator(_VOLUMES, claims.correct_class),
     Generator(_VOLUMES, claims.create_claims),
+    Generator(_VOLUMES, claims.create_classes),
     Generator(_DEVICES, devices.correct_names),
     Generator(frozenset({NODE_AFFINITY}), selectors.correct),
     Generator(frozenset({INTER_POD_AFFINITY}), constraints.correct_labels),

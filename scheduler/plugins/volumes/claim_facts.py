@@ -11,6 +11,7 @@ from scheduler.model.volumes import DELAYED, ClaimUse, class_of, fully_bound, ma
 from scheduler.plugin_api.facts import MAX_FACTS, Fact, closest, fact
 from scheduler.state.objects import ObjectStore
 
+_SHOWN = 3
 _COMPARED = 1024
 """So many claims are looked at to find the one that was meant."""
 
@@ -64,6 +65,16 @@ def _state(
     return _unbound(claim, objects)
 
 
+def _instead(name: str, objects: ObjectStore) -> str:
+    """The storage class that was meant, or the first few that there are."""
+    every = objects.all(StorageClass)
+    if (meant := closest(name, every)) is not None:
+        return f"there is {meant}"
+    named = ", ".join(sorted(every)[:_SHOWN]) or "none"
+    more = f" and {len(every) - _SHOWN} more" if len(every) > _SHOWN else ""
+    return f"there {'are' if len(every) > 1 else 'is'} {named}{more}"
+
+
 def _unbound(claim: PersistentVolumeClaim, objects: ObjectStore) -> tuple[str, str]:
     name = class_of(claim)
     if claim.spec.volume_name:
@@ -72,10 +83,8 @@ def _unbound(claim: PersistentVolumeClaim, objects: ObjectStore) -> tuple[str, s
         return "unbound", "is not bound and has no storage class"
     storage_class = objects.get(StorageClass, name)
     if storage_class is None:
-        meant = closest(name, objects.all(StorageClass))
-        return "noClass", f"asks for the storage class {name}, which does not exist" + (
-            f"; there is {meant}" if meant else ""
-        )
+        missing = f"asks for the storage class {name}, which does not exist"
+        return "noClass", f"{missing}; {_instead(name, objects)}"
     if storage_class.volume_binding_mode != DELAYED:
         return "unbound", f"is not bound yet, and its storage class {name} binds immediately"
     return "", ""
