@@ -283,14 +283,15 @@ def _of_pools(
 def _copied_slice(raw: Object, node: str, new: str) -> Object:
     """A slice of a node as another node would have it."""
     metadata = {key: each for key, each in raw["metadata"].items() if key not in OWN_METADATA}
-    spec = raw["spec"]
-    pool = spec["pool"]["name"]
-    renamed = new if pool == node else f"{pool}-{new}"
+    spec = raw.get("spec") or {}
+    pool = spec.get("pool") or {}  # a file may have slices that no API server would take
+    name = str(pool.get("name") or "")
+    renamed = new if name == node else f"{name}-{new}"
     return {
         "apiVersion": "resource.k8s.io/v1",
         "kind": ResourceSlice.__name__,
         "metadata": {**metadata, "name": f"{raw['metadata']['name']}-{new}"},
-        "spec": {**spec, "nodeName": new, "pool": {**spec["pool"], "name": renamed}},
+        "spec": {**spec, "nodeName": new, "pool": {**pool, "name": renamed}},
     }
 
 
