@@ -73,7 +73,9 @@ class _waiting_pods:
 
     async def __aenter__(self) -> dict[str, Json]:
         for cause in CAUSES:
-            await self._api.create_all(PODS, cause.pods(self._scheduler))
+            # One after the other: what is said of a gang depends on which member came first.
+            for pod in cause.pods(self._scheduler):
+                await self._api.create(PODS, pod)
         strangers = {name for cause in CAUSES if cause.stranger for name in cause.names}
 
         def judged(seen: Json) -> bool:
