@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Set
 from typing import Any
 
 from msgspec.structs import replace
 
 from sandbox.registry import Registry
-from sandbox.store import Body
+from sandbox.store import Body, Store
 from scheduler.config.defaults import SCHEDULER_NAME
 from scheduler.dra.ledger import DeviceLedger
+from scheduler.gangs.registry import PERMIT_PLUGIN
+from scheduler.model.workloads import POD_GROUP_LABEL
+from scheduler.plugin_api.waiting import WaitingPod
 from scheduler.simulation import place
 from tests.sim.history import Request, Write
 from tests.sim.invariants import Violation, ended, name_of
 from tests.sim.plan import Plan
 from tests.sim.replica import Replica
-from tests.sim.rules import CLAIMS, LEASE, LEASES
+from tests.sim.rules import CLAIMS, GROUPS, LEASE, LEASES
 from tests.sim.simulation import Simulation
 from tests.sim.world import replicated
 
@@ -29,6 +32,8 @@ REQUESTS_AT_REST = 200
 """How many requests a replica may make in that time, besides watches."""
 CONNECTIONS_AT_REST = 120
 """How many connections a replica may have open then: of watches, and idle ones of all writers."""
+GANG_SECONDS = 60.0
+"""How long a member may hold its node for one that is missing (`permitWaitingTimeSeconds`)."""
 STANDING_TASKS = Counter(
     {
         "Replica._live": 1,
@@ -126,10 +131,10 @@ async def _kept(simulation: Simulation, replica: Replica) -> list[Violation]:
     daemon, name = replica.daemon, replica.name
     if daemon is None:
         return [_end(simulation, "alive", name, f"ended with {replica.exit_code}")]
-    core = daemon.core
+    core, waiting = daemon.core, _waiting_for_members(simulation, replica)
     kept = {
-        "assumed pods": core.state.assumed_count,
-        "open bindings": len(core.bindings),
+        "assumed pods": sum(each.uid not in waiting for each in core.state.assumed_pods()),
+        "open bindings": len(core.bindings) - len(waiting),
         "unconfirmed bindings": len(core.unconfirmed),
     }
     found = [
@@ -137,24 +142,68 @@ async def _kept(simulation: Simulation, replica: Replica) -> list[Violation]:
         for what, count in kept.items()
         if count
     ]
-    found += _at_work(simulation, replica)
+    found += _at_work(simulation, replica, Counter({"Bindings._run": len(waiting)}))
     for ledger in core.state.shared.all(DeviceLedger):
         found += [
             _end(simulation, "left-behind", name, f"devices in flight for {claim.metadata.key}")
             for claim in ledger.claims()
-            if ledger.in_flight(claim) is not None
+            if (flight := ledger.in_flight(claim)) is not None and not flight.users <= waiting
         ]
     differences = await daemon.cache_check.check()
     return found + [_end(simulation, "columns", name, each) for each in differences]
 
 
-def _at_work(simulation: Simulation, replica: Replica) -> Iterator[Violation]:
+def _waiting_for_members(simulation: Simulation, replica: Replica) -> Set[str]:
+    """The pods that hold nodes for a member of their gang that does not exist, by uid."""
+    host, daemon = replica.host, replica.daemon
+    assert host is not None, "it runs"
+    assert daemon is not None, "it runs"
+    core, store = daemon.core, simulation.registry.store
+    bound = (each.cycle.pod for each in core.bindings.attempts())
+    return {
+        pod.uid
+        for pod in bound
+        if _in_time(core.permits.holders(pod.uid), host.wall())
+        and lacks_members(store, pod.pod.metadata.namespace, pod.pod.metadata.labels)
+    }
+
+
+def _in_time(holders: Collection[WaitingPod], now: float) -> bool:
+    """Whether a pod waits for its gang alone, and its time is not up."""
+    return bool(holders) and all(
+        each.pending_plugins == [PERMIT_PLUGIN] and each.since <= now <= each.since + GANG_SECONDS
+        for each in holders
+    )
+
+
+def lacks_members(store: Store, namespace: str, labels: Mapping[str, str]) -> bool:
+    """Whether the API shows fewer members of a pod's gang than that needs."""
+    name = labels.get(POD_GROUP_LABEL)
+    group = store.table(GROUPS).get((namespace, name)) if name else None
+    if group is None:
+        return False
+    existing = sum(
+        _is_member(pod.body, namespace, name) for pod in store.table("pods").current.values()
+    )
+    return existing < int(group.body["spec"]["minMember"])
+
+
+def _is_member(pod: Body, namespace: str, group: str | None) -> bool:
+    """Whether a pod is in a gang, and neither failed nor is being deleted."""
+    metadata = pod["metadata"]
+    if metadata["namespace"] != namespace or "deletionTimestamp" in metadata:
+        return False
+    failed = (pod.get("status") or {}).get("phase") == "Failed"
+    return not failed and (metadata.get("labels") or {}).get(POD_GROUP_LABEL) == group
+
+
+def _at_work(simulation: Simulation, replica: Replica, needed: Counter[str]) -> Iterator[Violation]:
     """Tasks and connections that a replica at rest has no use for."""
     host, name = replica.host, replica.name
     assert host is not None, "it runs"
     coroutines: list[Any] = [each.get_coro() for each in host.unfinished()]
     tasks = Counter(each.__qualname__ for each in coroutines)
-    for kind, count in (tasks - STANDING_TASKS).items():
+    for kind, count in (tasks - STANDING_TASKS - needed).items():
         yield _end(simulation, "task-left", name, f"{count} more {kind} than it needs at rest")
     connections = simulation.network.connections_of(host)
     if connections > CONNECTIONS_AT_REST:
