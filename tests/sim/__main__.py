@@ -120,7 +120,7 @@ def _shown(entry: Request | Write | Note) -> str:
 def _run_many(scenario: str, seeds: range, processes: int, output: Path | None) -> int:
     began = time.monotonic()
     verdicts: list[Verdict] = []
-    with output.open("w") if output else open(os.devnull, "w") as file:
+    with open(output or os.devnull, "w", buffering=1) as file:  # so that verdicts are seen at once
         for verdict in _verdicts(scenario, seeds, processes):
             verdicts.append(verdict)
             record = {name: getattr(verdict, name) for name in Verdict.__slots__}
