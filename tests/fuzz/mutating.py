@@ -14,6 +14,8 @@ import msgspec
 
 MOST_BYTES = 1_500_000
 """As much as etcd stores in one object."""
+MOST_TRIES = 5
+"""How often an object is mutated anew that became larger."""
 
 Place = tuple[Any, Any]
 """A container and the key or the index of a value in it."""
@@ -66,14 +68,17 @@ ANY = (*TEXTS, *NUMBERS, *LISTS, *OBJECTS, *OTHERS)
 
 
 def mutate_object(rng: Random, body: Any, most: int = 3) -> Any:
-    """A copy with one or a few places changed; what it is called stays."""
-    body = _copied(body)
-    for _ in range(rng.randint(1, most)):
-        found = places(body)
-        if not found:
-            break
-        rng.choice(_MUTATIONS)(rng, found)
-    return body
+    """A copy with one or a few places changed, no larger than any; what it is called stays."""
+    for _ in range(MOST_TRIES):
+        changed = _copied(body)
+        for _ in range(rng.randint(1, most)):
+            found = places(changed)
+            if not found:
+                break
+            rng.choice(_MUTATIONS)(rng, found)
+        if len(encoded(changed)) <= MOST_BYTES:
+            return changed
+    return _copied(body)
 
 
 _NAMES = frozenset({"apiVersion", "kind"})

@@ -48,6 +48,11 @@ UNCACHED = {
 }
 MOST_JUDGED = 4
 """So many pods are judged by both schedulers."""
+MOST_USES = 30
+"""So often a scheduler without caches is used."""
+
+Objects = Mapping[str, Sequence[Any]]
+"""All objects by kind."""
 
 TYPES = tuple(kind.type for kind in KINDS.values())
 
@@ -158,28 +163,13 @@ class SchedulerUnderTest:
                     cycle.equivalence_class = pod_class
                 evaluation = evaluate(framework, cycle, pod_class, cache)
             chosen = select_node(evaluation, self.core.seed)
-        except (PluginFault, CycleError) as fault:
+        except CycleError as fault:
+            if fault.__cause__ is not None:
+                raise fault.__cause__ from None
+            return f"error: {fault}"  # the verdict of a plugin, not its fault
+        except PluginFault as fault:
             raise fault.__cause__ or fault from None
         return chosen if isinstance(chosen, Placement) else fit_error(cycle, chosen)
-
-    def unlike_fresh(self, objects: Mapping[str, Sequence[Any]]) -> Iterator[str]:
-        """Decisions that a scheduler without past and caches makes otherwise."""
-        pods = [each for each in objects["Pod"] if each.spec.scheduler_name == PROFILE]
-        waiting = [pod for pod in pods if not pod.spec.node_name][:MOST_JUDGED]
-        if not waiting or not objects["Node"] or self.core.state.assumed_count:
-            return
-        fresh = SchedulerUnderTest(cached=False)
-        for kind, each in objects.items():
-            fresh.core.event_handlers.handler(kind)([Change(None, one) for one in each])
-        for info in [info for name in fresh.nominated() for info in fresh.nominated_on(name)]:
-            fresh.core.state.nominations.remove(info.uid)
-        for name in self.nominated():
-            for info in self.nominated_on(name):
-                fresh.core.state.nominations.set(PodInfo(info.pod), name)
-        for pod in waiting:
-            kept, anew = self.outcome(pod, by_class=True), fresh.outcome(pod, by_class=False)
-            if kept != anew:
-                yield f"a pod is judged otherwise without caches: {kept!r}, {anew!r}"
 
     def nominated(self) -> list[str]:
         """The nodes that pods are nominated to; a nomination may be ahead of the watch."""
@@ -188,6 +178,72 @@ class SchedulerUnderTest:
     def nominated_on(self, name: str) -> list[PodInfo]:
         """The pods that are nominated to a node."""
         return list(self.core.state.nominations.on(name))
+
+
+class Reference:
+    """A scheduler without caches: it gets what it is asked about, and then loses all of that.
+
+    One is used for several inputs, because to make one takes longer than all else. What it says
+    otherwise is asked of a new one, which has no past at all.
+    """
+
+    def __init__(self) -> None:
+        self._scheduler: SchedulerUnderTest | None = None
+        self._uses = 0
+
+    def unlike(self, world: SchedulerUnderTest, objects: Objects) -> Iterator[str]:
+        """Decisions that a scheduler without past and caches makes otherwise."""
+        pods = [each for each in objects["Pod"] if each.spec.scheduler_name == PROFILE]
+        waiting = [pod for pod in pods if not pod.spec.node_name][:MOST_JUDGED]
+        if not waiting or not objects["Node"] or world.core.state.assumed_count:
+            return
+        kept = [world.outcome(pod, by_class=True) for pod in waiting]
+        scheduler = self._take()
+        said = _said_of(scheduler, world, objects, waiting)
+        _lose(scheduler, objects)
+        wrong = [f"in a scheduler without caches: {each}" for each in scheduler.left_behind()]
+        if said != kept:
+            anew = _said_of(SchedulerUnderTest(cached=False), world, objects, waiting)
+            for one, other in zip(kept, anew, strict=True):
+                if one != other:
+                    wrong.append(f"a pod is judged otherwise without caches: {one!r}, {other!r}")
+            for one, other in zip(said, anew, strict=True):
+                if one != other:
+                    wrong.append(f"a pod is judged otherwise after others: {one!r}, {other!r}")
+        if not wrong:
+            self._scheduler = scheduler
+        yield from wrong
+
+    def _take(self) -> SchedulerUnderTest:
+        """The scheduler; it has to be put back, so that none is used again that has raised."""
+        scheduler, self._scheduler = self._scheduler, None
+        self._uses += 1
+        if scheduler is None or self._uses % MOST_USES == 0:
+            scheduler = SchedulerUnderTest(cached=False)
+        return scheduler
+
+
+def _said_of(
+    scheduler: SchedulerUnderTest, world: SchedulerUnderTest, objects: Objects, pods: Sequence[Pod]
+) -> list[object]:
+    """Where a scheduler puts pods once it has all objects, with the nominations of another."""
+    nominations = scheduler.core.state.nominations
+    for kind, each in objects.items():
+        scheduler.core.event_handlers.handler(kind)([Change(None, one) for one in each])
+    for info in [info for name in scheduler.nominated() for info in scheduler.nominated_on(name)]:
+        nominations.remove(info.uid)
+    for name in world.nominated():
+        for info in world.nominated_on(name):
+            nominations.set(PodInfo(info.pod), name)
+    return [scheduler.outcome(pod, by_class=False) for pod in pods]
+
+
+def _lose(scheduler: SchedulerUnderTest, objects: Objects) -> None:
+    """All objects and nominations go."""
+    for kind, each in objects.items():
+        scheduler.core.event_handlers.handler(kind)([Change(one, None) for one in each])
+    for info in [info for name in scheduler.nominated() for info in scheduler.nominated_on(name)]:
+        scheduler.core.state.nominations.remove(info.uid)
 
 
 async def turns() -> None:

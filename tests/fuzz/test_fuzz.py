@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -14,16 +15,20 @@ from scheduler.kube import http1
 from scheduler.kube.decoding import ObjectDecoder
 from scheduler.model.objects import KINDS
 from scheduler.observe.metrics import Metrics
+from scheduler.state.aspects import Aspect, ChangeLog
+from tests.fuzz import scheduler_under_test
 from tests.fuzz.drawing import draw_object
+from tests.fuzz.mutating import MOST_BYTES, encoded, mutate_object
 from tests.fuzz.running import drawn, replayed, run_batch
+from tests.fuzz.scheduler_under_test import Objects, SchedulerUnderTest
 from tests.fuzz.shrinking import shrunk
 from tests.fuzz.targets import TARGETS
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.json"))
 SEED = 19
 INPUTS = {
-    "decode": 600,
-    "ingest": 60,
+    "decode": 2000,
+    "ingest": 200,
     "watch": 80,
     "answers": 1500,
     "pool": 80,
@@ -88,6 +93,36 @@ def test_a_planted_fault_of_the_reader_of_answers_is_found(
 
     monkeypatch.setattr(http1._Chunked, "_keep", forget)
     assert run_batch("answers", SEED, range(200), shrink=False).findings
+
+
+def test_a_planted_fault_of_the_caches_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    touch = ChangeLog.touch
+
+    def forget_nodes(self: ChangeLog, row: int, aspects: Iterable[Aspect]) -> None:
+        touch(self, row, [aspect for aspect in aspects if aspect is not Aspect.NODE])
+
+    monkeypatch.setattr(ChangeLog, "touch", forget_nodes)
+    report = run_batch("ingest", 7, range(12), shrink=False)
+    assert any("judged otherwise without caches" in each.found for each in report.findings)
+
+
+def test_a_scheduler_without_caches_that_keeps_something_is_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def keep_all(scheduler: SchedulerUnderTest, objects: Objects) -> None:
+        """As if deletions had no effect."""
+
+    monkeypatch.setattr(scheduler_under_test, "_lose", keep_all)
+    report = run_batch("ingest", 7, range(12), shrink=False)
+    assert any(each.found.startswith("in a scheduler without") for each in report.findings)
+
+
+def test_no_object_grows_beyond_what_is_stored() -> None:
+    rng = Random(SEED)
+    body: Any = draw_object(rng, KINDS["Pod"])
+    for _ in range(300):
+        body = mutate_object(rng, body)
+        assert len(encoded(body)) <= MOST_BYTES
 
 
 def test_findings_are_made_smaller() -> None:

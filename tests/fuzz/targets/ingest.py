@@ -14,7 +14,7 @@ from scheduler.model.objects import KINDS
 from scheduler.state.checker import differences
 from tests.fuzz.mutating import as_text, mutate_object
 from tests.fuzz.scenes import draw_any, draw_fitting
-from tests.fuzz.scheduler_under_test import SchedulerUnderTest
+from tests.fuzz.scheduler_under_test import Objects, Reference, SchedulerUnderTest
 from tests.fuzz.target import Input, as_bytes
 
 SET, DELETE, ATTEMPT, ANSWER = "set", "delete", "attempt", "answer"
@@ -32,6 +32,7 @@ class Ingest:
     def __init__(self) -> None:
         self._runner = asyncio.Runner()
         self._world: SchedulerUnderTest | None = None
+        self._reference = Reference()
         self._inputs = 0
 
     def draw(self, rng: Random) -> Input:
@@ -58,6 +59,7 @@ class Ingest:
             for step in given:
                 wrong += await _apply(world, reflectors, step)
             wrong += list(_untrue(world, reflectors))
+            wrong += list(self._reference.unlike(world, reflectors.objects()))
             wrong += await _nothing_stays(world, reflectors)
         except BaseException:
             self._world = None
@@ -146,6 +148,10 @@ class _Reflectors:
         found = self._all.get(kind)
         return found.store if found is not None else {}
 
+    def objects(self) -> Objects:
+        """All objects by kind."""
+        return {kind: list(self.store(kind).values()) for kind in KINDS}
+
     async def take(self, type_: str, kind: str, text: bytes) -> list[str]:
         """A line of a watch."""
         line = b'{"type":"%s","object":%s}' % (type_.encode(), text)
@@ -176,7 +182,6 @@ def _untrue(world: SchedulerUnderTest, reflectors: _Reflectors) -> Iterator[str]
         have = state.objects.all(entry.type).keys()
         if have != store.keys():
             yield f"{kind}: {sorted(have ^ store.keys())} are only in the watch or in the state"
-    yield from world.unlike_fresh({kind: list(reflectors.store(kind).values()) for kind in KINDS})
 
 
 async def _nothing_stays(world: SchedulerUnderTest, reflectors: _Reflectors) -> list[str]:
