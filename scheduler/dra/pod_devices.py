@@ -205,7 +205,8 @@ class Preparation:
         self, claim: ResourceClaim, allocation: AllocationResult, *, in_flight: bool = False
     ) -> PodClaim | Status:
         try:
-            terms = compile_node_selector(allocation.node_selector, "status.allocation")
+            path = "status.allocation.nodeSelector"
+            terms = compile_node_selector(allocation.node_selector, path)
         except SelectorError as fault:
             return error(f"claim {claim.metadata.key}: {fault}")
         matcher = None if terms is None else NodeMatcher(terms=terms)

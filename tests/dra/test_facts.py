@@ -65,6 +65,16 @@ def test_a_selector_that_fails_fails_the_attempt_and_keeps_the_other_verdicts() 
     assert answer["node"] is None
 
 
+def test_an_allocation_for_nodes_that_cannot_be_read_names_its_field() -> None:
+    requirement = {"key": "zone", "operator": "NotIn"}
+    terms = [{"matchExpressions": [requirement]}]
+    allocation = {"nodeSelector": {"nodeSelectorTerms": terms}, "devices": {}}
+    wanted = {**claim("c"), "status": {"allocation": allocation}}
+    answer = explain(cluster(wanted), using("p", "c").obj())
+    field = "status.allocation.nodeSelector.nodeSelectorTerms[0].matchExpressions[0].values"
+    assert f"claim default/c: {field}: must not be empty" in answer["message"]
+
+
 def test_pods_are_placed_as_long_as_there_are_devices() -> None:
     objects = cluster(claim("c0"))
     objects += [{"kind": "ResourceClaim", **claim(f"c{i}")} for i in range(1, 4)]
