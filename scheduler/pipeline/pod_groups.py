@@ -187,7 +187,7 @@ class PodGroupPass:
             message = f"pod group {current.group}: an answer about another member is awaited"
             rejectors = (current.plugin.name,)
             cohort = ("group", current.group)
-            self._queue.requeue_together(members, rejectors, (), message, cohort)
+            self._queue.requeue_together(members, rejectors, (), message, cohort, tried=False)
             self._scheduler.suspension.settled(current.first.queued.info.uid)
         return bool(joined)
 
@@ -391,7 +391,8 @@ class PodGroupPass:
         if others:
             message = f"pod group {group}: {question.plugin} is asked about {asking.queued.key}"
             rejectors, pending = (current.plugin.name,), (question.plugin,)
-            self._queue.requeue_together(others, rejectors, pending, message, ("group", group))
+            cohort = ("group", group)
+            self._queue.requeue_together(others, rejectors, pending, message, cohort, tried=False)
         asking.group = _asks_for(current)
         asking.companions = dict.fromkeys(queued.key for queued in others)
         self._scheduler.suspension.suspend(asking, question, current.first.queued.info.uid)

@@ -318,15 +318,21 @@ class SchedulingQueue:
         message: str,
         cohort: Hashable,
         pause: float = 0.0,
+        *,
+        tried: bool = True,
     ) -> None:
         """Plugins rejected the members of a gang as one: they form a cohort with one back-off.
 
         An event that may cure them moves one of them, whose attempt pops the others. ``pause`` is
-        the least number of seconds that they then back off.
+        the least number of seconds that they then back off. If they were not ``tried`` to the end,
+        this counts as no attempt, and makes their back-offs no longer.
         """
         unschedulable, pending = frozenset(unschedulable_plugins), frozenset(pending_plugins)
         for queued in members:
             checkpoint()
+            if not tried:  # the pop has counted the one, and what follows counts the other
+                queued.attempts -= 1
+                queued.unschedulable_count -= 1
             self.requeue_rejected(queued, unschedulable, pending, message, cohort)
         until = max([self._clock() + pause, *(queued.backoff_until for queued in members)])
         for queued in members:

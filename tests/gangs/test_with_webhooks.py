@@ -64,6 +64,19 @@ async def test_a_gang_that_an_answer_leaves_too_little_room_for_is_not_placed_at
         assert "1 no licence" in stage.messages()["m0"]
 
 
+async def test_what_a_gang_asks_makes_its_back_off_no_longer() -> None:
+    async with WebhookServer() as server, RemoteStage(asking(server)) as stage:
+        stage.see(make_group("g", 3), *(make_worker(f"n{i}").cpu("1") for i in range(2)))
+        stage.see(*(member(f"m{i}") for i in range(3)))
+        await stage.settle()
+        assert stage.bound() == {}
+        assert len(server.asked) > 1
+        waiting = stage.core.queue.view.snapshot()
+        assert [each.attempts for each in waiting] == [1, 1, 1]
+        pods = [stage.core.queue._pods.get(each.pod) for each in waiting]
+        assert [each.failures for each in pods if each is not None] == [1, 1, 1]
+
+
 @pytest.mark.parametrize("gone", ["m0", "m1"])
 async def test_a_member_that_goes_while_another_waits_for_an_answer_is_missed(gone: str) -> None:
     async with WebhookServer() as server, RemoteStage(asking(server)) as stage:
