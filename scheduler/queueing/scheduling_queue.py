@@ -337,7 +337,7 @@ class SchedulingQueue:
         until = max([self._clock() + pause, *(queued.backoff_until for queued in members)])
         for queued in members:
             queued.backoff_until = until
-            if queued.tier is Tier.BACKOFF:
+            if queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF):
                 self._pods.reorder(queued)
 
     def requeue_error(self, queued: QueuedPod, message: str) -> None:

@@ -88,6 +88,24 @@ def test_what_they_missed_in_flight_counts_for_all() -> None:
     assert "active" in bench.tiers().values()
 
 
+def test_others_do_not_wait_for_their_back_off() -> None:
+    bench = Bench()
+    for name in "ab":
+        bench.queue.add(make_pod(name))
+    popped = bench.queue.pop_together(KEYS, "equipoise")
+    bench.queue.on_event(NODE_ADD)
+    bench.queue.requeue_together(popped, {"Fit"}, (), "no room", GROUP)
+    early = [bench.pop(), *bench.queue.pop_together(KEYS, "equipoise")]
+    bench.queue.on_event(NODE_ADD)
+    bench.queue.requeue_together(early, {"Fit"}, (), "no room", GROUP, pause=30.0)
+    assert "error-backoff" in bench.tiers().values(), "one that was tried early"
+    bench.clock.advance(5.0)
+    bench.queue.requeue_error(bench.popped(make_pod("other")), "boom")
+    bench.clock.advance(5.0)
+    bench.queue.flush()
+    assert bench.tiers()["other"] == "active"
+
+
 def test_a_scout_of_equal_pods_may_be_popped_along() -> None:
     bench = Bench()
     park(bench, "abc", "Fit")
