@@ -325,16 +325,19 @@ class SchedulingQueue:
 
         An event that may cure them moves one of them, whose attempt pops the others. ``pause`` is
         the least number of seconds that they then back off. If they were not ``tried`` to the end,
-        this counts as no attempt, and makes their back-offs no longer.
+        this counts as no attempt, and their back-offs end when they would have ended.
         """
         unschedulable, pending = frozenset(unschedulable_plugins), frozenset(pending_plugins)
+        ends = [queued.backoff_until for queued in members]
         for queued in members:
             checkpoint()
             if not tried:  # the pop has counted the one, and what follows counts the other
                 queued.attempts -= 1
                 queued.unschedulable_count -= 1
             self.requeue_rejected(queued, unschedulable, pending, message, cohort)
-        until = max([self._clock() + pause, *(queued.backoff_until for queued in members)])
+        if tried:
+            ends = [queued.backoff_until for queued in members]
+        until = max([self._clock() + pause, *ends])
         for queued in members:
             queued.backoff_until = until
             if queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF):

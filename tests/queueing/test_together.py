@@ -72,6 +72,22 @@ def test_they_back_off_alike_and_no_shorter_than_asked() -> None:
     assert {queued.backoff_until for queued in popped} == {bench.clock() + 100.0}
 
 
+def test_those_that_were_not_tried_to_the_end_back_off_as_before() -> None:
+    bench = Bench()
+    for name in "ab":
+        bench.queue.add(make_pod(name))
+    popped = bench.queue.pop_together(KEYS, "equipoise")
+    bench.queue.requeue_together(popped, {"Fit"}, (), "no room", GROUP)
+    before = [(each.attempts, each.failures, each.backoff_until) for each in popped]
+    for _ in range(3):
+        bench.queue.on_event(NODE_ADD)
+        again = [bench.pop(), *bench.queue.pop_together(KEYS, "equipoise")]
+        bench.queue.requeue_together(again, {"Fit"}, (), "asking", GROUP, tried=False)
+        assert [(each.attempts, each.failures, each.backoff_until) for each in popped] == before
+        bench.clock.advance(0.1)
+        bench.queue.activate(["default/a"])
+
+
 def test_what_they_missed_in_flight_counts_for_all() -> None:
     bench = Bench()
     for name in "ab":
