@@ -280,8 +280,12 @@ class Daemon:
             tasks.create_task(self.core.scheduler.run(), name="scheduling loop")
 
     async def _learn_what_was_given_away(self) -> None:
-        """List what the leader before has written, as watches may be behind it."""
+        """List what the leader before has written, as watches may be behind it.
+
+        On new connections: a list waits for a minute on one that has fallen silent.
+        """
         log.info("Listing what the leader before has bound")
+        self._client.drop_idle_connections()
         given_away = [self._reflectors[kind] for kind in GIVEN_AWAY if kind in self._reflectors]
         await asyncio.gather(*(reflector.refresh() for reflector in given_away))
 

@@ -232,6 +232,10 @@ class KubeClient:
         finally:
             source.abort()
 
+    def drop_idle_connections(self) -> None:
+        """Have the next requests open new connections; none that is under way is disturbed."""
+        self._connections.drop_idle()
+
     async def close(self) -> None:
         """Close all connections; later requests raise Unreachable."""
         self._credentials.close()

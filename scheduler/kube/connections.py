@@ -157,6 +157,11 @@ class ConnectionPool:
             raise
         return stream
 
+    def drop_idle(self) -> None:
+        """Close the connections that carry nothing now: one may be dead, and nobody has noticed."""
+        while self._idle:
+            self._idle.pop().abort()
+
     def close(self) -> None:
         """Close all connections, also those in use; later requests raise Unreachable."""
         self._closed = True
@@ -183,8 +188,7 @@ class ConnectionPool:
     def _latest(self, endpoint: ApiEndpoint) -> "_Connection | None":
         if self._key != endpoint.key:
             self._key = endpoint.key
-            while self._idle:
-                self._idle.pop().abort()
+            self.drop_idle()
         oldest = self._clock() - KEEPALIVE_SECONDS
         while self._idle and self._idle[0].used < oldest:
             self._idle.popleft().abort()

@@ -289,6 +289,30 @@ async def test_an_old_connection_is_not_trusted() -> None:
     assert server.accepted == 3
 
 
+async def test_kept_connections_can_be_dropped_and_those_in_use_stay() -> None:
+    go_on = asyncio.Event()
+
+    def late(server: Server) -> Talk:
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            while True:
+                if (await server.request(reader)).split()[1] == b"/slow":
+                    await go_on.wait()
+                writer.write(YES)
+
+        return talk
+
+    async with talking(late) as server, pooled() as pool:
+        slow = asyncio.create_task(post(pool, server, "/slow"))
+        await eventually(lambda: len(server.requests) == 1)
+        await post(pool, server)
+        pool.drop_idle()
+        await eventually(lambda: server.open == 1)
+        go_on.set()
+        assert await slow == b"yes"
+        await post(pool, server)
+    assert server.accepted == 2
+
+
 async def test_connections_are_kept_over_a_new_token_and_dropped_with_another_server() -> None:
     async with talking() as server, talking() as other, pooled() as pool:
         await post(pool, server)

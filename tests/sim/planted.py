@@ -39,6 +39,7 @@ from tests.sim.plan import (
     AddGroup,
     AddPod,
     AnyAction,
+    At,
     Compact,
     CutConnection,
     DelayRequests,
@@ -65,6 +66,8 @@ class Bug(NamedTuple):
     """The wrong function, made from the right one."""
     shows: Callable[[Plan], bool] = lambda plan: True
     """Whether a plan could show it at all; others need not be run."""
+    plan: Callable[[int], Plan] = draw
+    """The plan of a seed."""
 
 
 @contextmanager
@@ -103,6 +106,21 @@ def _paused(plan: Plan) -> bool:
         isinstance(each.action, PauseReplica) and each.action.seconds > 15.0
         for each in plan.actions
     )
+
+
+def _with_work_after_pauses(seed: int) -> Plan:
+    """A plan in which pods have come whenever a replica goes on after a pause.
+
+    It has to send a binding in the instant before it learns that the lease is lost.
+    """
+    plan, more = draw(seed), []
+    for number, each in enumerate(plan.actions):
+        if isinstance(each.action, PauseReplica):
+            for part in range(1, 5):
+                pod = PodPlan(f"w-{number}-{part}", cpu=100, tolerates=True)
+                more.append(At(each.seconds + part / 4, AddPod(pod)))
+    actions = sorted((*plan.actions, *more), key=lambda each: each.seconds)
+    return msgspec.structs.replace(plan, actions=tuple(actions))
 
 
 def _pinned(plan: Plan) -> bool:
@@ -252,7 +270,9 @@ BUGS = {
         _unreserve_only,
         _failing,
     ),
-    "fence": Bug("Writes are not fenced.", Fence, "check", _nothing, _paused),
+    "fence": Bug(
+        "Writes are not fenced.", Fence, "check", _nothing, _paused, _with_work_after_pauses
+    ),
     "requeue": Bug(
         "A pod whose binding failed is not tried again.",
         FailureHandler,
@@ -353,7 +373,7 @@ def find(bug: Bug, seeds: range = range(MOST_SEEDS)) -> Found:
     """The first seed whose plan fails with this bug and not without."""
     began = time.process_time()
     for seed in seeds:
-        plan = draw(seed)
+        plan = bug.plan(seed)
         if not bug.shows(plan):
             continue
         with planted(bug):

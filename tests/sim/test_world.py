@@ -12,6 +12,7 @@ from tests.sim.plan import (
     AddPod,
     At,
     DeletePod,
+    HalfOpen,
     KillReplica,
     NodePlan,
     PauseReplica,
@@ -46,9 +47,10 @@ def test_a_plan_has_one_history() -> None:
 
 @pytest.mark.parametrize(("name", "seed"), QUICKLY_FOUND.items())
 def test_a_planted_bug_is_found(name: str, seed: int) -> None:
+    plan = BUGS[name].plan(seed)
     with planted(BUGS[name]):
-        assert run(draw(seed)).rules
-    assert not run(draw(seed)).rules
+        assert run(plan).rules
+    assert not run(plan).rules
 
 
 def test_a_fault_of_the_leader_meets_whichever_leads() -> None:
@@ -59,6 +61,15 @@ def test_a_fault_of_the_leader_meets_whichever_leads() -> None:
     paused = next(each.split()[1] for each in told if each.endswith(" paused"))
     killed = next(each.split()[1] for each in told if " killed" in each)
     assert {paused, killed} == {"a", "b"}
+
+
+def test_a_takeover_does_not_wait_for_connections_that_fell_silent() -> None:
+    silent = (At(20.0, HalfOpen("a")), At(20.0, HalfOpen("b")))
+    actions = (*silent, At(21.0, PauseReplica(LEADER, 60.0)), At(22.0, AddPod(PodPlan("p"))))
+    verdict = run(Plan(1, 82.0, 250.0, ("a", "b"), nodes=(NodePlan("n"),), actions=actions))
+    assert verdict.violations == []
+    (bound,) = [e.time for e in verdict.history.entries if "/pods/p/binding" in str(e)]
+    assert bound < 60.0
 
 
 def test_actions_that_have_lost_their_object_do_nothing() -> None:
