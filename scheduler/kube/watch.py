@@ -13,7 +13,8 @@ A list after the first emits the difference to what is known, so consumers never
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Never
+from functools import partial
+from typing import Any, Generic, Never, TypeVar
 
 import msgspec
 
@@ -53,6 +54,8 @@ from scheduler.observe.metrics import Metrics
 from scheduler.slices import in_slices
 
 log = get_logger(__name__)
+
+R = TypeVar("R")
 
 # The server ends a watch after this, times one to two: spreads reconnects of many clients.
 WATCH_SECONDS = 300
@@ -138,8 +141,8 @@ class Reflector(Generic[T]):
         self._lists_wanted = 0
         self._lists_taken = 0
         self._list_ended = asyncio.Condition()
-        self._reader: asyncio.Task[Any] | None = None
-        """The task that waits for bytes of a watch, and does nothing else."""
+        self._waiting: asyncio.Task[Any] | None = None
+        """The task that waits for bytes of a watch or the end of a pause, and does nothing else."""
         self._garbled = 0
         self._heard = clock()
         self._after_trouble = RetryDelays(0.5, 30.0, rng=rng)
@@ -157,13 +160,17 @@ class Reflector(Generic[T]):
             reason, delay = await self._follow()
             self._metrics.watch_restarts.labels(self.resource.kind, reason).inc()
             if delay > 0:
-                await self._sleep(delay)
+                await self._unless_outdated(partial(self._sleep, delay))
 
     async def refresh(self) -> None:
-        """Return when a list is taken that was begun after this call. `run` must be running."""
+        """Return when a list is taken that was begun after this call. `run` must be running.
+
+        The list begins at once, also in a pause after trouble.
+        """
         wanted = self._lists_wanted = self._lists_begun + 1
-        if self._reader is not None:
-            self._reader.cancel()
+        self._after_trouble.reset()
+        if self._waiting is not None:
+            self._waiting.cancel()
         async with self._list_ended:
             await self._list_ended.wait_for(lambda: self._lists_taken >= wanted)
 
@@ -277,18 +284,23 @@ class Reflector(Generic[T]):
 
         Nothing, as at its end, when everything is to be listed anew.
         """
+        read = partial(self._read_in_time, stream, line_began)
+        return await self._unless_outdated(read) or b""
+
+    async def _unless_outdated(self, wait: Callable[[], Awaitable[R]]) -> R | None:
+        """Wait, but not when everything is to be listed anew."""
         if self._outdated:
-            return b""
-        task = self._reader = asyncio.current_task()
+            return None
+        task = self._waiting = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"
         try:
-            return await self._read_in_time(stream, line_began)
+            return await wait()
         except asyncio.CancelledError:
             if not self._outdated or task.uncancel():
                 raise  # by others
-            return b""
+            return None
         finally:
-            self._reader = None
+            self._waiting = None
 
     async def _read_in_time(self, stream: ByteStream, line_began: float | None) -> bytes:
         if line_began is None:

@@ -390,6 +390,25 @@ async def test_refresh_outlives_a_list_that_fails_and_a_line_that_is_cut() -> No
         assert watched.known == {"a/x": "3"}
 
 
+async def test_refresh_does_not_wait_for_the_end_of_a_pause() -> None:
+    lists = [page(version=1), page(pod("x", 2), version=2)]
+    server = ScriptedServer(lists, [ServerError(500, "a fault")])
+    watched = Watched(server)
+    pauses: list[float] = []
+
+    async def without_end(seconds: float) -> None:
+        pauses.append(seconds)
+        await asyncio.Event().wait()
+
+    watched.reflector._sleep = without_end
+    with running(watched) as task:
+        await eventually(lambda: bool(pauses))
+        await refreshed(watched)
+        assert watched.known == {"a/x": "2"}
+        assert not task.cancelling()
+    assert len(pauses) == 1
+
+
 async def test_a_list_that_had_begun_before_refreshes_nothing() -> None:
     server = ScriptedServer([page(version=1), page(pod("x", 2), version=2)], [])
     watched = Watched(server)
