@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Set
+from collections.abc import Collection, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 from msgspec.structs import replace
@@ -16,7 +16,7 @@ from scheduler.gangs.registry import PERMIT_PLUGIN
 from scheduler.model.workloads import POD_GROUP_LABEL
 from scheduler.plugin_api.waiting import WaitingPod
 from scheduler.simulation import place
-from tests.sim.history import Request, Write
+from tests.sim.history import Entry, Note, Request, Write
 from tests.sim.invariants import Violation, ended, name_of
 from tests.sim.plan import Plan
 from tests.sim.replica import Replica
@@ -32,6 +32,8 @@ REQUESTS_AT_REST = 200
 """How many requests a replica may make in that time, besides watches."""
 CONNECTIONS_AT_REST = 120
 """How many connections a replica may have open then: of watches, and idle ones of all writers."""
+TAKEOVER_SECONDS = 10.0
+"""How long a replica may lead and not schedule: it lists pods and claims anew."""
 GANG_SECONDS = 60.0
 """How long a member may hold its node for one that is missing (`permitWaitingTimeSeconds`)."""
 STANDING_TASKS = Counter(
@@ -68,6 +70,7 @@ STANDING_TASKS = Counter(
 async def left_behind(plan: Plan, simulation: Simulation) -> list[Violation]:
     """What replicas still keep, and what the API still shows."""
     found = [*_leaderless(simulation), *_reserved(simulation), *_restless(plan, simulation)]
+    found += idle_leaders(plan, simulation.history.entries)
     for replica in simulation.replicas.values():
         found += await _kept(simulation, replica)
     return found
@@ -84,6 +87,21 @@ def _leaderless(simulation: Simulation) -> Iterator[Violation]:
     if leading != [holder.rpartition("_")[0]]:
         message = f"{leading or 'nobody'} leads, the lease names {holder or 'nobody'}"
         yield _end(simulation, "leader", "lease", message)
+
+
+def idle_leaders(plan: Plan, entries: Iterable[Entry]) -> Iterator[Violation]:
+    """Replicas that took the lease when all faults were over, and did not schedule soon."""
+    leading: dict[str, float] = {}
+    for entry in entries:
+        if not isinstance(entry, Note) or entry.host not in plan.replicas:
+            continue
+        if "] Became leader" in entry.text:
+            leading[entry.host] = entry.time
+        elif "] Scheduling " in entry.text and entry.host in leading:
+            began = leading.pop(entry.host)
+            if began > plan.seconds and entry.time > began + TAKEOVER_SECONDS:
+                what = f"led for {entry.time - began:.1f} s before it scheduled"
+                yield Violation("idle-leader", entry.time, entry.host, what)
 
 
 def _reserved(simulation: Simulation) -> Iterator[Violation]:

@@ -12,7 +12,8 @@ from scheduler.gangs.registry import GangRegistry
 from scheduler.model.workloads import POD_GROUP_LABEL
 from scheduler.plugin_api.waiting import WaitingPod
 from tests.builders import Json
-from tests.sim.endings import lacks_members
+from tests.sim.endings import idle_leaders, lacks_members
+from tests.sim.history import Entry, Note
 from tests.sim.plan import (
     AddGroup,
     AddPod,
@@ -74,6 +75,21 @@ def test_members_that_hold_nodes_although_the_missing_one_has_come() -> None:
     deaf = Bug("Nobody is let through.", GangRegistry, "allow", _never)
     with planted(deaf):
         assert run(short_gang(30.0, replaced)).rules >= {"left-behind", "task-left"}
+
+
+def test_a_leader_that_does_not_schedule() -> None:
+    plan = Plan(1, 20.0, 75.0, ("a", "b"))
+
+    def notes(*told: tuple[float, str, str]) -> list[Entry]:
+        return [Note(*each) for each in told]
+
+    became, scheduling = "[info] Became leader lease=l", "[info] Scheduling identity=a_1"
+    prompt = notes((30.0, "a", became), (31.0, "a", scheduling))
+    disturbed = notes((10.0, "a", became), (60.0, "a", scheduling))
+    idle = notes((25.0, "b", became), (30.0, "a", scheduling), (70.0, "b", scheduling))
+    assert list(idle_leaders(plan, [*prompt, *disturbed])) == []
+    (found,) = idle_leaders(plan, idle)
+    assert str(found) == "idle-leader: b: led for 45.0 s before it scheduled (the end, 70.000 s)"
 
 
 @pytest.mark.parametrize(
