@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 
@@ -299,21 +300,21 @@ class WholeGangs:
             for each in plan.actions
             if isinstance(each.action, self._EXCUSES)
         ]
-        self._minimum: dict[Key, int] = {}
+        self._minimum: defaultdict[Key, Past[int]] = defaultdict(lambda: Past((-math.inf, 0)))
+        """0 while a group does not exist."""
         self._bound: defaultdict[Key, dict[str, float]] = defaultdict(dict)
         self._done: set[Key] = set()
 
     def see(self, write: Write) -> Iterator[Violation]:
         if write.table == GROUPS:
-            self._minimum.pop(write.key, None)
-            if write.after is not None:
-                self._minimum[write.key] = int(write.after.body["spec"].get("minMember") or 0)
+            spec = {} if write.after is None else write.after.body["spec"]
+            self._minimum[write.key].add(write.time, int(spec.get("minMember") or 0))
         if write.after is None or not binds(write) or write.writer not in self._replicas:
             return
         metadata = write.after.body["metadata"]
         if group := (metadata.get("labels") or {}).get(POD_GROUP_LABEL):
             key = (write.key[0], group)
-            if not self._minimum.get(key):
+            if not any(self._minimum[key].during(self._knowledge.since(write.time))):
                 yield _broken("gang", write, f"group {group} does not exist")
             self._bound[key][metadata["uid"]] = write.time
 
@@ -321,7 +322,7 @@ class WholeGangs:
         for group, members in self._bound.items():
             first = min(members.values())
             bound = sum(when <= first + self.SECONDS for when in members.values())
-            minimum = self._minimum.get(group, 0)
+            minimum = self._minimum[group].during(math.inf)[0]
             if bound < minimum and not self._excused(first):
                 what = f"{bound} of {minimum} members were bound within {self.SECONDS:g} s"
                 yield Violation("gang", first, name_of(group), what)

@@ -285,6 +285,20 @@ def test_a_gang_of_which_a_member_was_deleted_meanwhile() -> None:
     assert scene.found() == []
 
 
+def test_members_of_a_group_that_is_deleted() -> None:
+    for seen, rules in ((True, ["gang"] * 3), (False, [])):
+        scene = Scene(*[] if seen else [At(9.0, SilenceWatches(20.0))])
+        scene.node(NodePlan("n"))
+        key = ("default", "g")
+        scene.put(GROUPS, key, {"spec": objects.group(AddGroup("g", 3))["spec"]})
+        scene.time = 10.0
+        scene.registry.store.table(GROUPS).remove(key)
+        for number in range(3):
+            scene.pod(PodPlan(f"m{number}", group="g"))
+            scene.bind(f"m{number}", "n", at=20.0)
+        assert scene.found() == rules
+
+
 def test_a_device_for_two() -> None:
     scene = Scene()
     result = {"driver": "d", "pool": "n", "device": "gpu-0", "request": "device"}
