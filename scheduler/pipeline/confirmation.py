@@ -55,7 +55,7 @@ OVERDUE = 4
 """How many times `confirmSeconds` a pod may wait before the replica is not ready."""
 
 
-class Expected(msgspec.Struct, gc=False):
+class Expected(msgspec.Struct):
     """A binding that was answered: only what is needed to revert it, as there may be many."""
 
     uid: str
