@@ -8,7 +8,11 @@ from e2e.harness.certificates import KeyPair
 
 
 def write_kubeconfig(path: Path, server: str, authority: Path, user: dict[str, Any]) -> Path:
-    """One cluster, one user, one context; JSON, which every reader of YAML reads."""
+    """One cluster, one user, one context; JSON, which every reader of YAML reads.
+
+    A file that is there is replaced in one step: a program that was just started may be reading it,
+    and ends if it finds it empty.
+    """
     document = {
         "apiVersion": "v1",
         "kind": "Config",
@@ -19,8 +23,10 @@ def write_kubeconfig(path: Path, server: str, authority: Path, user: dict[str, A
         "contexts": [{"name": "e2e", "context": {"cluster": "e2e", "user": "user"}}],
         "current-context": "e2e",
     }
-    path.write_text(json.dumps(document, indent=2))
-    path.chmod(0o600)
+    new = path.with_name(f".{path.name}.new")
+    new.write_text(json.dumps(document, indent=2))
+    new.chmod(0o600)
+    new.replace(path)
     return path
 
 
