@@ -21,12 +21,12 @@ Place = tuple[Any, Any]
 """A container and the key or the index of a value in it."""
 
 
-def _copied(value: Any) -> Any:
+def copied(value: Any) -> Any:
     """A copy of plain JSON; `copy.deepcopy` takes several times as long."""
     if type(value) is dict:
-        return {key: _copied(each) for key, each in value.items()}
+        return {key: copied(each) for key, each in value.items()}
     if type(value) is list:
-        return [_copied(each) for each in value]
+        return [copied(each) for each in value]
     return value
 
 
@@ -70,7 +70,7 @@ ANY = (*TEXTS, *NUMBERS, *LISTS, *OBJECTS, *OTHERS)
 def mutate_object(rng: Random, body: Any, most: int = 3) -> Any:
     """A copy with one or a few places changed, no larger than any; what it is called stays."""
     for _ in range(MOST_TRIES):
-        changed = _copied(body)
+        changed = copied(body)
         for _ in range(rng.randint(1, most)):
             found = places(changed)
             if not found:
@@ -78,7 +78,7 @@ def mutate_object(rng: Random, body: Any, most: int = 3) -> Any:
             rng.choice(_MUTATIONS)(rng, found)
         if len(encoded(changed)) <= MOST_BYTES:
             return changed
-    return _copied(body)
+    return copied(body)
 
 
 _NAMES = frozenset({"apiVersion", "kind"})
@@ -112,12 +112,12 @@ def _alike(value: Any) -> tuple[Any, ...]:
 
 def _replace_alike(rng: Random, found: list[Place]) -> None:
     container, key = rng.choice(found)
-    container[key] = _copied(rng.choice(_alike(container[key])))
+    container[key] = copied(rng.choice(_alike(container[key])))
 
 
 def _replace_by_any(rng: Random, found: list[Place]) -> None:
     container, key = rng.choice(found)
-    container[key] = _copied(rng.choice(ANY))
+    container[key] = copied(rng.choice(ANY))
 
 
 def _remove(rng: Random, found: list[Place]) -> None:
@@ -132,7 +132,7 @@ def _null(rng: Random, found: list[Place]) -> None:
 
 def _swap(rng: Random, found: list[Place]) -> None:
     (one, here), (other, there) = rng.choice(found), rng.choice(found)
-    value = _copied(other[there])
+    value = copied(other[there])
     one[here] = value
 
 

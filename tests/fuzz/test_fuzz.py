@@ -67,6 +67,19 @@ def test_an_input_follows_from_its_seed_and_number(name: str) -> None:
         target.close()
 
 
+@pytest.mark.parametrize("name", TARGETS)
+def test_an_input_does_not_depend_on_those_drawn_before(name: str) -> None:
+    """A value that is shared by inputs and changed in one of them grows without bound."""
+    target = TARGETS[name]()
+    numbers = range(300)
+    try:
+        forwards = [json.dumps(drawn(target, SEED, number)) for number in numbers]
+        backwards = [json.dumps(drawn(target, SEED, number)) for number in reversed(numbers)]
+        assert forwards == backwards[::-1]
+    finally:
+        target.close()
+
+
 def test_drawn_objects_decode() -> None:
     """What is not mutated is valid: faults are found behind the decoder, not only in it."""
     rng, metrics = Random(SEED), Metrics()

@@ -26,7 +26,7 @@ from scheduler.config.schema import (
 from scheduler.observe.metrics import Metrics
 from scheduler.plugins.table import IN_TREE
 from tests.equivalence.world import Hands
-from tests.fuzz.mutating import mutate_bytes, places
+from tests.fuzz.mutating import copied, mutate_bytes, places
 from tests.fuzz.target import Input, as_bytes
 
 DURATIONS = ("0s", "15s", "1m30s", "2h", "100ms", "-1s", "1e9s", "", "5", "9999999h")
@@ -62,7 +62,7 @@ class ConfigFiles:
         for _ in range(rng.choice((0, 0, 1, 1, 2))):
             found = places(documents)
             container, key = rng.choice(found)
-            container[key] = rng.choice(ODD)
+            container[key] = copied(rng.choice(ODD))
         try:
             text = yaml.safe_dump_all(documents, allow_unicode=True).encode(
                 "utf-8", "surrogatepass"

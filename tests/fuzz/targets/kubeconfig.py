@@ -15,7 +15,7 @@ import yaml
 from scheduler.kube.connections import ApiEndpoint
 from scheduler.kube.credentials import Credentials, KubeconfigSource
 from scheduler.kube.errors import Unreachable
-from tests.fuzz.mutating import mutate_bytes, places
+from tests.fuzz.mutating import copied, mutate_bytes, places
 from tests.fuzz.target import Input, as_bytes
 
 SERVERS = (
@@ -86,7 +86,7 @@ class Kubeconfigs:
         if rng.random() < 0.6:
             container, key = rng.choice(places(document))
             if key != "command":
-                container[key] = rng.choice(ODD)
+                container[key] = copied(rng.choice(ODD))
         data = yaml.safe_dump(document, allow_unicode=True).encode()
         return (mutate_bytes(rng, data) if rng.random() < 0.15 else data).decode("latin-1")
 

@@ -15,7 +15,7 @@ from scheduler.recording.compression import zstd
 from scheduler.recording.entries import FORMAT, Changed, Complete, Header, Held, Known
 from scheduler.recording.reader import UnreadableRecording, as_object, segments
 from tests.fuzz.drawing import draw_object, kinds
-from tests.fuzz.mutating import ANY, mutate_bytes, places
+from tests.fuzz.mutating import ANY, copied, mutate_bytes, places
 from tests.fuzz.target import Input, as_bytes
 
 
@@ -45,7 +45,7 @@ class Recordings:
         plain: list[Any] = msgspec.msgpack.decode(self._encoder.encode(blocks))
         if rng.random() < 0.7:
             container, key = rng.choice(places(plain))
-            odd = rng.choice(ANY)
+            odd = copied(rng.choice(ANY))
             container[key] = 7 if isinstance(odd, msgspec.Raw) or _long(odd) else odd
         data = b"".join(self._block(rng, block) for block in plain)
         return (mutate_bytes(rng, data) if rng.random() < 0.3 else data).decode("latin-1")
