@@ -1,8 +1,8 @@
 """kube-scheduler's extenders, as it reads them: their names, their order and how to call them."""
 
-import base64
 from collections.abc import Sequence
 
+from scheduler.config import pem
 from scheduler.config.schema import Extender, ExtenderTLSConfig
 from scheduler.config.webhooks import CallTarget
 
@@ -47,18 +47,13 @@ def endpoint_of(name: str, extender: Extender) -> CallTarget:
         timeout=extender.http_timeout or DEFAULT_TIMEOUT,
         retries=1,  # for connections that were closed while idle, as Go's client does
         ca_file=tls.ca_file if not tls.ca_data else "",
-        ca_data=pem(tls.ca_data),
+        ca_data=pem.decoded(tls.ca_data),
         cert_file=tls.cert_file if not tls.cert_data else "",
         key_file=tls.key_file if not tls.key_data else "",
-        cert_data=pem(tls.cert_data),
-        key_data=pem(tls.key_data),
+        cert_data=pem.decoded(tls.cert_data),
+        key_data=pem.decoded(tls.key_data),
         server_name=tls.server_name,
         insecure=tls.insecure or (extender.enable_https and not has_ca),
         max_request_bytes=MAX_BYTES,
         max_response_bytes=MAX_BYTES,
     )
-
-
-def pem(data: str) -> str:
-    """The text behind a field of bytes, which documents hold in base64. Raises ValueError."""
-    return base64.b64decode(data, validate=True).decode("ascii")

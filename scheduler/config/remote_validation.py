@@ -5,7 +5,7 @@ import ssl
 from collections.abc import Iterator, Sequence
 from urllib.parse import urlsplit
 
-from scheduler.config.extenders import pem
+from scheduler.config import pem
 from scheduler.config.plugins import KNOWN_PLUGINS, Available
 from scheduler.config.problems import ConfigProblem, show, suggest
 from scheduler.config.schema import Extender, ExtenderTLSConfig, Webhook
@@ -179,7 +179,7 @@ def _extender_tls(path: str, tls: ExtenderTLSConfig) -> Iterator[ConfigProblem]:
         ("keyData", tls.key_data),
     ):
         try:
-            text = pem(data)
+            text = pem.decoded(data)
         except ValueError as fault:
             yield ConfigProblem(f"{path}.{name}", f"expected PEM text in base64: {fault}")
             continue
@@ -189,6 +189,6 @@ def _extender_tls(path: str, tls: ExtenderTLSConfig) -> Iterator[ConfigProblem]:
 
 def _certificates(path: str, form: str, text: str) -> Iterator[ConfigProblem]:
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=text)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem.plain(text))
     except (ssl.SSLError, ValueError):
         yield ConfigProblem(path, f"expected certificates as {form}")

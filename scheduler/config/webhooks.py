@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from scheduler.config import pem
 from scheduler.config.plugins import Available
 from scheduler.config.schema import EXTENSION_POINTS, OWN_POINTS, Webhook
 
@@ -110,7 +111,7 @@ def endpoint_of(webhook: Webhook) -> CallTarget:
         timeout=webhook.timeout,
         retries=webhook.retries,
         ca_file=webhook.tls.ca_file,
-        ca_data=webhook.tls.ca_bundle,
+        ca_data=pem.plain(webhook.tls.ca_bundle),
         cert_file=webhook.tls.cert_file,
         key_file=webhook.tls.key_file,
         server_name=webhook.tls.server_name,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from scheduler import machine
+from scheduler.config import pem
 from scheduler.observe.logs import get_logger
 from scheduler.serve.self_signed import VALID_DAYS, made_elsewhere
 
@@ -107,7 +108,7 @@ class Tls:
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
         if self._client_authority:
             try:
-                context.load_verify_locations(cadata=material.client_authority.decode("ascii"))
+                context.load_verify_locations(cadata=pem.plain(material.client_authority.decode()))
             except (ssl.SSLError, ValueError) as fault:
                 raise OSError(f"{self._client_authority}: {_reason(fault)}") from fault
             context.verify_mode = ssl.CERT_OPTIONAL

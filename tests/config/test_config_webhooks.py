@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import base64
+import ssl
 from typing import Any
 
 import pytest
+import trustme
 
 from scheduler.assembly import available
+from scheduler.config import extenders, webhooks
 from scheduler.config.loading import from_dicts
 from scheduler.config.plugin_args import NodeResourcesFitArgs
 from scheduler.config.problems import ConfigError
@@ -114,6 +117,10 @@ BAD = {
         extender(enableHTTPS=True, tlsConfig={"certFile": "/c"}),
         "extenders[0].tlsConfig.keyFile: certificate and private key go together",
     ),
+    "a bundle that is no PEM, in letters beyond ASCII": (
+        hook(tls={"caBundle": "\ud800 é"}),
+        "webhooks[0].tls.caBundle: expected certificates as PEM text",
+    ),
     "data that is no PEM": (
         extender(tlsConfig={"caData": "???"}),
         "extenders[0].tlsConfig.caData: expected PEM text in base64",
@@ -157,6 +164,23 @@ def test_resources_that_extenders_count_are_not_counted_by_us() -> None:
     assert isinstance(args, NodeResourcesFitArgs)
     assert args.ignored_resources == ("a.b/c",)
     assert from_dicts(loaded.to_dicts(), available(), environ={}) == loaded
+
+
+def test_a_bundle_may_have_remarks_in_any_script() -> None:
+    """Bundles of public authorities have such remarks, and OpenSSL reads over them."""
+    certificate = trustme.CA().cert_pem.bytes().decode()
+    bundle = f"# F\u0151tan\u00fas\u00edtv\u00e1ny\n{certificate}"
+    ours = from_dicts(hook(tls={"caBundle": bundle}), available(), environ={})
+    theirs = from_dicts(extender(tlsConfig={"caData": _base64(bundle)}), available(), environ={})
+
+    used = (
+        webhooks.endpoint_of(ours.equipoise.webhooks[0]),
+        extenders.endpoint_of("x", theirs.scheduler.extenders[0]),
+    )
+    for each in used:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.load_verify_locations(cadata=each.ca_data)
+        assert len(context.get_ca_certs()) == 1
 
 
 def test_whoever_looks_at_a_running_scheduler_sees_no_private_key() -> None:

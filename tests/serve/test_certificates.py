@@ -209,6 +209,17 @@ async def test_a_rotated_client_authority_counts_and_the_old_one_does_not(
         assert [await each.is_served_by(server) for each in callers] == [False, True]
 
 
+async def test_a_client_authority_may_have_remarks_in_any_script(
+    pair: Pair, tmp_path: Path
+) -> None:
+    ours = trustme.CA()
+    pair.write(ours)
+    bundle = tmp_path / "ca.crt"
+    bundle.write_bytes("# F\u0151tan\u00fas\u00edtv\u00e1ny\n".encode() + ours.cert_pem.bytes())
+    async with Server(bare_app(), tls=Tls(pair.source(), str(bundle))) as server:
+        assert await Caller(ours, ours).is_served_by(server)
+
+
 @pytest.mark.parametrize("text", ["", "nothing", "-----BEGIN CERTIFICATE-----\n"])
 def test_a_client_authority_that_is_none_is_an_error_that_names_the_file(
     pair: Pair, tmp_path: Path, text: str
