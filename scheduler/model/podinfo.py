@@ -77,7 +77,8 @@ class PodInfo:
         self.uid = pod.metadata.uid or self.key
         self.priority = pod.spec.priority
         self.node_name = pod.spec.node_name
-        self._faults: list[str] = []
+        self._faults: dict[str, str] = {}
+        """By the name of what could not be derived."""
         self._shared: dict[str, object] = {}
 
     def __repr__(self) -> str:
@@ -105,9 +106,12 @@ class PodInfo:
         renewed = self.bound_to(node_name)
         renewed.pod = pod
         if pod.metadata.labels != self.pod.metadata.labels:
+            renewed._shared, renewed._faults = {}, dict(self._faults)
             for derived in ("affinity", "spread", "excess", "faults"):
                 renewed.__dict__.pop(derived, None)
+                renewed._faults.pop(derived, None)
         if sizes_reported(pod) != sizes_reported(self.pod):
+            renewed._shared = {}
             for derived in ("requests", "nonzero"):
                 renewed.__dict__.pop(derived, None)
         return renewed
@@ -145,6 +149,7 @@ class PodInfo:
         """
         if not twin._shared:
             twin._shared = {name: getattr(twin, name) for name in _DERIVED}
+            twin._shared["_faults"] = twin._faults
         self.__dict__.update(twin._shared)
 
     def adopt_but_claims(self, kin: PodInfo) -> None:
@@ -176,17 +181,19 @@ class PodInfo:
     def requests(self) -> Amounts:
         """What the pod takes from its node, including what the kubelet has given it by resizing."""
         reported = any(sizes_reported(self.pod))
-        return self._requests(use_status=True) if reported else self.fit_requests
+        return self._requests("requests", use_status=True) if reported else self.fit_requests
 
     @cached_property
     def fit_requests(self) -> Amounts:
         """What must be free on a node for the pod to fit."""
-        return self._requests(use_status=False)
+        return self._requests("fit_requests", use_status=False)
 
     @cached_property
     def score_requests(self) -> Amounts:
         """What resource scoring assumes: container sums with defaults for the missing ones."""
-        return self._requests(use_status=False, pod_level=False, defaults=DEFAULT_REQUESTS)
+        return self._requests(
+            "score_requests", use_status=False, pod_level=False, defaults=DEFAULT_REQUESTS
+        )
 
     @cached_property
     def nonzero(self) -> tuple[int, int]:
@@ -196,7 +203,7 @@ class PodInfo:
         try:
             return nonzero_requests(self.pod)
         except AmountError as fault:
-            self._fault(fault)
+            self._fault("nonzero", fault)
             return 0, 0
 
     def _asks_for_both(self) -> bool:
@@ -209,11 +216,11 @@ class PodInfo:
                 return False
         return bool(spec.containers)
 
-    def _requests(self, **options: object) -> Amounts:
+    def _requests(self, derived: str, **options: object) -> Amounts:
         try:
             return pod_requests(self.pod, **options)  # type: ignore[arg-type]  # passed through
         except AmountError as fault:
-            self._fault(fault)
+            self._fault(derived, fault)
             return {}
 
     @cached_property
@@ -262,7 +269,7 @@ class PodInfo:
                 required, f"{_NODE_AFFINITY}.requiredDuringSchedulingIgnoredDuringExecution"
             )
         except SelectorError as fault:
-            self._fault(fault)
+            self._fault("node_matcher", fault)
             terms = ()
         return NodeMatcher(compile_set(self.pod.spec.node_selector), terms)
 
@@ -278,7 +285,7 @@ class PodInfo:
                 preferred, f"{_NODE_AFFINITY}.preferredDuringSchedulingIgnoredDuringExecution"
             )
         except SelectorError as fault:
-            self._fault(fault)
+            self._fault("node_preferences", fault)
             return ()
 
     @cached_property
@@ -291,7 +298,7 @@ class PodInfo:
                 )
             return affinity_terms(self.pod)
         except SelectorError as fault:
-            self._fault(fault)
+            self._fault("affinity", fault)
             return NO_TERMS
 
     @cached_property
@@ -302,27 +309,30 @@ class PodInfo:
         try:
             return spread_constraints(self.pod)
         except SelectorError as fault:
-            self._fault(fault)
+            self._fault("spread", fault)
             return ()
 
     @cached_property
     def faults(self) -> tuple[str, ...]:
         """Everything in the spec that cannot be understood, each text starting with its field.
 
-        What is too long is not even read.
+        What is too long is not even read. The order does not depend on what was read before.
         """
         if self.excess:
             return self.excess
-        _ = (self.fit_requests, self.score_requests, self.node_matcher, self.node_preferences)
-        _ = (self.affinity, self.spread)
+        for name in _SAID:
+            getattr(self, name)
+        found = [self._faults[name] for name in _SAID if name in self._faults]
         if not self.pod.spec.containers:
-            self._faults.append("spec.containers: missing")
-        return tuple(dict.fromkeys(self._faults))
+            found.append("spec.containers: missing")
+        return tuple(dict.fromkeys(found))
 
-    def _fault(self, fault: Exception) -> None:
-        self._faults.append(str(fault))
+    def _fault(self, derived: str, fault: Exception) -> None:
+        self._faults[derived] = str(fault)
 
 
+_SAID = ("fit_requests", "score_requests", "node_matcher", "node_preferences", "affinity", "spread")
+"""What is derived from the spec alone; what of it cannot be derived is said in this order."""
 _NOWHERE = NodeMatcher(terms=())
 _DERIVED = {name for name, value in vars(PodInfo).items() if isinstance(value, cached_property)}
 

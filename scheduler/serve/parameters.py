@@ -112,6 +112,10 @@ async def read_body(request: web.Request) -> bytes:
     except (web.RequestPayloadError, ConnectionError) as fault:
         # Coded or cut otherwise than its headers say, or the caller has gone.
         raise BadRequest(f"the body cannot be read: {' '.join(str(fault).split())}") from None
+    except RuntimeError:
+        if request.transport is not None:
+            raise
+        raise BadRequest("the connection was closed before the body was there") from None
     except web.HTTPRequestEntityTooLarge:
         raise HttpTooLarge(f"the body must not exceed {MAX_BODY_BYTES} bytes") from None
 

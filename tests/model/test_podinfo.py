@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
-from scheduler.model.podinfo import HostPort, with_tag
-from tests.builders import PodBuilder, make_pod, requirement, term
+from scheduler.model.podinfo import _DERIVED, HostPort, PodInfo, with_tag
+from tests.builders import PodBuilder, constraint, make_pod, requirement, term
 
 REQUIRED = "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "spec.affinity.nodeAffinity.preferredDuringSchedulingIgnoredDuringExecution"
@@ -108,6 +110,69 @@ def test_terms_that_read_the_labels_are_read_again() -> None:
     new = old.renewed(make_pod("p").label(version="2").apart(term).struct())
     assert new.affinity == make_pod("p").label(version="2").apart(term).info().affinity
     assert new.affinity != old.affinity
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("read"), st.sampled_from(sorted(_DERIVED))),
+    st.tuples(st.just("label"), st.sampled_from("ab")),
+    st.tuples(st.just("size"), st.sampled_from(("1", "2", "x"))),
+    st.tuples(st.just("twin"), st.sampled_from(("of us", "of it"))),
+    st.tuples(st.just("bind"), st.just("n1")),
+)
+
+
+@given(
+    bad=st.sets(st.sampled_from(("cpu", "required", "preferred", "apart", "spread"))),
+    steps=st.lists(STEPS, max_size=8),
+)
+@example(bad=set(), steps=[("twin", "of it"), ("label", "b"), ("twin", "of it")])
+@example(bad={"cpu"}, steps=[("twin", "of us"), ("label", "b")])
+def test_what_is_derived_does_not_depend_on_what_was_before(
+    bad: set[str], steps: list[tuple[str, str]]
+) -> None:
+    """Whatever was read, shared with twins, labelled or resized: as of a pod that is new."""
+    label, size, node = "a", "", ""
+
+    def now() -> PodInfo:
+        return _pod_with(bad, label, size, node).info()
+
+    info = now()
+    for step, value in steps:
+        if step == "read":
+            getattr(info, value)
+        elif step == "twin" and not size:
+            twin = now()
+            twin.adopt(info)
+            _same(twin, now())
+            info = twin if value == "of us" else info
+        else:
+            label = value if step == "label" else label
+            size = value if step == "size" else size
+            node = value if step == "bind" else node
+            info = info.renewed(now().pod)
+    _same(info, now())
+
+
+def _same(info: PodInfo, fresh: PodInfo) -> None:
+    for name in sorted(_DERIVED):
+        assert getattr(info, name) == getattr(fresh, name), name
+
+
+def _pod_with(bad: set[str], label: str, size: str, node: str) -> PodBuilder:
+    """A pod that has some fields that cannot be understood, and some that read its labels."""
+    spread = constraint("zone", matchLabelKeys=["version"], labelSelector={})
+    apart = {"topologyKey": "zone", "matchLabelKeys": ["version"], "labelSelector": {}}
+    pod = make_pod("p").label(version=label).cpu("x" if "cpu" in bad else "1")
+    pod.required(term(requirement("a", "In" if "required" in bad else "Exists")))
+    pod.preferred(1, term(requirement("a", "In" if "preferred" in bad else "Exists")))
+    pod.apart(apart | ({"labelSelector": _NO_SELECTOR} if "apart" in bad else {}))
+    pod.spread(spread | ({"labelSelector": _NO_SELECTOR} if "spread" in bad else {}))
+    if size:
+        pod.status(resources={"requests": {"cpu": size}})
+    return pod.on(node) if node else pod
+
+
+_NO_SELECTOR = {"matchExpressions": [{"key": "a", "operator": "NotIn"}]}
 
 
 @pytest.mark.parametrize(
