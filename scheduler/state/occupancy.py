@@ -62,13 +62,31 @@ def ports_conflict(wanted: Iterable[HostPort], used: Iterable[HostPort]) -> bool
 
 
 class Image:
-    """An image that some node reports: its size, and the rows that have it."""
+    """An image that some node reports: the rows that have it, and its size."""
 
-    __slots__ = ("rows", "size")
+    __slots__ = ("_largest", "rows")
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self.rows: set[int] = set()
+    def __init__(self) -> None:
+        self.rows: dict[int, int] = {}
+        """The size that each row reports."""
+        self._largest: int | None = None
+
+    @property
+    def size(self) -> int:
+        """The largest that a row reports: the same whichever row came first."""
+        if self._largest is None:
+            self._largest = max(self.rows.values(), default=0)
+        return self._largest
+
+    def set(self, row: int, size: int) -> None:
+        """A row has it, perhaps under several sizes."""
+        self.rows[row] = max(size, self.rows.get(row, size))
+        self._largest = None
+
+    def discard(self, row: int) -> None:
+        """A row does not have it."""
+        self.rows.pop(row, None)
+        self._largest = None
 
 
 class ImageIndex:
@@ -88,11 +106,11 @@ class ImageIndex:
         for name, _ in _images(old):
             image = self._images.get(name)
             if image is not None:
-                image.rows.discard(row)
+                image.discard(row)
                 if not image.rows:
                     del self._images[name]
         for name, size in _images(new):
-            self._images.setdefault(name, Image(min(size, MAX_AMOUNT))).rows.add(row)
+            self._images.setdefault(name, Image()).set(row, min(size, MAX_AMOUNT))
 
 
 def _images(node: Node | None) -> Iterator[tuple[str, int]]:

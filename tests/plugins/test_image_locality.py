@@ -46,6 +46,14 @@ def test_every_score(cluster: list[set[str]], main: list[str], init: list[str]) 
     assert got == {f"n{i}": score(images) for i, images in enumerate(cluster)}
 
 
+def test_nodes_may_differ_about_the_size_of_an_image() -> None:
+    """The largest counts: the same after a restart, whichever node is listed first."""
+    nodes = [make_node(f"n{i}").image("a:1", size=size * MI) for i, size in enumerate((100, 700))]
+    pod = make_pod("p").image("a:1")
+    assert Bench(ImageLocality, nodes).scores(pod) == {"n0": 69, "n1": 69}
+    assert Bench(ImageLocality, nodes[::-1]).scores(pod) == {"n0": 69, "n1": 69}
+
+
 @pytest.mark.parametrize(
     ("mebibytes", "score"),
     [

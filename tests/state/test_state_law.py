@@ -35,7 +35,7 @@ def a_node(name: str, size: int, zone: str, version: int) -> Node:
     if size % 2:
         node.taint("t", str(size)).offer("example.com/gpu", size)
     if size % 3 == 1:
-        node.image(IMAGES[0], size=100)
+        node.image(IMAGES[0], IMAGES[0], size=100 * size)
     if size % 3 == 2:
         node.cordoned().image(IMAGES[1], size=200)
     return node.struct()
@@ -165,12 +165,14 @@ class StateLaw(RuleBasedStateMachine):
             assert set(self.state.ports.conflicts(wanted)) == users
         for image in IMAGES:
             holders = {
-                by_name[name]
+                by_name[name]: each.size_bytes
                 for name, node in self.nodes.items()
-                if any(image in (each.names or ()) for each in node.status.images)
+                for each in node.status.images
+                if image in (each.names or ())
             }
             known = self.state.images.get(image)
-            assert (known.rows if known else set()) == holders
+            assert (known.rows if known else {}) == holders
+            assert (known.size if known else 0) == max(holders.values(), default=0)
 
     @invariant()
     def rows_and_labels_belong_to_the_right_nodes(self) -> None:
