@@ -213,8 +213,11 @@ class ApiWriter:
                     return
                 changed = isinstance(trouble, Conflict) and bool(waiting_at)
                 again = budget.spend() if changed else await budget.allows_retry(trouble)
-                if not again:
-                    raise trouble
+                try:
+                    if not again:
+                        raise trouble
+                finally:
+                    del trouble  # its traceback has this frame: only the collector would free both
 
     async def send(
         self,
@@ -261,11 +264,14 @@ class ApiWriter:
                 try:
                     return await self._request(method, path, body, content_type)
                 except KubeError as error:
-                    trouble = error
+                    trouble = error.with_traceback(None)
                 finally:
                     self._slots.release(namespace)
-                if once or not await budget.allows_retry(trouble):
-                    raise trouble
+                try:
+                    if once or not await budget.allows_retry(trouble):
+                        raise trouble
+                finally:
+                    del trouble
 
     async def _try_to_patch(self, request: "_PatchRequest") -> KubeError | None:
         """Send a patch; what went wrong, if something did."""
@@ -274,7 +280,7 @@ class ApiWriter:
             await self._request("PATCH", path, request.body(), STRATEGIC_MERGE_PATCH)
             return None
         except KubeError as error:
-            trouble = error
+            trouble = error.with_traceback(None)
         if isinstance(trouble, Conflict) and request.waiting_at:
             pod = await self._read(request.path)
             if pod.spec.node_name:
@@ -301,7 +307,7 @@ class ApiWriter:
         except NotFound as error:
             return BindOutcome(Binding.GONE, str(error))
         except KubeError as error:
-            trouble = error
+            trouble = error.with_traceback(None)
         if isinstance(trouble, Ambiguous | Conflict | ServerError):
             # This try may have bound the pod, or an earlier one, or another scheduler. Should a
             # lost request still arrive later, it binds to the node that we retry with; if we
@@ -319,7 +325,7 @@ class ApiWriter:
             outcome = await self._read_back(request.path, request.uid, request.node)
         except KubeError as error:
             request.in_doubt = True
-            return error
+            return error.with_traceback(None)
         request.in_doubt = False
         return outcome or unbound
 

@@ -1,6 +1,10 @@
 """Bindings and patches: what each answer means, how often it is tried, and how all of it stops."""
 
 import asyncio
+import gc
+import weakref
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import pytest
 
@@ -346,3 +350,41 @@ async def test_an_unknown_outcome_is_read_until_it_is_known(
     assert outcome.result is result
     assert [call.method for call in client.calls] == ["GET"] * len(answers)
     assert clock.slept == [2.5, 5.0, 10.0, 10.0][: len(answers)]
+
+
+class Refusing(ScriptedClient):
+    """Refuses everything, each time with an error of its own."""
+
+    refused: "weakref.ref[KubeError]"
+
+    async def request(self, *_: object, **__: object) -> bytes:
+        raise self._error()
+
+    def _error(self) -> KubeError:
+        error = Invalid(422)
+        self.refused = weakref.ref(error)
+        return error
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        pytest.param(lambda w: w.patch_pod_status("a", "x", {}), id="a patch"),
+        pytest.param(lambda w: w.exchange("PUT", "/x"), id="an exchange"),
+        pytest.param(lambda w: w.send("POST", "/x", {}, patient=True), id="a request"),
+        pytest.param(lambda w: w.bind("a", "x", "u", "n"), id="a binding"),
+    ],
+)
+async def test_a_refused_write_leaves_nothing_to_the_collector(
+    write: Callable[[ApiWriter], Awaitable[object]],
+) -> None:
+    client = Refusing()
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with suppress(Invalid):
+            await write(writer(client, ManualClock()))
+        assert client.refused() is None
+    finally:
+        if collecting:
+            gc.enable()
