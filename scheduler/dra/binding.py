@@ -279,18 +279,25 @@ class ClaimBinder:
     # Undoing
 
     async def unreserve(self, claim: ResourceClaim, pod: PodInfo) -> None:
-        """Remove a pod from the consumers of a claim."""
+        """Remove a pod from the consumers of a claim; its next attempt tries again what failed."""
+        try:
+            await self.give_up(claim, pod)
+        except WriteError as fault:
+            key = claim.metadata.key
+            log.warning("Claim stays reserved", claim=key, pod=pod.key, error=str(fault))
+
+    async def give_up(self, claim: ResourceClaim, pod: PodInfo) -> None:
+        """Remove a pod from the consumers of a claim; raises WriteError."""
         patch = {
             "metadata": {"uid": claim.metadata.uid},
             "status": {"reservedFor": [{"$patch": "delete", "uid": pod.uid}]},
         }
-        key = claim.metadata.key
-        request = ObjectRequest(Verb.STRATEGIC, KIND, key, patch, "status")
+        request = ObjectRequest(Verb.STRATEGIC, KIND, claim.metadata.key, patch, "status")
         try:
             found = await self._outlet.send(request)
         except WriteError as fault:
-            if not fault.gone:  # it is tried again when the pod is
-                log.warning("Claim stays reserved", claim=key, pod=pod.key, error=str(fault))
+            if not fault.gone:
+                raise
             return
         self._ledger.wrote(claim, found)
 

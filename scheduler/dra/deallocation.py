@@ -2,10 +2,13 @@
 
 A claim whose devices are out of reach, or never became ready, is deallocated if no other pod uses
 it, so that the pod may get other devices. A claim that an earlier attempt made for extended
-resources is deleted. Either change wakes the pod.
+resources is deleted. Either change wakes the pod. Claims that are being deleted are no longer
+reserved for the pod, so that they go.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import msgspec
 
@@ -25,15 +28,27 @@ class TakenBack(msgspec.Struct, frozen=True):
     candidates: tuple[ResourceClaim, ...] = ()
     """Claims of which any one may be deallocated; the first is."""
     delete: ResourceClaim | None = None
+    give_up: tuple[ResourceClaim, ...] = ()
+    """Claims that are no longer to be reserved for the pod, all of them."""
+
+    @property
+    def acts(self) -> bool:
+        """Whether anything is written."""
+        return bool(self.candidates or self.give_up) or self.delete is not None
 
 
 NOTHING = TakenBack(unschedulable(words.NOTHING_TO_FREE))
 
 
+def given_up(doomed: Sequence[ResourceClaim]) -> TakenBack:
+    """What is to be done if claims of the pod are being deleted."""
+    return TakenBack(unschedulable(words.GIVEN_UP), give_up=tuple(doomed))
+
+
 def taken_back(
     state: ClusterState, judge: DeviceJudge, devices: PodDevices | None, diagnosis: Diagnosis
 ) -> TakenBack:
-    """What is to be done for a pod, by the verdicts on all nodes."""
+    """What is to be done for a pod otherwise, by the verdicts on all nodes."""
     if devices is None:
         return NOTHING
     found = _unavailable(state, judge, devices, diagnosis)

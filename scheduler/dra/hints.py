@@ -3,6 +3,7 @@
 The rules are kube-scheduler's, with additions: a claim that is deleted while it holds devices frees
 them too, and one of the pod's own that is deleted no longer stands in its way; without a slice that
 is gone a pool may contradict itself no longer, and a class that goes leaves a resource to another.
+A claim that is being deleted and reserved for a pod is given up by its next attempt.
 
 And they are finer. A class concerns pods that name it, or a resource that it serves. A slice
 concerns pods of which some request selects a device of its pool, of whichever slice: it may have
@@ -17,7 +18,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from scheduler.devices.demand import demand_key
 from scheduler.dra.ledger import DeviceLedger
 from scheduler.dra.names import CLASS_PREFIX
-from scheduler.dra.pod_claims import UnusableClaimError, claim_keys, usable_claims
+from scheduler.dra.pod_claims import UnusableClaimError, claim_keys, doomed_claims, usable_claims
 from scheduler.dra.pod_devices import PodDevices, Preparation
 from scheduler.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.model.events import Action, Event, Hint
@@ -109,8 +110,10 @@ class DeviceHints:
         old, new = event.old, event.new
         try:
             own = {claim.metadata.uid for claim in usable_claims(pod, self._ledger)}
-        except UnusableClaimError:
-            return Hint.SKIP  # the pod waits for that claim
+        except UnusableClaimError:  # the pod waits for that claim, if it does not keep it
+            doomed = {each.metadata.uid for each in doomed_claims(pod, self._ledger)}
+            concerned = isinstance(new, ResourceClaim) and new.metadata.uid in doomed
+            return Hint.QUEUE if concerned else Hint.SKIP
         if _freed(event) or _removed_owner(event) == pod.uid:
             return Hint.QUEUE
         if not isinstance(new, ResourceClaim) or new.metadata.uid not in own:

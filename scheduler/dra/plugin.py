@@ -27,13 +27,18 @@ from scheduler.devices import DeviceSelection
 from scheduler.devices.budget import MOST_WORK
 from scheduler.dra import device_facts
 from scheduler.dra.binding import ClaimBinder, ClaimReservation, ClaimToBind
-from scheduler.dra.deallocation import TakenBack, taken_back
+from scheduler.dra.deallocation import TakenBack, given_up, taken_back
 from scheduler.dra.extended_resources import extended_resources
 from scheduler.dra.hints import DeviceHints
 from scheduler.dra.judging import DeviceJudge
 from scheduler.dra.ledger import ledger_of
 from scheduler.dra.names import PLUGIN, SPECIAL
-from scheduler.dra.pod_claims import UnusableClaimError, reserved_for, usable_claims
+from scheduler.dra.pod_claims import (
+    UnusableClaimError,
+    doomed_claims,
+    reserved_for,
+    usable_claims,
+)
 from scheduler.dra.pod_devices import PodDevices, Preparation, key_of
 from scheduler.dra.shown import shown_allocation, shown_post_filter, shown_status
 from scheduler.equivalence.reads import Key, Reads
@@ -107,8 +112,8 @@ class DynamicResources:
     # Queue
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """Hold a pod until all its claims exist."""
-        if not pod.pod.spec.resource_claims:
+        """Hold a pod until all its claims exist; not one that has to give claims up."""
+        if not pod.pod.spec.resource_claims or doomed_claims(pod, self._ledger):
             return SUCCESS
         try:
             for _ in usable_claims(pod, self._ledger):
@@ -138,6 +143,8 @@ class DynamicResources:
     def filter_key(self, pod: PodInfo) -> Key:
         """What the claims of the pod ask for, and where those can be used that hold devices."""
         devices = self._preparation.prepare(pod)
+        if isinstance(devices, Status) and doomed_claims(pod, self._ledger):
+            return devices, pod.uid  # PostFilter gives them up for each pod
         return None if devices is None else key_of(devices, self._judge)
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
@@ -181,21 +188,26 @@ class DynamicResources:
     def post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult:
         """Take a claim back that is out of reach; its change wakes the pod."""
         taken = self._taken_back(cycle, diagnosis)
+        for claim in taken.give_up:
+            write = self._binder.give_up(claim, cycle.pod)
+            self._handle.run.spawn(self._take_back(cycle.pod, claim, write))
         if taken.candidates:
             write = self._binder.deallocate(taken.candidates[0])
             self._handle.run.spawn(self._take_back(cycle.pod, taken.candidates[0], write))
         elif taken.delete is not None:
             write = self._binder.delete(taken.delete)
             self._handle.run.spawn(self._take_back(cycle.pod, taken.delete, write))
-        return PostFilterResult(taken.status)
+        return PostFilterResult(taken.status, acted=taken.acts)
 
     def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview:
         """What ``post_filter`` would say; preemption is asked next."""
         taken = self._taken_back(cycle, diagnosis)
-        acts = bool(taken.candidates) or taken.delete is not None
-        return RoomPreview(taken.status.message if acts else "")
+        return RoomPreview(taken.status.message if taken.acts else "")
 
     def _taken_back(self, cycle: Cycle, diagnosis: Diagnosis) -> TakenBack:
+        doomed = doomed_claims(cycle.pod, self._ledger)
+        if doomed:
+            return given_up(doomed)
         return taken_back(cycle.state, self._judge, cycle.find(_DEVICES), diagnosis)
 
     async def _take_back(self, pod: PodInfo, claim: ResourceClaim, write: Any) -> None:

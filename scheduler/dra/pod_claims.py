@@ -75,6 +75,20 @@ def _controls(pod: PodInfo, claim: ResourceClaim) -> bool:
     return owner is not None and owner.uid == pod.uid
 
 
+def doomed_claims(pod: PodInfo, claims: Claims) -> list[ResourceClaim]:
+    """The claims of a pod that are being deleted and cannot go, because they are reserved for it.
+
+    A pod without a node has them from a process that ended before its binding. It can never use
+    them, and kube-controller-manager keeps a reservation as long as its pod exists.
+    """
+    found = filter(None, map(claims.claim, dict.fromkeys(claim_keys(pod))))
+    return [
+        each
+        for each in found
+        if each.metadata.deletion_timestamp is not None and reserved_for(each, pod)
+    ]
+
+
 def reserved_for(claim: ResourceClaim, pod: PodInfo) -> bool:
     """Whether a claim is reserved for a pod."""
     return any(consumer.uid == pod.uid for consumer in claim.status.reserved_for)

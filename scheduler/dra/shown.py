@@ -53,7 +53,10 @@ def shown_post_filter(taken: TakenBack) -> dict[str, Any]:
     """What PostFilter says, and writes; of several claims any one may be deallocated."""
     status = taken.status
     shown: dict[str, Any] = {"code": status.code.value, "reasons": list(status.reasons)}
-    if len(taken.candidates) > 1:
+    if taken.give_up:
+        write = {"verb": "patch", "resource": "resourceclaims", "subresource": "status"}
+        shown["writes"] = [{**write, "name": each.metadata.name} for each in taken.give_up]
+    elif len(taken.candidates) > 1:
         shown["anyOf"] = sorted(claim.metadata.name for claim in taken.candidates)
     elif taken.candidates:
         (claim,) = taken.candidates

@@ -14,6 +14,8 @@ NOTHING_TO_FREE = "no new claims to deallocate"
 STILL_NOT = "still not schedulable"
 DEALLOCATED = "deallocation of ResourceClaim completed"
 DELETED = "deletion of ResourceClaim completed"
+GIVEN_UP = "reservation of ResourceClaim given up"
+"""Ours: kube-scheduler leaves such a reservation."""
 
 
 def wrapped(text: str) -> str:

@@ -359,16 +359,18 @@ class Framework:
             return None
         reasons: list[str] = []
         nominated: str | None = None
+        acted = False
         with self.runner.timed("postFilter") as timing:
             for entry in self._entries["postFilter"]:
                 result: PostFilterResult = self.runner.call("postFilter", entry, cycle, diagnosis)
                 timing.code = result.status.code
+                acted |= result.acted
                 if result.status.code is not Code.UNSCHEDULABLE:
-                    return result
+                    return msgspec.structs.replace(result, acted=acted)
                 reasons += result.status.reasons
                 if result.nominated_node is not None:
                     nominated = result.nominated_node
-        return PostFilterResult(unschedulable(*reasons), nominated)
+        return PostFilterResult(unschedulable(*reasons), nominated, acted)
 
     def preview_room(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview | None:
         """What post-filter plugins would do, in their order, without doing it; None without any.

@@ -446,7 +446,7 @@ class Scheduler:
     def make_room(self, attempt: Attempt, chosen: Diagnosis) -> None:
         """Run PostFilter (preemption) for a pod that fits nowhere, and keep what counts for all."""
         try:
-            self._run_post_filter(attempt, chosen)
+            acted = self._run_post_filter(attempt, chosen)
         except AnswerNeeded:
             if self.state.journal is not None:
                 self.state.journal.asked_for_room(attempt.cycle.pod.uid)
@@ -457,6 +457,7 @@ class Scheduler:
         if self.class_cache is not None and attempt.pod_class is not None:
             chosen.final = (
                 not chosen.nominated_node
+                and not acted
                 and attempt.framework.answers_for_class
                 # Nothing else has happened since the search: a replay comes here only when the
                 # recording says that PostFilter had ended, and answers may come late.
@@ -466,14 +467,16 @@ class Scheduler:
                 self.class_cache.keep_unschedulable(attempt.pod_class, attempt.cycle, chosen)
 
     @staticmethod
-    def _run_post_filter(attempt: Attempt, diagnosis: Diagnosis) -> None:
+    def _run_post_filter(attempt: Attempt, diagnosis: Diagnosis) -> bool:
+        """Whether some plugin has begun something for this pod."""
         diagnosis.nominated_node = ""
         if not allows_post_filter(diagnosis):
-            return
+            return False
         result = attempt.framework.run_post_filters(attempt.cycle, diagnosis)
         if result is not None:
             diagnosis.post_filter = result.status.message
             diagnosis.nominated_node = result.nominated_node
+        return result is not None and result.acted
 
     def assume_and_reserve(self, attempt: Attempt, placement: Placement) -> NodeReservation:
         """Assume the pod on its node and run Reserve.

@@ -311,6 +311,8 @@ class PostFilterResult(msgspec.Struct, frozen=True):
     status: Status
     nominated_node: str | None = None
     """A node where the pod fits once victims are gone; None leaves the nomination as it is."""
+    acted: bool = False
+    """Something was begun for this pod, and may fail: the answer counts for it and now only."""
 
 
 @runtime_checkable
@@ -323,7 +325,7 @@ class PostFilterPlugin(Protocol):
         Any other answer ends the point, and its reasons are the pod's message.
 
         A plugin whose answer is the same for all pods of a class without nomination has the trait
-        ``answers_for_class``: it is not called again while nothing changes.
+        ``answers_for_class``: it is not called again while nothing changes, unless it acted.
         """
         ...
 

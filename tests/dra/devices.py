@@ -82,6 +82,9 @@ class DeviceCluster(Cluster):
         change(body)
         self._registry.update(self._kinds["resourceclaims"], ("default", name), body, subresource)
 
+    def delete_claim(self, name: str) -> None:
+        self._registry.delete(self._kinds["resourceclaims"], ("default", name))
+
     def devices_of(self, name: str) -> list[str]:
         """The devices that a claim holds, as ``pool/device``."""
         allocation = self.claims()[name].get("status", {}).get("allocation")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.builders import Json, make_node, make_pod
 from tests.daemon.support import (
     configuration,
@@ -133,28 +135,78 @@ async def test_another_scheduler_takes_over_where_one_ended(cluster: DeviceClust
     equip(cluster, nodes=3, devices=1)
     cluster.claim(claim("c"))
     cluster.submit(using("p", "c"))
-    result = {"request": "r", "driver": "gpu.example.com", "pool": "n1", "device": "gpu-0"}
-    only = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
-    consumer = {"resource": "pods", "name": "p", "uid": cluster.pod("p")["metadata"]["uid"]}
-
-    def allocated(body: Json) -> None:
-        body["status"] = {
-            "allocation": {
-                "devices": {"results": [result]},
-                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [only]}]},
-            },
-            "reservedFor": [consumer],
-        }
-
-    cluster.change_claim("c", allocated, "status")
+    leave_reserved(cluster, "c", "n1", "p")
     async with running_daemon(cluster):
         await expect_bound(cluster, "p")
     assert cluster.node_of("p") == "n1"
     assert cluster.consumers("c") == ["p"]
 
 
-async def test_what_is_out_of_reach_is_taken_back(cluster: DeviceCluster) -> None:
+def leave_reserved(cluster: DeviceCluster, name: str, node: str, *pods: str) -> None:
+    """As a scheduler leaves a claim that is killed before it has bound pods."""
+    result = {"request": "r", "driver": "gpu.example.com", "pool": node, "device": "gpu-0"}
+    only = {"key": "metadata.name", "operator": "In", "values": [node]}
+    consumers = [
+        {"resource": "pods", "name": each, "uid": cluster.pod(each)["metadata"]["uid"]}
+        for each in pods
+    ]
+
+    def protect(body: Json) -> None:
+        body["metadata"]["finalizers"] = ["resource.kubernetes.io/delete-protection"]
+
+    def allocate(body: Json) -> None:
+        body["status"] = {
+            "allocation": {
+                "devices": {"results": [result]},
+                "nodeSelector": {"nodeSelectorTerms": [{"matchFields": [only]}]},
+            },
+            "reservedFor": consumers,
+        }
+
+    cluster.change_claim(name, protect)
+    cluster.change_claim(name, allocate, "status")
+
+
+async def test_a_claim_that_is_deleted_is_no_longer_reserved_for_a_pod_that_waits(
+    cluster: DeviceCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reservation would keep it, and the claim that is being deleted the pod."""
+    monkeypatch.setattr("scheduler.dra.plugin.RETRY_SECONDS", 0.05)
+    equip(cluster, nodes=1, devices=1)
+    cluster.claim(claim("c"))
+    cluster.submit(using("p", "c"))
+    leave_reserved(cluster, "c", "n0", "p")
+    cluster.delete_claim("c")
+    cluster.faults.fail("PATCH", CLAIM_STATUS, times=1, status=403)  # it is tried again
+    async with running_daemon(cluster) as replica:
+        await eventually(lambda: cluster.consumers("c") == [], "it is given up")
+        assert cluster.node_of("p") == ""
+        message = await expect_pending(cluster, replica, "p")
+        assert 'resourceclaim "c" is being deleted' in message
+
+
+async def test_a_claim_that_is_deleted_while_its_pod_waits_is_given_up(
+    cluster: DeviceCluster,
+) -> None:
+    """Two pods share what is out of reach, so that neither may take it back."""
+    equip(cluster, nodes=1, devices=1)
+    cluster.claim(claim("c"))
+    cluster.submit(using("p", "c"), using("q", "c"))
+    leave_reserved(cluster, "c", "gone", "p", "q")
+    async with running_daemon(cluster) as replica:
+        for name in ("p", "q"):
+            await expect_pending(cluster, replica, name)
+        assert cluster.consumers("c") == ["p", "q"]
+        cluster.delete_claim("c")
+        await eventually(lambda: cluster.consumers("c") == [], "it is given up")
+
+
+@pytest.mark.parametrize("failures", [0, 2])
+async def test_what_is_out_of_reach_is_taken_back(
+    cluster: DeviceCluster, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
     """The node of an allocation is gone: PostFilter gives the claim another device."""
+    monkeypatch.setattr("scheduler.dra.plugin.RETRY_SECONDS", 0.05)
     equip(cluster, nodes=1, devices=1)
     cluster.claim(claim("c"))
     result = {"request": "r", "driver": "gpu.example.com", "pool": "gone", "device": "gpu-0"}
@@ -167,6 +219,8 @@ async def test_what_is_out_of_reach_is_taken_back(cluster: DeviceCluster) -> Non
         }
 
     cluster.change_claim("c", allocated, "status")
+    if failures:
+        cluster.faults.fail("PATCH", CLAIM_STATUS, times=failures, status=403)
     async with running_daemon(cluster):
         cluster.submit(using("p", "c"))
         await expect_bound(cluster, "p")
