@@ -48,6 +48,8 @@ _PAINTED = """(hatched) => new Promise((done) => {
   look();
 })"""
 """Until there are several colours in a corner of the first square, or only one."""
+_TOO_HIGH = "document.documentElement.scrollHeight - innerHeight"
+_BELOW_TABLE = "innerHeight - document.querySelector('[role=table]').getBoundingClientRect().bottom"
 _TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -99,13 +101,15 @@ async def test_views_say_when_they_cannot_be_read(status: int, said: str) -> Non
         await route.fulfill(status=status, json=error)
 
     async with playground() as demo, chromium() as browser:
-        for path in ("nodes", "nodes/n", "decisions", "classes", "groups"):
+        for path in ("nodes", "nodes/n", "decisions", "classes", "groups", "pending"):
             async with reading(browser, url_of(demo)) as (page, faults):
                 faults.allowed = ALLOWED
                 await page.route("**/api/v1/**", refuse)
                 await page.goto(f"{url_of(demo)}/ui/#/{path}")
                 await expect(page.get_by_role("heading", name=said)).to_be_visible()
                 await expect(page.locator("main").get_by_role("alert")).to_have_text("planted")
+                # Nobody has counted anything: no number stands beside a choice.
+                await expect(page.locator("main .segments .number")).to_have_count(0)
 
 
 async def test_the_map_of_nodes_goes_down_to_devices() -> None:
@@ -157,6 +161,33 @@ async def test_decisions_are_shown_as_they_are_made() -> None:
         await expect(page.get_by_text("No decision is so")).to_be_visible()
         await create(demo, make_pod("fresh-pod").cpu("10m").obj())
         await expect(page.get_by_role("row").nth(1)).to_contain_text("fresh-pod")
+
+
+async def test_the_overview_shows_decisions_that_were_made_before_it_was_opened() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        playground() as demo,
+        chromium() as browser,
+        reading(browser, url_of(demo), "overview") as (page, _),
+    ):
+        latest = demo.daemon.core.decisions.latest(1)[0].pod.split("/")[1]
+        shown = page.get_by_role("region", name="Latest decisions").get_by_role("listitem")
+        await expect(shown.first).to_contain_text(latest)
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (3840, 2160)])
+async def test_a_table_takes_the_height_that_the_window_has(size: tuple[int, int]) -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        playground(200) as demo,
+        chromium() as browser,
+        reading(browser, url_of(demo), "decisions", size=size) as (page, _),
+    ):
+        await settled(page)
+        await expect(page.get_by_role("row").nth(20)).to_be_attached()
+        left: float = await page.evaluate(_BELOW_TABLE)
+        assert 0 <= left < size[1] / 10
+        assert await page.evaluate(_TOO_HIGH) <= 0
 
 
 async def test_a_remedy_says_how_many_replicas_it_lets_in() -> None:

@@ -217,10 +217,10 @@ function Banners() {
         <div class="banner warn">
           <Icon name="warning" />
           <span>
-            The scheduler has not answered since {moment(silent / 1000)}.
+            The scheduler has not answered since {moment(silent / 1000)}; it is asked again and
+            again.
             {answeredAt.value !== null &&
-              ` What is shown is of ${moment(answeredAt.value / 1000)}.`}{" "}
-            It is asked again and again.
+              ` Nothing here is newer than ${moment(answeredAt.value / 1000)}.`}
           </span>
         </div>
       )}

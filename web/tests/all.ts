@@ -1,5 +1,7 @@
 /** What can be tested without a browser; `python -m shipping.page --test` runs it. */
 
+import "./amounts";
+import "./colour";
 import "./devices";
 import "./kubectl";
 import "./layout";

@@ -29,7 +29,9 @@ export function amount(resource: string, value: number): string {
 
 export function percent(share: number): string {
   if (!Number.isFinite(share)) return "–";
-  return `${share > 0 && share < 0.01 ? "<1" : Math.round(100 * share)} %`;
+  const rounded = Math.round(100 * share);
+  if (share > 0 && share < 0.01) return "<1 %";
+  return share < 1 && rounded === 100 ? ">99 %" : `${rounded} %`;
 }
 
 const DEVICES = "device:";

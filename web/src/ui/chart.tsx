@@ -5,6 +5,8 @@ import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
 
 import { dark } from "../theme";
+import { blended, translucent } from "./colour";
+import { enlargement } from "./size";
 import "../styles/chart.css";
 
 export interface Line {
@@ -21,7 +23,6 @@ interface ChartProps {
   time: number[];
   lines: Line[];
   format: (value: number | null | undefined) => string;
-  height?: number;
   stacked?: boolean;
   /** How values are written at the axis. */
   ticks: (value: number) => string;
@@ -31,20 +32,14 @@ interface ChartProps {
   least?: number;
 }
 
+/** In pixels where text has its usual size. */
+const HEIGHT = 190;
+
 /** Charts with one cursor: a moment is looked at in all of them. */
 const SYNC = "time";
 
 function colourOf(name: string): string {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
-/** A colour laid thinly over another, without transparency: areas of a stack cover each other. */
-function blended(colour: string, under: string, share: number): string {
-  const parts = (hex: string): number[] =>
-    [1, 3, 5].map((at) => Number.parseInt(hex.slice(at, at + 2), 16) || 0);
-  const [a, b] = [parts(colour), parts(under)];
-  const mixed = a.map((value, at) => Math.round(value * share + (b[at] ?? 0) * (1 - share)));
-  return `rgb(${mixed.join(" ")})`;
 }
 
 /** Each line on top of those after it. */
@@ -83,17 +78,18 @@ function optionsOf(
   width: number,
   moved: (index: number | null) => void,
 ): uPlot.Options {
-  const { lines, stacked, ticks, logarithmic, height = 190, least = 1 } = props;
+  const { lines, stacked, ticks, logarithmic, least = 1 } = props;
+  const larger = enlargement();
   const surface = colourOf("--surface");
   const axis = {
     stroke: colourOf("--text-3"),
-    font: `11px ${colourOf("--font")}`,
+    font: `${11 * larger}px ${colourOf("--font")}`,
     ticks: { show: false },
     grid: { stroke: colourOf("--line"), width: 1 },
   };
   return {
     width,
-    height,
+    height: HEIGHT * larger,
     padding: [10, 20, 0, 0],
     legend: { show: false },
     cursor: {
@@ -111,8 +107,9 @@ function optionsOf(
       {
         ...axis,
         grid: { show: false },
-        space: 64,
-        size: 26,
+        space: 64 * larger,
+        size: 28 * larger,
+        gap: 7 * larger,
         values: (plot, splits) => {
           const { min = 0, max = 0 } = plot.scales["x"] ?? {};
           return timeTexts(splits, (max ?? 0) - (min ?? 0) < 240);
@@ -120,8 +117,8 @@ function optionsOf(
       },
       {
         ...axis,
-        size: 52,
-        space: 34,
+        size: 52 * larger,
+        space: 34 * larger,
         ...(logarithmic ? { splits: (_plot, _at, low, high) => powers(low, high) } : {}),
         values: (_plot, splits) => splits.map((value) => (value === null ? "" : ticks(value))),
       },
@@ -130,7 +127,7 @@ function optionsOf(
       {},
       ...lines.map((line): uPlot.Series => {
         const colour = colourOf(line.colour);
-        const fill = stacked ? blended(colour, surface, 0.55) : `${colour}22`;
+        const fill = stacked ? blended(colour, surface, 0.55) : translucent(colour, 0.13);
         return {
           label: line.label,
           stroke: colour,

@@ -7,6 +7,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 
 import { Icon } from "./icon";
+import { enlargement } from "./size";
 
 export interface Column<Row> {
   name: string;
@@ -32,14 +33,14 @@ interface TableProps<Row> {
   columns: Column<Row>[];
   rows: readonly Row[];
   id: (row: Row) => string;
-  /** The height of every row, in pixels. */
+  /** The height of every row, in pixels where text has its usual size. */
   rowHeight?: number;
-  /** The height of the whole, in pixels; a shorter table takes less. */
+  /** The height of the whole, in pixels; a shorter table takes less. Without: what the window has. */
   height?: number;
   sorting?: Sorting;
   /** Takes over the sorting: the rows then come sorted. */
   onSort?: (sorting: Sorting) => void;
-  /** The height of the head, in pixels. */
+  /** The height of the head, likewise. */
   headHeight?: number;
   /** Where the table is narrower than so many pixels it scrolls, and the first column stays. */
   minWidth?: number;
@@ -51,6 +52,10 @@ interface TableProps<Row> {
 }
 
 const OVERSCAN = 6;
+/** Of a table that takes the height that the window has; less is no table. */
+const LEAST_HEIGHT = 320;
+/** The margin below the page, and what a frame and its shadow take. */
+const BELOW = 42;
 
 export function sorted<Row>(
   rows: readonly Row[],
@@ -67,18 +72,15 @@ export function sorted<Row>(
 }
 
 export function Table<Row>(props: TableProps<Row>) {
-  const {
-    columns,
-    rowHeight = 40,
-    height = 640,
-    headHeight = 36,
-    minWidth = 0,
-    onOpen,
-    href,
-  } = props;
+  const { columns, minWidth = 0, onOpen, href } = props;
   const frame = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [width, setWidth] = useState(1000);
+  const [room, setRoom] = useState(LEAST_HEIGHT);
+  const [larger, setLarger] = useState(enlargement);
+  const rowHeight = Math.round((props.rowHeight ?? 40) * larger);
+  const headHeight = Math.round((props.headHeight ?? 36) * larger);
+  const height = props.height ?? room;
   const [active, setActive] = useState(-1);
   const [own, setOwn] = useState<Sorting | null>(props.sorting ?? null);
   const sorting = props.onSort ? (props.sorting ?? null) : own;
@@ -86,13 +88,25 @@ export function Table<Row>(props: TableProps<Row>) {
   useLayoutEffect(() => {
     const element = frame.current;
     if (!element) return;
-    const watch = new ResizeObserver(() => setWidth(element.clientWidth));
+    const measure = (): void => {
+      setWidth(element.clientWidth);
+      const unit = enlargement();
+      setLarger(unit);
+      const above = element.getBoundingClientRect().top + scrollY;
+      setRoom(Math.max(LEAST_HEIGHT, Math.floor(innerHeight - above - BELOW * unit)));
+    };
+    const watch = new ResizeObserver(measure);
     watch.observe(element);
-    setWidth(element.clientWidth);
-    return () => watch.disconnect();
+    watch.observe(document.documentElement);
+    addEventListener("resize", measure);
+    measure();
+    return () => {
+      watch.disconnect();
+      removeEventListener("resize", measure);
+    };
   }, [props.rows.length === 0]);
 
-  const shown = columns.filter((column) => !column.from || width >= column.from);
+  const shown = columns.filter((column) => !column.from || width >= column.from * larger);
   const rows = props.onSort ? props.rows : sorted(props.rows, columns, sorting);
   const template = {
     gridTemplateColumns: shown.map((column) => column.width).join(" "),
@@ -218,7 +232,7 @@ export function Table<Row>(props: TableProps<Row>) {
               {column.by ? (
                 <button type="button" onClick={() => sortBy(column)}>
                   {column.title}
-                  <span aria-hidden="true">{mine ? (mine.down ? "↓" : "↑") : ""}</span>
+                  {mine && <span aria-hidden="true">{mine.down ? "↓" : "↑"}</span>}
                 </button>
               ) : (
                 column.title

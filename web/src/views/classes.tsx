@@ -230,7 +230,7 @@ const COLUMNS: Column<PodClass>[] = [
   },
   {
     name: "pods",
-    title: "Pods",
+    title: "Judged",
     width: "5rem",
     end: true,
     by: (row) => row.pods,
@@ -255,7 +255,8 @@ function OneClass({ hash, found }: { hash: string; found: PodClass | undefined }
           <h1>Class {hash}</h1>
           {found && (
             <p>
-              {plural(found.pods, "pod")} of {found.profile} at priority {count(found.priority)};{" "}
+              Pods of {found.profile} at priority {count(found.priority)}, judged{" "}
+              {plural(found.pods, "time")};{" "}
               {found.feasible === null
                 ? "nothing is kept now"
                 : `${plural(found.feasible, "node")} fit`}

@@ -85,6 +85,8 @@ export function Decisions() {
     for (const each of shown) found[each.result] = (found[each.result] ?? 0) + 1;
     return found;
   }, [shown]);
+  /** Before the first answer there is nothing to count. */
+  const told = known.data !== null || shown.length > 0;
   const rows = useMemo(() => {
     const wanted = filter.toLowerCase();
     return shown.filter(
@@ -113,7 +115,7 @@ export function Decisions() {
       <div class="toolbar">
         <div class="segments" role="group" aria-label="Result">
           <button type="button" aria-pressed={!result} onClick={() => setQuery({ result: null })}>
-            All <span class="number">{count(shown.length)}</span>
+            All {told && <span class="number">{count(shown.length)}</span>}
           </button>
           {(Object.keys(RESULTS) as Result[]).map((each) => (
             <button
@@ -122,7 +124,7 @@ export function Decisions() {
               aria-pressed={result === each}
               onClick={() => setQuery({ result: each })}
             >
-              {RESULTS[each].word} <span class="number">{count(counts[each] ?? 0)}</span>
+              {RESULTS[each].word} {told && <span class="number">{count(counts[each] ?? 0)}</span>}
             </button>
           ))}
         </div>
@@ -149,7 +151,6 @@ export function Decisions() {
             rows={rows}
             id={(row) => String(row.seq)}
             href={(row) => podLink(row.pod)}
-            height={720}
             empty={
               <State
                 icon="decisions"
@@ -221,11 +222,15 @@ const COLUMNS: Column<Decision>[] = [
     end: true,
     from: 980,
     by: (row) => row.feasible,
-    cell: (row) => (
-      <span class="number">
-        {count(row.feasible)} <span class="quieter">of {count(row.evaluated)}</span>
-      </span>
-    ),
+    // Members of a gang that cannot be placed are not judged one by one.
+    cell: (row) =>
+      row.evaluated ? (
+        <span class="number">
+          {count(row.feasible)} <span class="quieter">of {count(row.evaluated)}</span>
+        </span>
+      ) : (
+        "–"
+      ),
   },
   {
     name: "duration",

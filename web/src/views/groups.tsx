@@ -104,7 +104,6 @@ function Gangs({ answer, filter }: { answer: GroupsAnswer; filter: string }) {
           : `${link("decisions")}?filter=${filter}`;
       }}
       rowHeight={52}
-      height={720}
       empty={
         <State icon="groups" title={filter ? "No gang is so" : "There are no gangs"}>
           <p>{filter ? "Another filter shows others." : "They appear with the first PodGroup."}</p>
@@ -212,7 +211,6 @@ function Batches({ answer }: { answer: GroupsAnswer }) {
       columns={BATCH_COLUMNS}
       rows={answer.batches}
       id={(row) => `${row.secondsAgo}-${row.priority}-${row.pods}`}
-      height={720}
       empty={
         <State icon="groups" title="There was no backlog yet">
           <p>Batches appear when enough pods wait at a time.</p>

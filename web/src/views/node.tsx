@@ -209,7 +209,7 @@ function CellBars({ name, of }: { name: string; of: CellResource }) {
         <span class="cut" title={name}>
           {name}
         </span>
-        <span class="number small quieter">{amount(name, of.allocatable)}</span>
+        <span class="number small quieter">of {amount(name, of.allocatable)}</span>
       </div>
       <div class="cell-bar">
         <Meter label={`${name} reserved`} share={share(of.reserved)} />

@@ -17,7 +17,7 @@ import { lackWords, NodeMap } from "./node_map";
 import "../styles/nodes.css";
 
 const EVERY_MS = 5000;
-const SIZES = [8, 12, 18, 28, 44, 72, 104];
+const SIZES = [8, 12, 18, 28, 44, 84, 116];
 const HUGE = 2200;
 const SORTS: Record<SortBy, string> = {
   name: "Name",
@@ -319,17 +319,12 @@ function columnsOf(resource: string): Column<NodeLine>[] {
     {
       name: "share",
       title: resourceWords(resource),
-      width: "minmax(7rem, 1.4fr)",
+      width: "minmax(5.5rem, 1.4fr)",
       by: (row) => (Number.isNaN(row.share) ? -1 : row.share),
       cell: (row) => (
         <span class="meter-cell">
           <span class="bar">
-            <i
-              style={{
-                width: percentWidth(row.share),
-                background: heat(row.share || 0, dark.value),
-              }}
-            />
+            <i style={{ width: percentWidth(row.share) }} />
           </span>
           <span class="number">{Number.isNaN(row.share) ? "none" : percent(row.share)}</span>
         </span>
@@ -356,7 +351,7 @@ function columnsOf(resource: string): Column<NodeLine>[] {
     {
       name: "pods",
       title: "Pods",
-      width: "5.5rem",
+      width: "4.75rem",
       end: true,
       by: (row) => row.pods,
       cell: (row) => (
@@ -383,7 +378,7 @@ function NodeTable({
   filter: string;
 }) {
   const rows = useMemo(() => linesOf(nodes, resource, filter), [nodes, resource, filter]);
-  const columns = useMemo(() => columnsOf(resource), [resource, dark.value]);
+  const columns = useMemo(() => columnsOf(resource), [resource]);
   return (
     <section class="card">
       <Table
@@ -392,7 +387,6 @@ function NodeTable({
         rows={rows}
         id={(row) => row.name}
         href={(row) => link("nodes", row.name)}
-        height={720}
         empty={<State icon="search" title="No node is named so" />}
       />
     </section>

@@ -5,7 +5,7 @@ import { useEffect, useState } from "preact/hooks";
 
 import { useResource } from "../api/resource";
 import { streaming, useStream } from "../api/stream";
-import type { Sample } from "../api/view_types";
+import type { DecisionsAnswer, Sample } from "../api/view_types";
 import type { Decision, Overview as Answer, Series } from "../api/types";
 import { tidied } from "../reasons";
 import { link, podLink } from "../router";
@@ -52,15 +52,15 @@ function extended(series: Series, sample: Sample): Series {
 export function Overview() {
   const found = useResource<Answer>("api/v1/overview", { every: EVERY_MS });
   const [series, setSeries] = useState<Series | null>(null);
-  const [latest, setLatest] = useState<Decision[]>([]);
+  const known = useResource<DecisionsAnswer>(`api/v1/decisions?limit=${LATEST}`);
+  const [fresh, setFresh] = useState<Decision[]>([]);
   const [tiers, setTiers] = useState<Record<string, number> | null>(null);
   useStream({
     overview: (sample) => {
       setSeries((before) => before && extended(before, sample));
       setTiers(sample.tiers);
     },
-    decisions: (fresh) =>
-      setLatest((before) => [...fresh.toReversed(), ...before].slice(0, LATEST)),
+    decisions: (news) => setFresh((before) => [...news.toReversed(), ...before].slice(0, LATEST)),
   });
 
   useEffect(() => {
@@ -84,12 +84,18 @@ export function Overview() {
             data={data}
             series={series ?? data.series}
             tiers={tiers ?? data.tiers}
-            latest={latest}
+            latest={joined(fresh, known.data?.decisions ?? [])}
           />
         )}
       </Shown>
     </div>
   );
+}
+
+/** The newest decisions: what the stream has told, and before that what there was. */
+function joined(fresh: Decision[], known: Decision[]): Decision[] {
+  const oldest = fresh.at(-1)?.seq ?? Number.POSITIVE_INFINITY;
+  return [...fresh, ...known.filter((each) => each.seq < oldest)].slice(0, LATEST);
 }
 
 function said(data: Answer): string {
@@ -162,7 +168,7 @@ function Dashboard({ data, series, tiers, latest }: DashboardProps) {
             ticks={count}
           />
         </Panel>
-        <Panel title="Latency" about="from the queue to the decision">
+        <Panel title="Latency" about="queue to decision">
           <Chart
             label="Time from the queue to the decision, over time"
             time={series.time}
@@ -307,7 +313,7 @@ function Latest({ decisions }: { decisions: Decision[] }) {
           ))}
         </ol>
       ) : (
-        <State icon="decisions" title="None since this page was opened" />
+        <State icon="decisions" title="Nothing was decided yet" />
       )}
     </section>
   );

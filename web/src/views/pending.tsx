@@ -71,7 +71,8 @@ export function Pending() {
     every: EVERY_MS,
     keep: true,
   });
-  const counts = (tier ? all.data : queue.data)?.counts ?? {};
+  const known = (tier ? all.data : queue.data)?.counts;
+  const counts = known ?? {};
   const total = Object.values(counts).reduce((sum, each) => sum + each, 0);
 
   return (
@@ -81,7 +82,7 @@ export function Pending() {
           <h1>Pending pods</h1>
           <p>
             {total
-              ? `${plural(total, "pod")} wait, grouped by the reason.`
+              ? `${plural(total, "pod")} ${total === 1 ? "waits" : "wait"}${listed ? "" : ", grouped by the reason"}.`
               : "Pods that wait, and why."}
           </p>
         </div>
@@ -92,7 +93,12 @@ export function Pending() {
       </div>
       <div class="toolbar">
         <div class="segments grow" role="group" aria-label="Tier">
-          <Segment on={!tier} set={() => setQuery({ tier: null })} label="All" number={total} />
+          <Segment
+            on={!tier}
+            set={() => setQuery({ tier: null })}
+            label="All"
+            {...(known ? { number: total } : {})}
+          />
           {Object.entries(counts)
             .filter(([name, number]) => number > 0 || name === tier)
             .map(([name, number]) => (
@@ -152,8 +158,9 @@ function Causes({ groups, filter }: { groups: PendingGroup[]; filter: string }) 
         <State icon="search" title={`Nothing matches “${filter}”`} />
       </div>
     );
+  const digits = Math.max(...shown.map((cause) => count(cause.pods).length));
   return (
-    <ul class="causes">
+    <ul class="causes" style={{ "--digits": digits }}>
       {shown.map((cause) => (
         <CauseCard key={cause.key} cause={cause} alone={shown.length === 1} />
       ))}
@@ -373,7 +380,6 @@ function PodList({ pods, filter, total }: { pods: QueueEntry[]; filter: string; 
         rows={shown}
         id={(row) => row.pod}
         href={(row) => podLink(row.pod)}
-        height={720}
         empty={<State icon="check" title="No pod waits" tone="good" />}
       />
       {pods.length < total && !wanted && pods.length >= MOST_PODS && (
