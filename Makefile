@@ -45,7 +45,7 @@ run: setup ## Run a cluster to play with: page, kubectl, equipoise (ARGS=--once 
 test: check controlplane unit e2e ## Run everything: checks, unit and embedded tests, then the real control plane
 
 .PHONY: unit
-unit: setup page-to-test chromium ## Run unit and embedded-server tests only (ARGS= for pytest)
+unit: setup page-to-test chromium other-python ## Run unit and embedded-server tests only (ARGS= for pytest)
 	$(PYTEST) tests $(ARGS)
 
 .PHONY: check
@@ -67,12 +67,16 @@ controlplane: setup ## Build etcd, Kubernetes, kwok and helm once, into a cache 
 	$(BIN)/python -m e2e.controlplane.build
 
 .PHONY: e2e
-e2e: controlplane page-to-test chromium ## Run the program against a real control plane (ARGS= for pytest)
+e2e: controlplane page-to-test chromium other-python ## Run the program against a real control plane (ARGS= for pytest)
 	$(PYTEST) e2e $(ARGS)
 
 .PHONY: chromium
 chromium: setup ## Get a Chromium for the tests of the page, if there is none; without one they are skipped
 	-@$(BIN)/python -m tests.page.chromium
+
+.PHONY: other-python
+other-python: setup ## Prepare a Python of another version that is on the machine, to replay recordings with
+	-@$(BIN)/python -m tests.replaying.other_python
 
 .PHONY: adversity
 adversity: controlplane ## Attack two replicas on a real API server, and show what came of it (ARGS=--help)

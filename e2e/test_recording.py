@@ -18,9 +18,7 @@ from e2e.harness.election import NO_ELECTION
 from e2e.harness.groups import define_podgroups, group, member, with_coscheduling
 from e2e.harness.objects import Json, is_bound, is_rejected, pod, priority_class
 from e2e.harness.workspace import Workspace
-
-OTHER_PYTHON = "EQUIPOISE_OTHER_PYTHON"
-"""An interpreter of another version that has the dependencies, to replay with."""
+from tests.replaying import other_python
 
 
 @pytest.fixture(autouse=True)
@@ -66,6 +64,15 @@ async def replayed(python: str, recording: Path, *arguments: str) -> tuple[int, 
     return process.returncode, value
 
 
+def _pythons() -> list[str]:
+    """This one, and one of another version if there is one."""
+    try:
+        return [sys.executable, other_python.find()]
+    except other_python.NoOtherPython as none:
+        print(f"replayed by this Python alone: {none}")
+        return [sys.executable]
+
+
 async def test_a_churn_is_decided_again_bit_by_bit(
     space: Workspace, launch: Launch, tmp_path: Path
 ) -> None:
@@ -76,8 +83,7 @@ async def test_a_churn_is_decided_again_bit_by_bit(
     scheduler.process.stop()
     elsewhere = tmp_path / "elsewhere"
     await asyncio.to_thread(shutil.copytree, recording, elsewhere)
-    pythons = [sys.executable, *filter(None, [os.environ.get(OTHER_PYTHON)])]
-    for python in pythons:
+    for python in _pythons():
         code, value = await replayed(python, elsewhere)
         assert value["differences"] == []
         assert code == 0

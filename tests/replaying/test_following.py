@@ -30,6 +30,7 @@ from tests.builders import NodeBuilder, PodBuilder, constraint, make_pod, make_w
 from tests.gangs.support import configured as with_gangs
 from tests.gangs.support import make_group, member
 from tests.patience import PATIENCE
+from tests.replaying import other_python
 from tests.replaying.support import RecordedStage, assert_equal
 
 ZONE = "topology.kubernetes.io/zone"
@@ -159,17 +160,35 @@ async def test_another_process_with_another_hash_seed_decides_the_same(tmp_path:
     stage = RecordedStage(tmp_path, (with_gangs(),))
     await played(stage, BUSY)
     stage.tape.close()
-    outputs = []
-    for seed in ("1", "2"):
-        command = [sys.executable, "-m", "scheduler", "replay", str(tmp_path), "-o", "json"]
-        process = await asyncio.create_subprocess_exec(
-            *command, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=PIPE
-        )
-        outputs.append(msgspec.json.decode((await process.communicate())[0]))
-        assert process.returncode == 0
+    outputs = [await _replayed_by(sys.executable, tmp_path, seed) for seed in ("1", "2")]
     assert outputs[0] == outputs[1]
     assert outputs[0]["different"] == 0
     assert outputs[0]["decisions"] > 20
+
+
+async def test_another_version_of_python_decides_the_same(tmp_path: Path) -> None:
+    try:
+        other = other_python.find()
+    except other_python.NoOtherPython as none:
+        pytest.skip(f"no other Python: {none}")
+    stage = RecordedStage(tmp_path, (with_gangs(),))
+    await played(stage, BUSY)
+    stage.tape.close()
+    outputs = [await _replayed_by(python, tmp_path) for python in (sys.executable, other)]
+    assert outputs[0] == outputs[1]
+    assert outputs[1]["different"] == 0
+    assert outputs[1]["decisions"] > 20
+
+
+async def _replayed_by(python: str, recording: Path, seed: str = "3") -> Any:
+    """What `equipoise replay` says in a process of its own."""
+    command = [python, "-m", "scheduler", "replay", str(recording), "-o", "json"]
+    process = await asyncio.create_subprocess_exec(
+        *command, env={**os.environ, "PYTHONHASHSEED": seed}, stdout=PIPE
+    )
+    output, _ = await process.communicate()
+    assert process.returncode == 0
+    return msgspec.json.decode(output)
 
 
 async def test_preemption_is_decided_again_with_its_victims(tmp_path: Path) -> None:
