@@ -3,8 +3,10 @@
 Equipoise places pods on one real API server in turn after turn. In every second turn five readers
 do what five open pages do, each at the page's own intervals: two show the overview, which follows
 the stream, one the pending pods, one the map of nodes, one the decisions; and the scheduler records
-what it sees and decides. They are HTTP clients, not browsers: five browsers on two cores would
-take CPU from the API server and the scheduler alike, and the ratio would say nothing of either.
+what it sees and decides; ``--only`` has one of the two. They are HTTP clients, not browsers: five
+browsers on two cores would take CPU from the API server and the scheduler alike, and the ratio
+would say nothing of either. Beside the rates stands the CPU time of the scheduler for a pod, which
+other work on the machine changes less.
 """
 
 import asyncio
@@ -12,6 +14,7 @@ import ssl
 import statistics
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,7 +25,7 @@ from rich.table import Table
 
 from bench.cluster.arena import prepare
 from bench.cluster.contestants import EQUIPOISE, Contestant, Launcher, Running
-from bench.cluster.measuring import Course
+from bench.cluster.measuring import Course, Measurement
 from bench.cluster.running import APISERVER_FLAGS
 from bench.cluster.workloads import LARGE, WORKLOADS
 from e2e.harness.client import api_client
@@ -97,61 +100,87 @@ def recording(directory: Path) -> Contestant:
     return replace(EQUIPOISE, program=lambda: [*program(), f"--record={directory}"])
 
 
+PAGES_ONLY, RECORDING_ONLY = "pages", "recording"
+
+
 @dataclass(frozen=True)
 class Outcome:
-    """The rates of all turns in pods a second, and what the readers saw."""
+    """What all turns showed, and what the readers saw."""
 
-    alone: list[float]
-    watched: list[float]
+    alone: list[Measurement]
+    watched: list[Measurement]
     readers: Readers
     recorded: int
 
-    @property
-    def ratio(self) -> float:
-        """The rate while pages are open, of that without."""
-        return statistics.median(self.watched) / statistics.median(self.alone)
+    def ratio(self, of: Callable[[Measurement], float]) -> float:
+        """The median while pages are open, of that without."""
+        return statistics.median(map(of, self.watched)) / statistics.median(map(of, self.alone))
 
 
-async def _alternate(plane: ControlPlane, nodes: int, pods: int | None, rounds: int) -> Outcome:
+def rate(turn: Measurement) -> float:
+    """Pods a second."""
+    return turn.pods_per_second
+
+
+def cpu(turn: Measurement) -> float:
+    """Milliseconds of the scheduler for a pod."""
+    return turn.cpu_ms_per_pod
+
+
+async def _alternate(
+    plane: ControlPlane, nodes: int, pods: int | None, rounds: int, only: str | None
+) -> Outcome:
     workload = WORKLOADS["SchedulingBasic"]
     size = workload.size(nodes)
     size = replace(size, measured=pods or size.measured)
     trust = plane.certificates.trust()
     readers = Readers(trust)
     records = plane.directory / "recording"
-    alone: list[float] = []
-    watched: list[float] = []
+    alone: list[Measurement] = []
+    watched: list[Measurement] = []
     async with api_client(plane.url, plane.admin_context) as api:
         arena = await prepare(api, workload, size, lambda text: click.echo(text, err=True))
         course = Course(arena, Launcher(plane), trust, plane.pids)
+        beside = course if only == RECORDING_ONLY else replace(course, beside=readers.look)
+        contestant = EQUIPOISE if only == PAGES_ONLY else recording(records)
         for number in range(2 * rounds):
             # Both orders in turn, so that none has always the warmer machine.
-            if number % 4 in (1, 2):
-                turn = replace(course, beside=readers.look)
-                measured = await turn.run(recording(records), lambda: None)
-                watched.append(measured.pods_per_second)
-            else:
-                measured = await course.run(EQUIPOISE, lambda: None)
-                alone.append(measured.pods_per_second)
-            name = "watched" if number % 4 in (1, 2) else "alone"
-            click.echo(f"{name}: {measured.pods_per_second:.0f} pods/s", err=True)
+            other = number % 4 in (1, 2)
+            turn = await (beside if other else course).run(
+                contestant if other else EQUIPOISE, lambda: None
+            )
+            (watched if other else alone).append(turn)
+            said = f"{rate(turn):.0f} pods/s, {cpu(turn):.3f} ms of CPU a pod"
+            servers = f"API server and etcd {turn.server_ms_per_pod:.2f}"
+            click.echo(f"{'watched' if other else 'alone'}: {said} ({servers})", err=True)
     recorded = sum(each.stat().st_size for each in records.rglob("*") if each.is_file())
     return Outcome(alone, watched, readers, recorded)
 
 
-def _show(outcome: Outcome) -> None:
+def _show(outcome: Outcome, only: str | None) -> None:
     readers = outcome.readers
-    shown = Table("", "pods/s, median", "all turns")
-    for name, rates in (("alone", outcome.alone), ("watched, recorded", outcome.watched)):
-        turns = ", ".join(f"{rate:.0f}" for rate in rates)
-        shown.add_row(name, f"{statistics.median(rates):.0f}", turns)
-    Console(width=100).print(shown)
-    if not readers.seconds or not outcome.recorded:
-        raise click.ClickException("nothing was read or nothing was recorded")
+    shown = Table("", "pods/s, median", "all turns", "ms of CPU a pod, median", "all turns")
+    other = {None: "watched, recorded", PAGES_ONLY: "watched", RECORDING_ONLY: "recorded"}[only]
+    for name, turns in (("alone", outcome.alone), (other, outcome.watched)):
+        shown.add_row(
+            name,
+            f"{statistics.median(map(rate, turns)):.0f}",
+            ", ".join(f"{rate(turn):.0f}" for turn in turns),
+            f"{statistics.median(map(cpu, turns)):.3f}",
+            ", ".join(f"{cpu(turn):.3f}" for turn in turns),
+        )
+    Console(width=120).print(shown)
+    if only != RECORDING_ONLY and not readers.seconds:
+        raise click.ClickException("nothing was read")
+    if only != PAGES_ONLY and not outcome.recorded:
+        raise click.ClickException("nothing was recorded")
+    if readers.seconds:
+        median = statistics.median(readers.seconds) * 1000
+        answers = f"{readers.answers} answers ({readers.read >> 10} KiB), {readers.refused} refused"
+        click.echo(f"{answers}, median {median:.0f} ms")
     click.echo(
-        f"{readers.answers} answers ({readers.read >> 10} KiB), {readers.refused} refused, median "
-        f"{statistics.median(readers.seconds) * 1000:.0f} ms; {outcome.recorded >> 10} KiB "
-        f"recorded; ratio of the rates {outcome.ratio:.3f}"
+        f"{outcome.recorded >> 10} KiB recorded; ratio of the rates {outcome.ratio(rate):.3f}, "
+        f"of the CPU {outcome.ratio(cpu):.3f}"
     )
 
 
@@ -159,13 +188,16 @@ def _show(outcome: Outcome) -> None:
 @click.option("--nodes", default=LARGE, show_default=True, type=click.IntRange(min=3))
 @click.option("--pods", type=click.IntRange(min=2), help="How many pods to time in a turn.")
 @click.option("--rounds", default=3, show_default=True, type=click.IntRange(min=1))
-def main(nodes: int, pods: int | None, rounds: int) -> None:
+@click.option(
+    "--only", type=click.Choice([PAGES_ONLY, RECORDING_ONLY]), help="Only this; default: both."
+)
+def main(nodes: int, pods: int | None, rounds: int, only: str | None) -> None:
     """Place pods with and without open pages and a recording, in turn."""
     with (
         tempfile.TemporaryDirectory(prefix="equipoise-bench-") as directory,
         ControlPlane(Path(directory), bare=True, apiserver_flags=APISERVER_FLAGS) as plane,
     ):
-        _show(asyncio.run(_alternate(plane, nodes, pods, rounds)))
+        _show(asyncio.run(_alternate(plane, nodes, pods, rounds, only)), only)
 
 
 if __name__ == "__main__":
