@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
 
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.queueing.heap import KeyedHeap
@@ -18,20 +19,18 @@ class QueueTiers:
     """
 
     def __init__(self, sort_key: SortKey, metrics: Metrics, waiters: Waiters) -> None:
+        self.sort_key = sort_key
         self._heaps: dict[Tier, KeyedHeap[QueuedPod]] = {
-            Tier.ACTIVE: KeyedHeap(lambda queued: (sort_key(queued), queued.number)),
+            Tier.ACTIVE: KeyedHeap(self.order),
             Tier.BACKOFF: KeyedHeap(lambda queued: (queued.backoff_until, sort_key(queued))),
             Tier.ERROR_BACKOFF: KeyedHeap(lambda queued: queued.backoff_until),
             Tier.GATED: KeyedHeap(lambda queued: queued.timestamp),
         }
-        self.sort_key = sort_key
         self.unschedulable = UnschedulablePods(sort_key, self.count_rejections, waiters)
         self._pending = {tier: metrics.pending_pods.labels(tier.pending_label) for tier in Tier}
         self._rejections = Children(metrics.unschedulable_pods)
         self._pods: dict[str, QueuedPod] = {}
         self._waiters = waiters
-        self.woken: set[str] = set()
-        """The names of active pods that an event made active."""
         self._gated: dict[str, Waiter] = {}
 
     def __len__(self) -> int:
@@ -69,6 +68,10 @@ class QueueTiers:
         """The number of pods in a tier."""
         return len(self.unschedulable if tier is Tier.UNSCHEDULABLE else self._heaps[tier])
 
+    def order(self, queued: QueuedPod) -> tuple[Any, int]:
+        """What sorts active pods, the next one first."""
+        return self.sort_key(queued), queued.number
+
     def head(self, tier: Tier) -> QueuedPod | None:
         """The pod that leaves a tier next; unschedulable pods leave by cohort."""
         return self._heaps[tier].peek()
@@ -78,8 +81,6 @@ class QueueTiers:
         self.remove(queued)
         self._arrive(queued, tier)
         self._heaps[tier].put(queued.key, queued)
-        if tier is Tier.ACTIVE and queued.woken:
-            self.woken.add(queued.key)
         if tier is Tier.GATED:
             self._gated[queued.key] = self._waiters.join(
                 queued,
@@ -113,18 +114,11 @@ class QueueTiers:
             self.unschedulable.remove(queued)
         else:
             self._heaps[tier].remove(queued.key)
-        if tier is Tier.ACTIVE:
-            self.woken.discard(queued.key)
         if tier is Tier.GATED:
             self._waiters.leave(self._gated.pop(queued.key))
         self._pending[tier].dec()
         del self._pods[queued.key]
         queued.tier = None
-
-    def clear_woken(self, queued: QueuedPod) -> None:
-        """A pod is tried for another reason than the event that woke it."""
-        queued.woken = False
-        self.woken.discard(queued.key)
 
     def reorder(self, queued: QueuedPod) -> None:
         """Restore the order of a pod's tier after its priority or back-off may have changed."""

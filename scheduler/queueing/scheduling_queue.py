@@ -404,7 +404,7 @@ class SchedulingQueue:
         """
         waiting = [queued for key in keys if (queued := self._pods.get(key)) is not None]
         for queued in waiting:
-            self._pods.clear_woken(queued)
+            queued.woken = False  # it is tried for another reason
             if queued.tier is not Tier.ACTIVE:
                 self._force(queued)
         self._in_flight.activate(keys)
@@ -467,20 +467,32 @@ class SchedulingQueue:
         return self._pods.head(Tier.BACKOFF) if queued is None else queued
 
     def _wake_some(self) -> None:
-        """Wake more of the marked cohorts, unless woken ones are active that come first."""
+        """Wake the first of the marked cohorts, if they come before all active pods."""
+        if not self._marked_come_first():
+            return
         portion = self._portion
-        if self._waiters.marked and (self._waiters.fresh or not self._pods.woken):
-            self._waiters.drop_hopeless()
-        while self._waiters.marked and (self._waiters.fresh or not self._pods.woken):
+        self._waiters.drop_hopeless()
+        while self._marked_come_first():
             for woken in self._waiters.take(portion):
                 if self._waiters.waits(woken.waiter) and self._worth_waking(woken):
                     self._wake(woken)
                 checkpoint()
-            portion *= 2  # most of them back off, and finding the first of many costs the same
+            portion = min(2 * portion, MOST_WOKEN)  # these may all back off
+
+    def _marked_come_first(self) -> bool:
+        """Whether a cohort is marked that comes before all active pods.
+
+        Others can wait until it is their turn: the pods before them may take the room, and events
+        come faster than pods are tried when there is much to do.
+        """
+        woken, head = self._waiters.first(), self._pods.head(Tier.ACTIVE)
+        if woken is None or head is None:
+            return woken is not None
+        queued = _next_of(woken)
+        return queued is None or self._pods.order(queued) < self._pods.order(head)
 
     def _worth_waking(self, woken: Woken) -> bool:
-        target = woken.waiter.target
-        queued = target if isinstance(target, QueuedPod) else target.first(woken.mark.exclude)
+        queued = _next_of(woken)
         if queued is None:
             return False
         spared = queued.tier is Tier.UNSCHEDULABLE and self._plugins.still_rejected(queued)
@@ -538,7 +550,7 @@ class SchedulingQueue:
         if change is None:
             return
         self._end_scout(info.uid)
-        self._pods.clear_woken(queued)
+        queued.woken = False  # it is tried for another reason
         if queued.tier is Tier.UNSCHEDULABLE:
             self._leave_cohort(queued, change)
         elif queued.tier is not Tier.GATED:
@@ -709,6 +721,12 @@ class SchedulingQueue:
     def _remove(self, queued: QueuedPod) -> None:
         self._pods.remove(queued)
         self._pods.count_rejections(queued.profile, queued.rejectors, -1)
+
+
+def _next_of(woken: Woken) -> QueuedPod | None:
+    """The pod that leaves if a cohort or a gated pod is woken."""
+    target = woken.waiter.target
+    return target if isinstance(target, QueuedPod) else target.first(woken.mark.exclude)
 
 
 def _own_update(old: PodInfo, new: PodInfo) -> Event | None:

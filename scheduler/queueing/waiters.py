@@ -95,6 +95,8 @@ class Marks:
         """Waiters to try after their back-off, as bits by the event's label and the uid that it
         excludes; disjoint, and none is empty."""
         self._count = 0
+        self._leading: int | None = None
+        """The first marked waiter, if it is known."""
 
     def __len__(self) -> int:
         """The number of marks."""
@@ -126,6 +128,8 @@ class Marks:
     def pop(self, number: int) -> Mark | None:
         """Remove and return the mark of a waiter."""
         mark = self.get(number)
+        if number == self._leading:
+            self._leading = None
         if self._singles.pop(number, None) is None and mark is not None:
             self._set((mark.label, mark.exclude), ~(1 << number), 0)
             self._count -= 1
@@ -134,6 +138,7 @@ class Marks:
     def put(self, number: int, mark: Mark) -> None:
         """Set the mark of a waiter."""
         self.pop(number)
+        self._leading = None
         self._singles[number] = mark
 
     def put_all(self, numbers: Numbers, label: str, exclude: str = "") -> None:
@@ -141,6 +146,7 @@ class Marks:
 
         A waiter that is marked by an event which excludes another pod, or none, excludes none.
         """
+        self._leading = None
         chosen = bits_of(numbers, self._waits.bit_length()) & self._waits
         if exclude and len(self._alike) >= _MANY_KINDS and (label, exclude) not in self._alike:
             exclude = ""
@@ -171,7 +177,14 @@ class Marks:
 
     def drop(self, numbers: Numbers) -> None:
         """Remove the marks of many."""
+        self._leading = None
         self._wipe(bits_of(numbers, self._waits.bit_length()))
+
+    def leading(self) -> int | None:
+        """The number of the first marked waiter, in the order of the queue."""
+        if self._leading is None and len(self):
+            (self._leading,) = self.first(1)
+        return self._leading
 
     def first(self, most: int) -> list[int]:
         """The numbers of the first marked waiters, in the order of the queue."""
@@ -253,8 +266,6 @@ class Waiters:
         self._free: list[int] = []
         self._groups: dict[PluginOfProfile, _PluginWaiters] = {}
         self._marks = Marks()
-        self.fresh = False
-        """Whether a waiter was marked since the last `take`."""
         self._deferred: deque[_Deferred] = deque()
         self._calls_deferred = 0
 
@@ -346,9 +357,17 @@ class Waiters:
                     return
             self._deferred.popleft()
 
+    def first(self) -> Woken | None:
+        """The first marked waiter, in the order of the queue."""
+        number = self._marks.leading()
+        if number is None:
+            return None
+        mark = self._marks.get(number)
+        assert mark is not None, "it is marked"
+        return Woken(self._waiters[number], mark)
+
     def take(self, most: int) -> list[Woken]:
         """Remove and return the first marks, in the order of the queue."""
-        self.fresh = False
         return [
             Woken(self._waiters[number], mark)
             for number in self._marks.first(most)
@@ -449,7 +468,6 @@ class Waiters:
             verdict = max(verdict, mark.verdict)
             exclude = exclude if exclude == mark.exclude else ""
         self._marks.put(waiter.number, Mark(verdict, event.label, exclude))
-        self.fresh = True
 
     def _mark_chosen(
         self, group: _PluginWaiters, waiters: Collection[Waiter], event: Event
@@ -463,6 +481,4 @@ class Waiters:
     def _mark_all(self, numbers: Numbers, event: Event) -> None:
         """The same for many waiters, none of which is pending or gated."""
         if numbers:
-            before = len(self._marks)
             self._marks.put_all(numbers, event.label, event.exclude)
-            self.fresh = self.fresh or len(self._marks) > before

@@ -79,6 +79,7 @@ def test_marks_are_those_of_a_dictionary(steps: list[tuple[Any, ...]]) -> None:
         assert len(marks) == len(model.marks)
         assert {each: marks.get(each) for each in model.marks} == model.marks
         assert marks.first(100) == model.first(100)
+        assert marks.leading() == next(iter(model.first(1)), None)
 
 
 def lines(work: Any) -> int:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scheduler import slices
 from scheduler.model.events import Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Requirement, Selector
@@ -165,6 +167,39 @@ def test_a_pod_of_higher_priority_goes_first_though_many_were_marked_before_it()
     assert bench.pop().key == "default/p000"
     bench.queue.on_event(NODE_TAINT)
     assert bench.pop().key == "default/urgent"
+
+
+async def test_events_that_come_while_pods_are_woken_wake_no_more_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, Calls(), Everybody)]})
+    kinds(bench, numbered(900))
+
+    async def events() -> None:
+        while True:
+            bench.queue.on_event(NODE_ADD)
+            await asyncio.sleep(0)
+
+    coming = asyncio.create_task(events())
+    await asyncio.sleep(0)
+    for name in numbered(100):
+        queued = await slices.in_slices(bench.queue.pop)
+        assert queued is not None
+        assert queued.key == f"default/{name}"
+        assert bench.queue.view.counts()["active"] < scheduling_queue.MOST_WOKEN
+    coming.cancel()
+
+
+def test_whoever_comes_after_active_pods_is_not_woken_before_them() -> None:
+    bench = Bench({"P": [HintRegistration("Node", ANYTHING, Calls(), Everybody)]})
+    kinds(bench, numbered(100))
+    for name in ("urgent", "pressing"):
+        bench.queue.add(make_pod(name, priority=5))
+    bench.queue.on_event(NODE_ADD)
+    assert [bench.pop().key, bench.pop().key] == ["default/urgent", "default/pressing"]
+    assert bench.queue.view.counts()["unschedulable"] == 100
+    assert bench.pop().key == "default/p000"
 
 
 def test_a_pod_that_changes_before_it_is_woken_is_woken_all_the_same() -> None:
