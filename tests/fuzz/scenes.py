@@ -21,7 +21,7 @@ def draw_fitting(rng: Random, name: str = "") -> tuple[Kind, Json]:
     """An object that works with the others that are drawn here, of any kind or of this one."""
     name = name or rng.choice(_OFTEN)
     kind = KINDS[name]
-    body = _FITTING[name](rng)
+    body = FITTING[name](rng)
     metadata = body.setdefault("metadata", {})
     metadata.setdefault("name", rng.choice(words.NAMES.get(name, words.OTHER_NAMES)))
     if kind.namespaced:
@@ -59,16 +59,20 @@ def _node(rng: Random) -> Json:
         "kubernetes.io/hostname": name,
         "disk": rng.choice(("a", "b")),
         "cores": rng.choice(("1", "12")),
+        "topology.kubernetes.io/zone": rng.choice(("a", "b")),
     }
     offered = {"cpu": rng.choice(("1", "8", "8", "64")), "memory": "32Gi", "pods": "110"}
     if rng.random() < 0.5:
         offered["example.com/gpu"] = rng.choice(("1", "4"))
     spec: Json = {}
-    if rng.random() < 0.1:
-        spec["taints"] = [{"key": "disk", "value": "a", "effect": "NoSchedule"}]
-    if rng.random() < 0.05:
+    if rng.random() < 0.25:
+        effect = rng.choice(("NoSchedule", "PreferNoSchedule", "NoExecute"))
+        spec["taints"] = [{"key": "disk", "value": rng.choice("ab"), "effect": effect}]
+    if rng.random() < 0.08:
         spec["unschedulable"] = True
     ready = [{"type": "Ready", "status": "True"}]
+    if rng.random() < 0.15:
+        ready.append({"type": "MemoryPressure", "status": "True"})
     images = [{"names": ["app:1"], "sizeBytes": 50_000_000}] if rng.random() < 0.3 else []
     status = {"allocatable": offered, "conditions": ready, "images": images}
     return {"metadata": {"name": name, "labels": labels}, "spec": spec, "status": status}
@@ -166,6 +170,7 @@ _FEATURES: tuple[tuple[float, Callable[[Random, Json, Json], None]], ...] = (
     (0.2, lambda rng, spec, labels: spec.update(affinity=_affinity(rng))),
     (0.1, lambda rng, spec, labels: spec.update(nodeSelector={"zone": rng.choice("ab")})),
     (0.1, lambda rng, spec, labels: spec.update(tolerations=[{"operator": "Exists"}])),
+    (0.1, lambda rng, spec, labels: spec.update(tolerations=[{"key": "disk", "value": "a"}])),
     (0.15, lambda rng, spec, labels: spec.update(priority=rng.choice((0, 10, 100)))),
     (0.05, lambda rng, spec, labels: spec.update(schedulingGates=[{"name": "gate"}])),
     (
@@ -198,7 +203,9 @@ def _volume(rng: Random) -> Json:
     if rng.random() < 0.4:
         match = {"key": "zone", "operator": "In", "values": [rng.choice("ab")]}
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": [{"matchExpressions": [match]}]}}
-    return {"spec": spec, "status": {"phase": rng.choice(("Available", "Bound"))}}
+    labels = {"topology.kubernetes.io/zone": rng.choice("ab")} if rng.random() < 0.3 else {}
+    status = {"phase": rng.choice(("Available", "Bound"))}
+    return {"metadata": {"labels": labels}, "spec": spec, "status": status}
 
 
 def _claim(rng: Random) -> Json:
@@ -269,7 +276,7 @@ def _device_claim(rng: Random) -> Json:
     return {"spec": {"devices": devices}, "status": status}
 
 
-_FITTING: dict[str, Callable[[Random], Json]] = {
+FITTING: dict[str, Callable[[Random], Json]] = {
     "Pod": _pod,
     "Node": _node,
     "NodeResourceTopology": _topology,
@@ -293,4 +300,4 @@ _FITTING: dict[str, Callable[[Random], Json]] = {
     },
     "Namespace": lambda rng: {"metadata": {"labels": {"app": rng.choice(("a", "web"))}}},
 }
-_OFTEN = (*_FITTING, *["Node"] * 8, *["Pod"] * 16, *["ResourceSlice", "ResourceClaim"] * 2)
+_OFTEN = (*FITTING, *["Node"] * 8, *["Pod"] * 16, *["ResourceSlice", "ResourceClaim"] * 2)

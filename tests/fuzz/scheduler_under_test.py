@@ -23,6 +23,7 @@ from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
 from tests.cost.census import reached
 from tests.equivalence.world import Hands
+from tests.fuzz.probes import probes
 from tests.pipeline.support import FakeClock
 
 PROFILE = "equipoise"
@@ -46,8 +47,8 @@ UNCACHED = {
     "kind": "EquipoiseConfiguration",
     "equivalence": {"enabled": False},
 }
-MOST_JUDGED = 4
-"""So many pods are judged by both schedulers."""
+MOST_JUDGED = 3
+"""So many waiting pods are judged by both schedulers."""
 MOST_USES = 30
 """So often a scheduler without caches is used."""
 
@@ -171,6 +172,10 @@ class SchedulerUnderTest:
             raise fault.__cause__ or fault from None
         return chosen if isinstance(chosen, Placement) else fit_error(cycle, chosen)
 
+    def judged(self, objects: Objects) -> list[object]:
+        """Where some waiting pods would go now; what is found about their classes is kept."""
+        return [self.outcome(pod, by_class=True) for pod in judged_pods(objects)]
+
     def nominated(self) -> list[str]:
         """The nodes that pods are nominated to; a nomination may be ahead of the watch."""
         return list(self.core.state.nominations.nodes())
@@ -193,17 +198,16 @@ class Reference:
 
     def unlike(self, world: SchedulerUnderTest, objects: Objects) -> Iterator[str]:
         """Decisions that a scheduler without past and caches makes otherwise."""
-        pods = [each for each in objects["Pod"] if each.spec.scheduler_name == PROFILE]
-        waiting = [pod for pod in pods if not pod.spec.node_name][:MOST_JUDGED]
-        if not waiting or not objects["Node"] or world.core.state.assumed_count:
+        pods = judged_pods(objects)
+        if not objects["Node"] or world.core.state.assumed_count:
             return
-        kept = [world.outcome(pod, by_class=True) for pod in waiting]
+        kept = world.judged(objects)
         scheduler = self._take()
-        said = _said_of(scheduler, world, objects, waiting)
+        said = _said_of(scheduler, world, objects, pods)
         _lose(scheduler, objects)
         wrong = [f"in a scheduler without caches: {each}" for each in scheduler.left_behind()]
         if said != kept:
-            anew = _said_of(SchedulerUnderTest(cached=False), world, objects, waiting)
+            anew = _said_of(SchedulerUnderTest(cached=False), world, objects, pods)
             for one, other in zip(kept, anew, strict=True):
                 if one != other:
                     wrong.append(f"a pod is judged otherwise without caches: {one!r}, {other!r}")
@@ -244,6 +248,13 @@ def _lose(scheduler: SchedulerUnderTest, objects: Objects) -> None:
         scheduler.core.event_handlers.handler(kind)([Change(one, None) for one in each])
     for info in [info for name in scheduler.nominated() for info in scheduler.nominated_on(name)]:
         scheduler.core.state.nominations.remove(info.uid)
+
+
+def judged_pods(objects: Objects) -> list[Pod]:
+    """Some pods that wait for this scheduler, and some that nobody created."""
+    pods = (each for each in objects["Pod"] if each.spec.scheduler_name == PROFILE)
+    waiting = [pod for pod in pods if not pod.spec.node_name]
+    return [*waiting[:MOST_JUDGED], *probes(PROFILE)]
 
 
 async def turns() -> None:

@@ -108,15 +108,27 @@ def test_a_planted_fault_of_the_reader_of_answers_is_found(
     assert run_batch("answers", SEED, range(200), shrink=False).findings
 
 
-def test_a_planted_fault_of_the_caches_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("forgotten", "inputs"),
+    [
+        pytest.param(Aspect.NODE, range(12), id="nodes"),
+        pytest.param(Aspect.LABELS, range(12), id="labels"),
+        pytest.param(Aspect.TAINTS, range(30, 50), id="taints"),
+        pytest.param(Aspect.UNSCHEDULABLE, range(75, 95), id="cordons"),
+        pytest.param(Aspect.REQUESTED, range(12), id="requests"),
+    ],
+)
+def test_a_planted_fault_of_the_caches_is_found(
+    forgotten: Aspect, inputs: range, monkeypatch: pytest.MonkeyPatch
+) -> None:
     touch = ChangeLog.touch
 
-    def forget_nodes(self: ChangeLog, row: int, aspects: Iterable[Aspect]) -> None:
-        touch(self, row, [aspect for aspect in aspects if aspect is not Aspect.NODE])
+    def forget(self: ChangeLog, row: int, aspects: Iterable[Aspect]) -> None:
+        touch(self, row, [aspect for aspect in aspects if aspect is not forgotten])
 
-    monkeypatch.setattr(ChangeLog, "touch", forget_nodes)
-    report = run_batch("ingest", 7, range(12), shrink=False)
-    assert any("judged otherwise without caches" in each.found for each in report.findings)
+    monkeypatch.setattr(ChangeLog, "touch", forget)
+    report = run_batch("ingest", 7, inputs, shrink=False)
+    assert any("judged otherwise" in each.found for each in report.findings)
 
 
 def test_a_scheduler_without_caches_that_keeps_something_is_found(

@@ -13,11 +13,12 @@ from scheduler.kube.watch import Reflector, WatchedResource
 from scheduler.model.objects import KINDS
 from scheduler.state.checker import differences
 from tests.fuzz.mutating import as_text, mutate_object
-from tests.fuzz.scenes import draw_any, draw_fitting
+from tests.fuzz.scenes import FITTING, draw_any, draw_fitting
 from tests.fuzz.scheduler_under_test import Objects, Reference, SchedulerUnderTest
 from tests.fuzz.target import Input, as_bytes
+from tests.fuzz.tweaking import tweak
 
-SET, DELETE, ATTEMPT, ANSWER = "set", "delete", "attempt", "answer"
+SET, DELETE, ATTEMPT, ANSWER, JUDGE = "set", "delete", "attempt", "answer", "judge"
 FRESH_AFTER = 150
 """After so many inputs a new scheduler is used, so that none grows old by its bounded caches."""
 
@@ -37,10 +38,11 @@ class Ingest:
 
     def draw(self, rng: Random) -> Input:
         """Versions of a few objects, in some order, with attempts to place pods between them."""
-        first = ["Node"] * rng.choice((0, 1, 2, 3)) + ["Pod"] * rng.choice((0, 0, 1, 2))
+        first = ["Node"] * rng.choice((0, 1, 2, 3)) + ["Pod"] * rng.choice((0, 1, 2))
         known: list[tuple[str, Any]] = [(name, draw_fitting(rng, name)[1]) for name in first]
         steps = [[SET, kind, as_text(body)] for kind, body in known]
-        return steps + [_step(rng, known) for _ in range(rng.randint(3, 20))]
+        steps += [_step(rng, known) for _ in range(rng.randint(2, 18))]
+        return steps + _late_changes(rng, known)
 
     def check(self, given: Input) -> list[str]:
         """Apply all; compare with the truth; delete all; compare with an empty scheduler."""
@@ -58,6 +60,7 @@ class Ingest:
             reflectors = _Reflectors(world)
             for step in given:
                 wrong += await _apply(world, reflectors, step)
+            await world.answer_all(ok=False)
             wrong += list(_untrue(world, reflectors))
             wrong += list(self._reference.unlike(world, reflectors.objects()))
             wrong += await _nothing_stays(world, reflectors)
@@ -77,16 +80,20 @@ class Ingest:
 
 def _step(rng: Random, known: list[tuple[str, Any]]) -> list[Any]:
     chance = rng.random()
-    if known and chance < 0.1:
+    if known and chance < 0.08:
         kind, body = known.pop(rng.randrange(len(known)))
         return [DELETE, kind, as_text(body)]
-    if chance < 0.3:
+    if chance < 0.18:
         return [ATTEMPT, rng.randint(1, 3)]
-    if chance < 0.35:
+    if chance < 0.22:
         return [ANSWER, rng.random() < 0.5]
-    if known and chance < 0.6:  # an update: another version, perhaps under another uid
+    if chance < 0.32:
+        return [JUDGE]
+    if known and chance < 0.44:  # an update: another version, perhaps under another uid
         kind, body = rng.choice(known)
         body = _mutated(rng, body)
+    elif tweaked := _tweaked(rng, known) if chance < 0.72 else None:
+        kind, body = tweaked
     else:
         entry, body = draw_any(rng)
         kind = entry.name
@@ -94,6 +101,31 @@ def _step(rng: Random, known: list[tuple[str, Any]]) -> list[Any]:
             body = _mutated(rng, body)
     known.append((kind, body))
     return [SET, kind, as_text(body)]
+
+
+def _late_changes(rng: Random, known: list[tuple[str, Any]]) -> list[list[Any]]:
+    """Pods are judged, and then single things change: what is kept and now wrong is seen."""
+    nodes = [each for each in known if each[0] == "Node"]
+    changes = [
+        _tweaked(rng, nodes if rng.random() < 0.6 else known) for _ in range(rng.randint(0, 3))
+    ]
+    return [[JUDGE], *([SET, kind, as_text(body)] for kind, body in filter(None, changes))]
+
+
+def _tweaked(rng: Random, known: list[tuple[str, Any]]) -> tuple[str, Any] | None:
+    """The latest version of an object with one thing changed."""
+    latest = {(kind, _name(body)): (kind, body) for kind, body in known if kind in FITTING}
+    if not latest:
+        return None
+    kind, body = rng.choice(list(latest.values()))
+    changed = tweak(rng, kind, body)
+    return (kind, changed) if changed is not None else None
+
+
+def _name(body: Any) -> str:
+    metadata = body.get("metadata")
+    metadata = metadata if isinstance(metadata, dict) else {}
+    return f"{metadata.get('namespace')}/{metadata.get('name')}"
 
 
 def _mutated(rng: Random, body: Any) -> Any:
@@ -121,6 +153,8 @@ async def _apply(world: SchedulerUnderTest, reflectors: _Reflectors, step: list[
                 await world.attempt()
         case ["answer", bool(ok)]:
             await world.answer_all(ok=ok)
+        case ["judge"]:
+            world.judged(reflectors.objects())
     return []
 
 
