@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from tests.sim.hosts import Thread
 from tests.sim.objects import ABSURDITIES, PRIORITIES, ZONES
 from tests.sim.plan import (
     LEADER,
@@ -61,6 +62,7 @@ from tests.sim.plan import (
     ShrinkSlice,
     SilenceWatches,
     SlowNetwork,
+    StallThread,
     StepClock,
     StopReplica,
     StopServer,
@@ -89,6 +91,9 @@ START_SECONDS = 4.0
 """When the first pods come."""
 BATCHED = 0.15
 """The share of plans whose replicas place backlogs at once."""
+
+STALLED = 0.12
+"""The share of plans in which a thread stalls while its process runs."""
 
 
 class Draft:
@@ -153,6 +158,7 @@ def draw(seed: int) -> Plan:
     batch = rng.random() < BATCHED
     if batch:
         _backlog(draft)
+    _threads(draft, Random(f"threads {seed}"))
     silent = any(isinstance(each.action, HalfOpen) for each in draft.actions)
     return Plan(
         seed,
@@ -601,6 +607,35 @@ def _pauses(draft: Draft) -> None:
         if rng.random() < 0.6:  # it goes to sleep with bindings that it means to send again
             draft.at(when - 0.6, FailRequests("POST", BINDING, 503, 8, retry_after=1))
             _meanwhile(draft, when - 0.5, when - 0.1)
+
+
+def _threads(draft: Draft, rng: Random) -> None:
+    """A thread runs and the other does not; often the heartbeat goes on later after a pause.
+
+    Pods come when the lease may be another's by then: the scheduling thread would bind them, if
+    nothing but the heartbeat kept it back.
+    """
+    for each in draft.actions[:]:
+        if isinstance(each.action, PauseReplica) and rng.random() < 0.5:
+            awake = each.seconds + each.action.seconds
+            later = rng.choice((0.002, 0.2, 2.0, 4.0))
+            stall = StallThread(each.action.replica, "heartbeat", each.action.seconds + later)
+            draft.at(each.seconds, stall)
+            _unheeded(draft, rng, awake, awake + later)
+    if rng.random() < STALLED:
+        for _ in range(rng.randint(1, 2)):
+            seconds = rng.choice((1.0, 5.0, 11.0, 22.0, 26.0))
+            thread: Thread = rng.choice(("scheduling", "heartbeat", "heartbeat"))
+            when = rng.uniform(START_SECONDS, max(START_SECONDS, draft.seconds - seconds - 1.0))
+            draft.at(when, StallThread(rng.choice((LEADER, *draft.replicas)), thread, seconds))
+            _unheeded(draft, rng, when, when + seconds)
+
+
+def _unheeded(draft: Draft, rng: Random, first: float, last: float) -> None:
+    """Pods that come most likely late in a time."""
+    for _ in range(rng.randint(2, 5)):
+        pod = PodPlan(draft.name("t"), cpu=rng.choice((100, 100, 1000)), tolerates=True)
+        draft.add(last - (last - first) * rng.random() ** 2, pod)
 
 
 def _clocks(draft: Draft) -> None:

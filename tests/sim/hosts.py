@@ -21,9 +21,12 @@ TICK_SECONDS = 20e-6
 """How much work passes between two looks at the finest clock, so that slices of work end."""
 
 State = Literal["running", "paused", "dead"]
+Thread = Literal["scheduling", "heartbeat"]
 
 HOST: ContextVar[Host | None] = ContextVar("host", default=None)
 """On which host the callback runs; None for the simulation itself."""
+THREAD: ContextVar[Thread] = ContextVar("thread", default="scheduling")
+"""In which of the two threads of a daemon the callback would run."""
 PEER: ContextVar[str] = ContextVar("peer", default="")
 """Whose request is being handled, in a server."""
 
@@ -46,6 +49,8 @@ class Host:
         self.rng = rng
         self.parked: list[asyncio.Handle] = []
         """What came due while it was paused, in order."""
+        self.stalled: dict[Thread, list[asyncio.Handle]] = {}
+        """Threads that do not run, and what came due in them, in order."""
         self._tasks: list[asyncio.Task[Any]] = []
         self._room = 64
         self.callbacks = 0

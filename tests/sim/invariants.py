@@ -31,6 +31,7 @@ from tests.sim.plan import (
     RefuseConnections,
     SilenceWatches,
     SlowNetwork,
+    StallThread,
     StepClock,
     StopServer,
     ThrottleNetwork,
@@ -53,6 +54,7 @@ _ON_WATCHES = (
     | HalfOpen
     | Partition
     | PauseReplica
+    | StallThread
     | RefuseConnections
     | SilenceWatches
     | SlowNetwork

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable
 from contextvars import Context
 from typing import Any, Protocol
 
-from tests.sim.hosts import HOST, Host
+from tests.sim.hosts import HOST, THREAD, Host, Thread
 
 LIVELOCK = 200_000
 _MANY_CANCELLED = 512
@@ -203,6 +203,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
                 if host.state == "paused":
                     host.parked.append(handle)
                 return
+            if host.stalled and (thread := context.get(THREAD, "scheduling")) in host.stalled:
+                host.stalled[thread].append(handle)
+                return
             host.callbacks += 1
         self.callbacks += 1
         try:
@@ -273,6 +276,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         """Let a paused host run again, beginning with what came due meanwhile."""
         self._ready.extend(host.parked)
         host.parked.clear()
+
+    def resume_thread(self, host: Host, thread: Thread) -> None:
+        """Let a thread of a host run again, likewise."""
+        self._ready.extend(host.stalled.pop(thread, ()))
 
     def abandon(self) -> None:
         """Forget what is ready or has a time, so that the loop can be run for something else."""

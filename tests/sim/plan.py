@@ -321,6 +321,14 @@ class PauseReplica(Action, frozen=True):
     seconds: float
 
 
+class StallThread(Action, frozen=True):
+    """One of its two threads does not run: a slow cycle, a long collection, a busy machine."""
+
+    replica: str
+    thread: Literal["scheduling", "heartbeat"]
+    seconds: float
+
+
 class StepClock(Action, frozen=True):
     replica: str
     seconds: float
@@ -411,6 +419,7 @@ FaultAction = (
     | KillReplica
     | StopReplica
     | PauseReplica
+    | StallThread
     | StepClock
     | DriftClock
     | Partition

@@ -39,16 +39,15 @@ from tests.sim.plan import (
     AddGroup,
     AddPod,
     AnyAction,
-    At,
     Compact,
     CutConnection,
     DelayRequests,
     DropAnswers,
     FailRequests,
-    PauseReplica,
     Plan,
     PodPlan,
     SetPlugin,
+    StallThread,
     StopServer,
 )
 from tests.sim.run import run
@@ -66,8 +65,6 @@ class Bug(NamedTuple):
     """The wrong function, made from the right one."""
     shows: Callable[[Plan], bool] = lambda plan: True
     """Whether a plan could show it at all; others need not be run."""
-    plan: Callable[[int], Plan] = draw
-    """The plan of a seed."""
 
 
 @contextmanager
@@ -100,27 +97,14 @@ def _failing_with(kind: type[AnyAction]) -> Callable[[Plan], bool]:
     return lambda plan: _failing(plan) and _with(kind)(plan)
 
 
-def _paused(plan: Plan) -> bool:
-    """Plans in which a leader may sleep through the end of its lease."""
+def _unheeded(plan: Plan) -> bool:
+    """Plans in which a scheduling thread may run on when its lease is another's."""
     return len(plan.replicas) > 1 and any(
-        isinstance(each.action, PauseReplica) and each.action.seconds > 15.0
+        isinstance(each.action, StallThread)
+        and each.action.thread == "heartbeat"
+        and each.action.seconds > 16.0
         for each in plan.actions
     )
-
-
-def _with_work_after_pauses(seed: int) -> Plan:
-    """A plan in which pods have come whenever a replica goes on after a pause.
-
-    It has to send a binding in the instant before it learns that the lease is lost.
-    """
-    plan, more = draw(seed), []
-    for number, each in enumerate(plan.actions):
-        if isinstance(each.action, PauseReplica):
-            for part in range(1, 5):
-                pod = PodPlan(f"w-{number}-{part}", cpu=100, tolerates=True)
-                more.append(At(each.seconds + part / 4, AddPod(pod)))
-    actions = sorted((*plan.actions, *more), key=lambda each: each.seconds)
-    return msgspec.structs.replace(plan, actions=tuple(actions))
 
 
 def _pinned(plan: Plan) -> bool:
@@ -270,9 +254,7 @@ BUGS = {
         _unreserve_only,
         _failing,
     ),
-    "fence": Bug(
-        "Writes are not fenced.", Fence, "check", _nothing, _paused, _with_work_after_pauses
-    ),
+    "fence": Bug("Writes are not fenced.", Fence, "check", _nothing, _unheeded),
     "requeue": Bug(
         "A pod whose binding failed is not tried again.",
         FailureHandler,
@@ -373,7 +355,7 @@ def find(bug: Bug, seeds: range = range(MOST_SEEDS)) -> Found:
     """The first seed whose plan fails with this bug and not without."""
     began = time.process_time()
     for seed in seeds:
-        plan = bug.plan(seed)
+        plan = draw(seed)
         if not bug.shows(plan):
             continue
         with planted(bug):

@@ -8,7 +8,8 @@ they are, no clean-up has any effect. What it had written to its connections bef
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from contextvars import copy_context
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 
 from scheduler.app import Daemon
@@ -20,7 +21,7 @@ from scheduler.kube.process_deadline import ProcessDeadline
 from scheduler.observe.metrics import Metrics
 from scheduler.operators.podgroups import StatusWatch
 from scheduler.process import SideLoop
-from tests.sim.hosts import Host
+from tests.sim.hosts import THREAD, Host, Thread
 from tests.sim.statuses import ReflectedStatuses
 
 if TYPE_CHECKING:
@@ -42,11 +43,13 @@ class ProcessEnded(BaseException):
 
 
 class _SameLoop:
-    """In place of a thread: tasks on the one loop there is."""
+    """In place of a thread: tasks on the one loop there is, which can stall together."""
 
     async def call(self, work: Coroutine[Any, Any, R]) -> R:
         """Run it as a task."""
-        return await asyncio.create_task(work)
+        context = copy_context()
+        context.run(THREAD.set, "heartbeat")
+        return await asyncio.create_task(work, context=context)
 
     async def stop(self) -> None:
         """There is nothing to end."""
@@ -182,6 +185,26 @@ class Replica:
             self.host.state = "running"
             self._simulation.loop.resume(self.host)
 
+    def stall(self, thread: Thread) -> Callable[[], None]:
+        """Let one of its threads not run; what is returned lets it go on."""
+        host = self.host
+        if host is None or host.state == "dead" or thread in host.stalled:
+            return lambda: None
+        self._note(f"{thread} stalls")
+        host.stalled[thread] = []
+        return lambda: self._go_on(host, thread)
+
+    def go_on(self) -> None:
+        """Let all its threads go on."""
+        if self.host is not None:
+            for thread in list(self.host.stalled):
+                self._go_on(self.host, thread)
+
+    def _go_on(self, host: Host, thread: Thread) -> None:
+        if thread in host.stalled:
+            self._note(f"{thread} goes on")
+            self._simulation.loop.resume_thread(host, thread)
+
     def drift(self, rate: float) -> None:
         """Let its clocks run at this rate; 1 is right."""
         self._clock = (rate, self._clock[1])
@@ -247,6 +270,7 @@ class Replica:
         assert host is not None, "there is a process"
         host.state = "dead"
         host.parked.clear()
+        host.stalled.clear()
         self.daemon = None
         self._simulation.bury(host, silently=silently)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.sim.hosts import Host
+from tests.sim.hosts import THREAD, Host, Thread
 from tests.sim.loop import DeadlockError, LivelockError, TooManySteps
 from tests.sim.network import HIGH_WATER
 from tests.sim.simulation import Simulation
@@ -247,6 +247,25 @@ def test_a_paused_host_does_what_came_due_when_it_goes_on() -> None:
         return await _beats(host, simulation, 12.0)
 
     assert run(work) == [1.0, 10.25, 11.25]
+
+
+@pytest.mark.parametrize("thread", ["scheduling", "heartbeat"])
+def test_a_thread_that_stalls_leaves_the_other_at_work(thread: Thread) -> None:
+    async def work(simulation: Simulation) -> list[list[float]]:
+        host = simulation.host("h")
+
+        async def beats_in(which: Thread) -> list[float]:
+            THREAD.set(which)
+            return await _beats(host, simulation, 5.5)
+
+        simulation.later(1.5, lambda: host.stalled.update({thread: []}))
+        simulation.later(4.25, lambda: simulation.loop.resume_thread(host, thread))
+        both: tuple[Thread, ...] = ("scheduling", "heartbeat")
+        return await asyncio.gather(*(asyncio.create_task(beats_in(each)) for each in both))
+
+    stalled, other = run(work)[:: 1 if thread == "scheduling" else -1]
+    assert stalled == [1.0, 4.25, 5.25]
+    assert other == [1.0, 2.0, 3.0, 4.0, 5.0]
 
 
 def test_a_dead_host_does_nothing_not_even_clean_up() -> None:

@@ -28,6 +28,7 @@ from tests.sim.plan import (
     SetWebhook,
     SilenceWatches,
     SlowNetwork,
+    StallThread,
     StepClock,
     StopReplica,
     StopServer,
@@ -68,6 +69,7 @@ class Trouble:
             if replica.host is not None and replica.host.stop_at > replica.host.callbacks:
                 replica.host.stop_at = 0
             replica.resume()
+            replica.go_on()
             replica.drift(1.0)
             if not replica.alive:
                 replica.start()
@@ -168,6 +170,10 @@ class Trouble:
         replica = self._replica(action.replica)
         replica.pause()
         self._later(action.seconds, replica.resume)
+
+    @do.register
+    def _(self, action: StallThread) -> None:
+        self._later(action.seconds, self._replica(action.replica).stall(action.thread))
 
     @do.register
     def _(self, action: StepClock) -> None:
