@@ -14,8 +14,16 @@ from scheduler.cel.errors import CelRuntimeError, no_such_overload
 from scheduler.cel.state import Closure, State
 from scheduler.cel.values import (
     NONE,
+    AddressValue,
+    DomainMap,
     Optional,
+    Prefix,
+    QuantityValue,
+    Semver,
+    TextMap,
+    TypeValue,
     Uint,
+    Url,
     Value,
     elements,
     is_list,
@@ -24,6 +32,14 @@ from scheduler.cel.values import (
 )
 
 _KEYS = frozenset({str, int, Uint, bool, float})
+_ONE_WAY = {
+    QuantityValue: "*resource.Quantity",
+    Semver: "semver.Version",
+    AddressValue: "netip.Addr",
+    Prefix: "netip.Prefix",
+    Url: "*url.URL",
+}
+"""Values that cel-go turns into Go's and not back."""
 
 
 @dataclass(slots=True)
@@ -46,6 +62,8 @@ class Chain:
     branches: tuple[Chain, ...] = ()
     variable: str | None = None
     """The variable that the base is."""
+    plain: bool = False
+    """The base is never an optional."""
 
     def append(self, step: ChainStep) -> None:
         if self.branches:
@@ -126,7 +144,7 @@ def _fast(chain: Chain) -> Closure | None:
     base = chain.base
     assert base is not None
     if not chain.steps:
-        return None if chain.variable is None else base
+        return base if chain.plain else None
     if any(step.optional or step.index is not None for step in chain.steps):
         return None
     keys = [step.key for step in chain.steps]
@@ -172,9 +190,12 @@ def _general(base: Closure, steps: tuple[ChainStep, ...], counted: bool) -> Clos
         holder = base(state)
         optional = False
         if type(holder) is Optional:
-            if not holder.present or not steps:
+            if not holder.present:
                 return holder
-            holder, optional = holder.value, True
+            holder = _through_go(holder)
+            if not steps:
+                return holder
+            holder, optional = holder.take(), True
         for step in steps:
             optional = optional or step.optional
             entry = _step(state, holder, step, optional, counted)
@@ -184,6 +205,24 @@ def _general(base: Closure, steps: tuple[ChainStep, ...], counted: bool) -> Clos
         return Optional(holder, True) if optional else holder
 
     return resolve
+
+
+def _through_go(held: Optional) -> Optional:
+    """An optional as it comes out of a variable or a branch of a condition.
+
+    cel-go makes a value of Go's of what is in it, and a value of CEL's again: most types survive.
+    """
+    value = held.value
+    while type(value) is Optional:
+        value = value.value
+    kind = type(value)
+    if kind in _ONE_WAY:
+        return Optional(None, True, f"unsupported conversion to ref.Val: ({_ONE_WAY[kind]})")
+    if kind is TypeValue:
+        return Optional(str(value), True)
+    if kind is DomainMap:
+        return Optional(TextMap(value.entries), True)
+    return held if value is held.value else Optional(value, True)
 
 
 def _step(

@@ -202,7 +202,7 @@ def compile_or_value(first: Closure, second: Closure, unwrap: bool) -> Closure:
             return value
         if not value.present:
             return second(state)
-        return value.value if unwrap else value
+        return value.take() if unwrap else value
 
     return choose
 
@@ -243,7 +243,7 @@ def compile_list(parts: list[Closure], optional: frozenset[int], counted: bool) 
                         raise _not_optional(value)
                     if not value.present:
                         continue
-                    value = value.value
+                    value = value.take()
                 made.append(value)
         finally:
             if counted:
@@ -265,7 +265,7 @@ def compile_map(pairs: list[tuple[Closure, Closure, bool]], counted: bool) -> Cl
                     if not value.present:
                         entries.pop(key_of(key), None)
                         continue
-                    value = value.value
+                    value = value.take()
                 entries[key_of(key)] = (key, value)
         finally:
             if counted:
@@ -286,7 +286,7 @@ def compile_message(name: str, fields: list[tuple[str, Closure, bool]], counted:
                         raise _not_optional(value)
                     if not value.present:
                         continue
-                    value = value.value
+                    value = value.take()
                 values[field] = value
         finally:
             if counted:

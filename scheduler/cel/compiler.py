@@ -41,6 +41,7 @@ from scheduler.cel.patterns import with_pattern
 from scheduler.cel.regex import compile_pattern
 from scheduler.cel.runtime_cost import call_cost
 from scheduler.cel.state import Closure, State
+from scheduler.cel.types import is_dyn, is_optional
 from scheduler.cel.values import TypeValue, Uint, Value, is_list, type_name
 
 _CONVERSIONS = frozenset(
@@ -282,9 +283,10 @@ class Compiler:
     def variable(self, node: Ident) -> Chain:
         found = self._find(node.name)
         if found is None:
-            return Chain(_device, variable="device")
+            return Chain(_device, variable="device", plain=True)
         slot, lazy = found
-        return Chain(local(slot) if lazy else element(slot), variable=node.name)
+        plain = not is_optional(node.type) and not is_dyn(node.type)
+        return Chain(local(slot) if lazy else element(slot), variable=node.name, plain=plain)
 
     def step(self, node: CallNode) -> ChainStep:
         optional = node.function != "_[_]"

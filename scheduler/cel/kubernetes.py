@@ -94,11 +94,14 @@ def _added(a: Amount, factor: int, b: Amount) -> Amount:
     if not a.wide and not b.wide:
         if not b.unscaled:
             return a
+        change = factor * b.unscaled
+        if change > MAX_INT:
+            change = MIN_INT  # Go's negation of the smallest integer
         if not a.unscaled:
-            return Amount(factor * b.unscaled, b.exponent, wide=False)
+            return Amount(change, b.exponent, wide=False)
         exponent = min(a.exponent, b.exponent)
         first = a.unscaled * 10 ** (a.exponent - exponent)
-        second = factor * b.unscaled * 10 ** (b.exponent - exponent)
+        second = change * 10 ** (b.exponent - exponent)
         if all(MIN_INT <= part <= MAX_INT for part in (first, second, first + second)):
             return Amount(first + second, exponent, wide=False)
     return Amount(a.nanos + factor * b.nanos, -9, wide=True)

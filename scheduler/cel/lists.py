@@ -254,7 +254,7 @@ def unwrap(*args: Value) -> list[Value]:
     for value in values:
         if type(value) is not Optional:
             raise CelRuntimeError(f"value {value} is not optional")
-    return [value.value for value in values if value.present]
+    return [value.take() for value in values if value.present]
 
 
 def optional_of(value: Value) -> Optional:
@@ -289,7 +289,7 @@ def optional_value(value: Value) -> Value:
         raise no_such_overload("value", type_name(value))
     if not value.present:
         raise CelRuntimeError("optional.none() dereference")
-    return value.value
+    return value.take()
 
 
 def has_value(value: Value) -> bool:

@@ -47,10 +47,20 @@ class Timestamp:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """`present` tells an optional without a value from one that holds null."""
+    """`present` tells an optional without a value from one that holds null.
+
+    One with a `fault` is present, but whoever takes its value gets the error.
+    """
 
     value: Value = None
     present: bool = False
+    fault: str = ""
+
+    def take(self) -> Value:
+        """The value of one that is present."""
+        if self.fault:
+            raise CelRuntimeError(self.fault)
+        return self.value
 
 
 NONE = Optional()
@@ -345,7 +355,7 @@ def _equal_objects(a: Value, b: Value, kind: type, other: type) -> bool:
     if kind is Optional:
         if other is not Optional or a.present != b.present:
             return False
-        return not a.present or equal(a.value, b.value)
+        return not a.present or equal(a.take(), b.take())
     return kind is Timestamp and other is Timestamp and a.nanos == b.nanos
 
 
