@@ -98,6 +98,17 @@ class Holdings:
                 return False
         return True
 
+    def out_of_reach(self, ask: Ask, position: int) -> bool:
+        """Whether a selected device cannot be taken any more, whatever else is taken first."""
+        device = self.board.classes[position]
+        if self.in_use(ask, position) or not device.fits[ask.number].tolerated:
+            return True
+        if device.consumes and not device.shareable:  # a share may come to be paid for by others
+            view = self.board.views[position]
+            if self.board.overdrawn[view] or self._lacks(view, device.consumes):
+                return True
+        return not self.has_room(ask, position)
+
     def take(self, ask: Ask, position: int) -> bool | None:
         """Take a device that is selected. False: it cannot be; None: a constraint refuses it."""
         device = self.board.classes[position]
@@ -159,12 +170,15 @@ class Holdings:
         view = self.board.views[position]
         if self.board.overdrawn[view]:
             return False
-        if any(amount > self.left(view, counter) for counter, amount in consumes):
+        if self._lacks(view, consumes):
             return False
         for counter, amount in consumes:
             key = (view, counter)
             self.consumed[key] = self.consumed.get(key, 0) + amount
         return True
+
+    def _lacks(self, view: int, consumes: Consumption) -> bool:
+        return any(amount > self.left(view, counter) for counter, amount in consumes)
 
     def _give_counters_back(self, position: int, reserved: bool) -> None:
         if reserved:

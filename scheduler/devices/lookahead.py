@@ -2,7 +2,8 @@
 
 Each question leaves conditions out, so a no is certain: do the remaining requests find enough
 different devices, each enough of its own, enough in the counters together, and enough different
-values where a constraint wants them different? Requests with alternatives are left out.
+values where a constraint wants them different? Has every list of alternatives one that its own
+devices can still serve, and who asks for all devices all of them?
 """
 
 from __future__ import annotations
@@ -26,24 +27,53 @@ class Lookahead:
         board: Board,
         held: Holdings,
         candidates_of: Callable[[Ask], Sequence[int]],
+        every: Mapping[int, Sequence[int]],
     ) -> None:
         self._demand = demand
         self._board = board
         self._held = held
         self._candidates_of = candidates_of
+        self._every = every
         self._to_come = _to_come(demand)
+        self._choices = _choices(demand)
 
     def hopeless(self, claim: int, request: int, most: Most) -> bool:
         """Whether the requests from one on cannot all be served."""
         asks = self._to_come.get((claim, request), ())
         if any(most(ask, self._candidates_of(ask)) < ask.count for ask in asks):
             return True
-        return not self._enough_counters(asks) or not self._enough_values(asks)
+        if not self._enough_counters(asks) or not self._enough_values(asks):
+            return True
+        choices = self._choices.get((claim, request), ())
+        return any(all(self._lost(ask, most) for ask in choice) for choice in choices)
+
+    def all_lost(self, claim: int, request: int) -> bool:
+        """Whether a request after one wants all devices, and some of them are out of reach."""
+        return any(
+            all(ask.every and self._unreachable(ask) for ask in choice)
+            for choice in self._choices.get((claim, request), ())
+        )
+
+    def _lost(self, ask: Ask, most: Most) -> bool:
+        """Whether one alternative, or a request for all devices, cannot be served any more."""
+        if ask.every:
+            return self._unreachable(ask)
+        return most(ask, self._candidates_of(ask)) < ask.count
+
+    def _unreachable(self, ask: Ask) -> bool:
+        every = self._every[ask.number]
+        return not every or any(self._held.out_of_reach(ask, position) for position in every)
 
     def cost(self, claim: int, request: int) -> int:
         """How much work the question is."""
         asks = self._to_come.get((claim, request), ())
-        return sum(len(self._candidates_of(ask)) for ask in asks)
+        return sum(len(self._candidates_of(ask)) for ask in asks) + self.cost_of_all(claim, request)
+
+    def cost_of_all(self, claim: int, request: int) -> int:
+        """How much work the question about all devices is."""
+        choices = self._choices.get((claim, request), ())
+        every = (self._every.get(ask.number, ()) for choice in choices for ask in choice)
+        return sum(map(len, every))
 
     # --- Different devices ------------------------------------------------------------------
 
@@ -137,6 +167,20 @@ def _to_come(demand: Demand) -> dict[tuple[int, int], tuple[Ask, ...]]:
             if not first.parent and not first.every:
                 asks = (first, *asks)
             result[claim, request] = asks
+    return result
+
+
+def _choices(demand: Demand) -> dict[tuple[int, int], tuple[Sequence[Ask], ...]]:
+    """Per request the others after it: those with alternatives, and those for all devices."""
+    result: dict[tuple[int, int], tuple[Sequence[Ask], ...]] = {}
+    choices: tuple[Sequence[Ask], ...] = ()
+    for claim in range(len(demand.plans) - 1, -1, -1):
+        requests = demand.plans[claim].requests
+        for request in range(len(requests) - 1, -1, -1):
+            result[claim, request] = choices
+            first = requests[request][0]
+            if first.parent or first.every:
+                choices = (requests[request], *choices)
     return result
 
 

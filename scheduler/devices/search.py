@@ -130,7 +130,7 @@ class DeviceSearch:
         self._stack: list[_Frame] = []
         self._errors = self._has_errors()
         self._pruning = Pruning(demand, board, self._held, self._budget, self._errors)
-        self._lookahead = Lookahead(demand, board, self._held, self._candidates_of)
+        self._lookahead = Lookahead(demand, board, self._held, self._candidates_of, self._every)
 
     def run(self) -> SearchOutcome:
         """Search; the outcome says what was found."""
@@ -286,7 +286,7 @@ class DeviceSearch:
             return _End.FAILED
         if self._budget.hard:
             self._look_from_the_start()
-            if not level and self._nothing_ahead(ask.claim, request):
+            if self._nothing_ahead(ask.claim, request, level):
                 return _End.FAILED
             frame.memo = self._pruning.memo_key(ask, request, level, candidates, at)
             if self._pruning.known_to_fail(frame.memo):
@@ -301,14 +301,20 @@ class DeviceSearch:
         self._looked = True
         held = Holdings(self._demand, self._board)
         pruning = Pruning(self._demand, self._board, held, self._budget, self._errors)
-        lookahead = Lookahead(self._demand, self._board, held, self._candidates_of)
+        lookahead = Lookahead(self._demand, self._board, held, self._candidates_of, self._every)
         if not lookahead.enough_devices() or lookahead.hopeless(0, 0, pruning.most):
             raise _NothingError
 
-    def _nothing_ahead(self, claim: int, request: int) -> bool:
-        """Whether some request from here on cannot be served, whatever is chosen."""
+    def _nothing_ahead(self, claim: int, request: int, level: int) -> bool:
+        """Whether some request from here on cannot be served, whatever is chosen.
+
+        Between two devices of a request only those are asked that a single device can spoil.
+        """
         if self._errors:  # kube-scheduler may meet an error before it finds that out
             return False
+        if level:
+            self._budget.spend(self._lookahead.cost_of_all(claim, request))
+            return self._lookahead.all_lost(claim, request)
         self._budget.spend(self._lookahead.cost(claim, request))
         return self._lookahead.hopeless(claim, request, self._pruning.most)
 

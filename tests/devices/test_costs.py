@@ -206,3 +206,14 @@ def test_each_asker_has_its_own_bound() -> None:
         assert given_up.fault.unproven
         (found,) = index.judge(wanted, (0,)).outcomes
         assert found.fits
+
+
+def test_who_wants_all_devices_is_thought_of_before_others_take_them() -> None:
+    """Four that others can share are the last of 1,001 ways to choose four of fourteen."""
+    index = index_of("n0")
+    kept = [device(f"a{i:02}", capacity={"memory": {"value": f"{i + 1}Gi"}}) for i in range(10)]
+    shared = [device(f"b{i}", allowMultipleAllocations=True) for i in range(4)]
+    index.set_slice(None, slice_of("n0", kept + shared))
+    found = outcome(index, claim(ask("some", count=4), ask("all", allocationMode="All")))
+    assert found.fits
+    assert found.steps <= FIRST_THOUGHTS

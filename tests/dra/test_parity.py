@@ -149,5 +149,5 @@ def test_explain_shows_the_same() -> None:
 
 
 def test_all_files_are_compared() -> None:
-    assert len(cases(TABLES)) == 270
+    assert len(cases(TABLES)) == 271
     assert sum(len(cases(name)) for name in FILES) == 1011
