@@ -97,9 +97,11 @@ class QueuedPod:
     """Plugins that returned Pending: an event that cures them spares the pod its back-off."""
     gating_plugin: str = ""
     backoff_until: float = 0.0
+    owed_until: float = 0.0
+    """When the back-off would end if none had a longest: never before `backoff_until`."""
     borrowed_until: float = 0.0
-    """When the last back-off would have ended, if the pod was tried before that: the next back-off
-    is counted from then, so that an early attempt gains no time in the long run."""
+    """What was owed, if the pod was tried before that: the next back-off is counted from then, so
+    that an early attempt gains no time in the long run."""
     by_filters: bool = False
     """Whether filters rejected every node in the last attempt; else a chosen node was refused."""
     was_flushed: bool = False
@@ -146,6 +148,10 @@ class Backoff(msgspec.Struct, frozen=True):
         if failures == 0:
             return 0.0
         return min(self.maximum, self.initial * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
+
+    def latest(self, failed_at: float) -> float:
+        """When the longest back-off ends."""
+        return self.until(failed_at, _MAX_DOUBLINGS)
 
     def until(self, failed_at: float, failures: int) -> float:
         """When the back-off ends: at the end of the window in which the nominal one ends."""

@@ -235,8 +235,10 @@ class SchedulingQueue:
         else:
             return None
         if queued.tier is Tier.BACKOFF:
-            queued.borrowed_until = queued.backoff_until
+            queued.borrowed_until = queued.owed_until
             self._incoming["active", _POP_FROM_BACKOFF].inc()
+        elif queued.backoff_until <= self._clock() < queued.owed_until:
+            queued.borrowed_until = queued.owed_until  # it has waited for as long as any may
         self._begin_flight(queued)
         return queued
 
@@ -328,7 +330,7 @@ class SchedulingQueue:
         this counts as no attempt, and their back-offs end when they would have ended.
         """
         unschedulable, pending = frozenset(unschedulable_plugins), frozenset(pending_plugins)
-        ends = [queued.backoff_until for queued in members]
+        ends = [(queued.backoff_until, queued.owed_until) for queued in members]
         for queued in members:
             checkpoint()
             if not tried:  # the pop has counted the one, and what follows counts the other
@@ -336,10 +338,11 @@ class SchedulingQueue:
                 queued.unschedulable_count -= 1
             self.requeue_rejected(queued, unschedulable, pending, message, cohort)
         if tried:
-            ends = [queued.backoff_until for queued in members]
-        until = max([self._clock() + pause, *ends])
+            ends = [(queued.backoff_until, queued.owed_until) for queued in members]
+        until = max([self._clock() + pause, *(end for end, _ in ends)])
+        owed = max([until, *(owed for _, owed in ends)])
         for queued in members:
-            queued.backoff_until = until
+            queued.backoff_until, queued.owed_until = until, owed
             if queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF):
                 self._pods.reorder(queued)
 
@@ -593,7 +596,9 @@ class SchedulingQueue:
         queued.timestamp = self._clock()
         queued.number = next(self._numbers)  # behind its equals
         since = max(queued.timestamp, queued.borrowed_until)
-        queued.backoff_until = self._backoff.until(since, queued.failures)
+        queued.owed_until = self._backoff.until(since, queued.failures)
+        longest = self._backoff.latest(queued.timestamp)
+        queued.backoff_until = min(queued.owed_until, longest)
         queued.was_flushed = False
         queued.message = message
         self._pods.count_rejections(queued.profile, queued.rejectors, 1)
@@ -667,7 +672,7 @@ class SchedulingQueue:
         elif not self._may_go_early(queued, now):
             self._enter(queued, Tier.ERROR_BACKOFF, label)
         elif verdict is Requeue.AT_ONCE:
-            queued.borrowed_until = queued.backoff_until
+            queued.borrowed_until = queued.owed_until
             self._enter(queued, Tier.ACTIVE, label)
         else:
             self._enter(queued, Tier.BACKOFF, label)

@@ -6,6 +6,7 @@ asked, and for each pod in flight its own list of the events that it missed.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -18,7 +19,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
 from scheduler.observe.instruments import Gauge
 from scheduler.queueing.hints import HintRegistration
-from scheduler.queueing.queued_pod import Backoff, QueuedPod
+from scheduler.queueing.queued_pod import BACKOFF_WINDOW, Backoff, QueuedPod
 
 from .support import Bench, make_pod, only_itself
 
@@ -56,6 +57,7 @@ class ModelPod:
     plugins: set[str] = field(default_factory=set)
     pending: set[str] = field(default_factory=set)
     backoff_until: float = 0.0
+    owed_until: float = 0.0
     borrowed_until: float = 0.0
     seen: PodInfo | None = None
     missed: list[tuple[str, frozenset[str]]] = field(default_factory=list)
@@ -100,7 +102,7 @@ class QueueMachine(RuleBasedStateMachine):
         elif pod.borrowed_until > self.bench.clock.now or not pod.plugins | pod.pending:
             pod.tier = "error-backoff"
         elif at_once:
-            pod.tier, pod.borrowed_until = "active", pod.backoff_until
+            pod.tier, pod.borrowed_until = "active", pod.owed_until
         else:
             pod.tier = "backoff"
         self.waiting[pod.info.key] = pod
@@ -163,10 +165,12 @@ class QueueMachine(RuleBasedStateMachine):
         assert queued.info is pod.info
         if active:
             assert pod.rank == min(other.rank for other in active)
+            if pod.backoff_until <= self.bench.clock.now < pod.owed_until:
+                pod.borrowed_until = pod.owed_until
         else:
             best = min((other.backoff_until, other.rank) for other in early)
             assert (pod.backoff_until, pod.rank) == best
-            pod.borrowed_until = pod.backoff_until
+            pod.borrowed_until = pod.owed_until
         pod.handle, pod.seen, pod.missed = queued, pod.info, []
         self.flying.append(pod)
 
@@ -209,7 +213,9 @@ class QueueMachine(RuleBasedStateMachine):
         assert pod.seen is not None
         pod.arrived = self.bench.clock.now
         since = max(pod.arrived, pod.borrowed_until)
-        pod.backoff_until = Backoff().until(since, pod.errors or pod.unschedulable)
+        pod.owed_until = Backoff().until(since, pod.errors or pod.unschedulable)
+        longest = math.floor(pod.arrived + Backoff().maximum) + BACKOFF_WINDOW
+        pod.backoff_until = min(pod.owed_until, longest)
         cures = {plugin for plugin, cured in pod.missed if pod.info.key in cured}
         if pod.seen.pod.metadata.labels != pod.info.pod.metadata.labels:
             cures.add("Own")

@@ -12,6 +12,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status, unschedulable
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.in_flight import MAX_EVENTS
+from scheduler.queueing.queued_pod import BACKOFF_WINDOW
 
 from .support import (
     GATES,
@@ -178,6 +179,24 @@ def test_nobody_active_lets_the_best_backing_off_pod_go_early() -> None:
     bench.queue.on_event(NODE_ADD)
     assert bench.tiers() == {"low": "backoff", "high": "backoff"}
     assert bench.pop().key == "default/high"
+
+
+def test_early_attempts_make_no_back_off_longer_than_the_longest() -> None:
+    """What they cost is that the pod may not go early again, and no wait beyond the setting."""
+    bench = Bench()
+    queued = bench.popped(A)
+    early = 0
+    for _ in range(40):
+        bench.queue.requeue_rejected(queued, {"Fit"}, (), "no", by_filters=True)
+        assert queued.backoff_until - bench.clock.now <= 10.0 + BACKOFF_WINDOW
+        bench.queue.on_event(NODE_ADD)
+        early += bench.tiers()["a"] == "backoff"
+        if bench.tiers()["a"] != "backoff":
+            bench.clock.now = queued.backoff_until
+            bench.queue.flush()
+        queued = bench.pop()
+    assert 2 <= early <= 10
+    assert bench.clock.now >= 1000.0 + 30 * 10.0
 
 
 def test_a_pod_with_an_error_never_goes_early() -> None:
