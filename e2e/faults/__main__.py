@@ -17,7 +17,7 @@ from e2e.faults import fencing
 from e2e.faults.catalogue import ALL, BY_NAME, Fault
 from e2e.faults.running import carry_out
 from e2e.faults.scene import scene
-from tests.reliability import bugs, outcomes
+from tests.reliability import bugs, outcomes, simulated
 from tests.reliability.outcomes import Fencing, Outcome, Outcomes
 from tests.reliability.page import PAGE, page
 
@@ -95,7 +95,7 @@ def keep_fencing(measured: list[Fencing]) -> None:
 
 def _save(measured: Outcomes) -> None:
     outcomes.save(measured)
-    PAGE.write_text(page(measured, bugs.load()))
+    PAGE.write_text(page(measured, simulated.load(), bugs.load()))
 
 
 def _taken() -> str:

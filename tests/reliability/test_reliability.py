@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from tests.reliability import bugs, outcomes
+from tests.reliability import bugs, outcomes, simulated
 from tests.reliability.bugs import Bug
 from tests.reliability.page import PAGE, page
 
@@ -16,7 +16,7 @@ ENTRY = """\
 
 
 def test_the_page_agrees_with_its_data() -> None:
-    expected = page(outcomes.load(), bugs.load())
+    expected = page(outcomes.load(), simulated.load(), bugs.load())
     assert PAGE.read_text() == expected, "run python -m tests.reliability"
 
 
@@ -81,3 +81,30 @@ def test_a_leader_that_was_stopped_between_check_and_write_was_too_late() -> Non
     for each in outcomes.load().fencing:
         assert each.sent == (0 if each.deadline else each.rounds)
         assert each.ended_by_timer == (each.rounds if each.deadline else 0)
+
+
+def _verdicts(*seeds: int, fault: str = "") -> list[bytes]:
+    record = {"fault": fault, "virtual_seconds": 90.4, "callbacks": 7, "digest": ""}
+    return [msgspec.json.encode({"seed": each, **record}) + b"\n" for each in seeds]
+
+
+def test_seeds_are_counted_from_their_verdicts() -> None:
+    lines = [*_verdicts(9, 5), *_verdicts(7, fault="it was late"), b'{"seed": 8, "fau']
+    run = simulated.summarised("world", lines)
+    assert (run.first, run.last, run.seeds, run.failed) == (5, 9, 3, [7])
+    assert (run.virtual_seconds, run.callbacks) == (271, 21)
+
+
+@pytest.mark.parametrize("lines", [[], _verdicts(1, 1)], ids=["none", "twice"])
+def test_verdicts_that_cannot_be_counted_are_refused(lines: list[bytes]) -> None:
+    with pytest.raises(ValueError, match="verdict"):
+        simulated.summarised("world", lines)
+
+
+def test_no_seed_is_counted_twice() -> None:
+    first, second = (simulated.summarised("world", _verdicts(*each)) for each in ((1, 2), (5, 6)))
+    storm = simulated.summarised("storm", _verdicts(2, 3))
+    more = simulated.summarised("world", _verdicts(2, 3, 4))
+    runs = simulated.added(simulated.added([second], storm), first)
+    assert runs == [first, second, storm]
+    assert simulated.added(runs, more) == [more, second, storm]
