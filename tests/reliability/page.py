@@ -52,8 +52,8 @@ SIMULATED = """\
 ## Seeds that were simulated
 
 A seed is a history of one to three replicas under faults, in one process and by a virtual clock
-([design/simulation.md](design/simulation.md)). These ran to their end and were judged, besides the
-few that are tests and the many that were run before the counting began. A seed that failed led to a
+([design/simulation.md](design/simulation.md)). These ran to their end and were judged, besides
+those that are tests and those that were run before the counting began. A seed that failed led to a
 bug below, or to a rule that now says what no replica could have known. Later versions draw other
 histories from some of the seeds; those that showed a bug are kept as plans.
 """
