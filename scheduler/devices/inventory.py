@@ -161,11 +161,11 @@ class Inventory:
         if counted:
             self._charge(view)
         for segment in view.segments:
-            self.arena.update(segment, view, device)
-            if counted:
-                self.arena.number_availability(segment)
+            changed = self.arena.update(segment, view, device)
+            if counted and self.arena.number_availability(segment):
                 self.columns.left[list(segment.rows)] = segment.availability
-            if counted or device in view.positions:
+                changed = True
+            if changed:
                 rows |= segment.rows
 
     def _charge(self, view: PoolView) -> None:

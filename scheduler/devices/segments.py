@@ -125,22 +125,29 @@ class Arena:
         if self._stop > 2 * self._live + _FIRST:
             self._compact()
 
-    def update(self, segment: NodeSegment, view: PoolView, device: str) -> None:
-        """The use of a device has changed."""
+    def update(self, segment: NodeSegment, view: PoolView, device: str) -> bool:
+        """The use of a device has changed; whether that shows."""
         position = view.positions.get(device)
         if position is None:
-            return
+            return False
+        changed = False
         use = self._allocated.of_pool(view.key).get(device)
         for at, other in enumerate(segment.views):
             if other is view:
                 slot = segment.start + segment.offsets[at] + position
-                self.state[slot] = self._state(view, position, use)
+                state = self._state(view, position, use)
+                if self.state[slot] != state:
+                    self.state[slot] = state
+                    changed = True
+        return changed
 
-    def number_availability(self, segment: NodeSegment) -> None:
-        """Counters of some view have changed."""
-        if any(view.counters for view in segment.views):
-            left = tuple(tuple(sorted(view.available.items())) for view in segment.views)
-            segment.availability = self._number(("left", left))
+    def number_availability(self, segment: NodeSegment) -> bool:
+        """Counters of some view may have changed; whether they have."""
+        if not any(view.counters for view in segment.views):
+            return False
+        left = tuple(tuple(sorted(view.available.items())) for view in segment.views)
+        before, segment.availability = segment.availability, self._number(("left", left))
+        return segment.availability != before
 
     def _new(self, views: tuple[PoolView, ...]) -> NodeSegment:
         offsets, length = [], 0

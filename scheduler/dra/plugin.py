@@ -341,7 +341,7 @@ class DynamicResources:
         status = await self._binder.bind(reservation, cycle.pod, node)
         for each in reservation.claims:
             self._tell_overtaken(each)
-            if each.special and status.ok:
+            if each.special and status.ok and self._ledger.shown(each.claim) is None:
                 self._handle.run.spawn(self._binder.confirm(each.claim))
         return status
 

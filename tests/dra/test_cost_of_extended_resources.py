@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from unittest.mock import patch
 
 import pytest
 
 from scheduler.dra.judging import DeviceJudge
+from scheduler.dra.ledger import ledger_of
 from scheduler.dra.pod_devices import PodDevices
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
@@ -15,6 +17,7 @@ from scheduler.simulation import place
 from scheduler.state.columns import Codes, Rows
 from tests.builders import Json, make_node, make_pod
 from tests.dra.devices import device_class, slice_of
+from tests.dra.recorded import Player, cases
 
 RESOURCE = "example.com/gpu"
 NODES = 8
@@ -73,3 +76,22 @@ def test_only_what_a_class_serves_is_left_to_devices(resource: str, fits: bool) 
     objects = cluster(0)
     pods = [make_pod(f"p{i}").request(resource, 1).obj() for i in range(3)]
     assert [bool(node) for _, node, _ in place([*objects, *pods])] == [fits] * 3
+
+
+def test_a_claim_that_gets_its_name_changes_its_node_once() -> None:
+    """Devices are reserved before the claim exists; that it has them then is no news."""
+    case, want = next(
+        (case, want)
+        for case, want in cases("dra-extended")
+        if len(want.get("bind", {}).get("writes", ())) == 4 and "error" not in want["bind"]
+    )
+    player = Player(case)
+    ledger = ledger_of(player.core.state)
+
+    async def bound() -> int:
+        ledger.follow_nodes()
+        before = ledger.rows_changed
+        await player.bind(want["bind"]["node"])
+        return ledger.rows_changed - before
+
+    assert asyncio.run(bound()) == 1
