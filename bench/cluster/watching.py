@@ -40,6 +40,8 @@ PAGES: tuple[tuple[tuple[str, float], ...], ...] = (
     (("/api/v1/decisions?limit=500", 60.0), (STREAM, 0.0)),
 )
 """What each page asks for, and every how many seconds; 0: it reads on for ever."""
+PATIENT = 12
+"""A page waits for so many times as long as an answer took, if that is longer (`resource.ts`)."""
 
 
 @dataclass
@@ -79,7 +81,7 @@ class Readers:
             else:
                 self.answers += 1
                 self.seconds.append(time.perf_counter() - began)
-            await asyncio.sleep(every)
+            await asyncio.sleep(max(every, PATIENT * (time.perf_counter() - began)))
 
     async def _follow(self, session: aiohttp.ClientSession) -> None:
         while True:

@@ -11,11 +11,12 @@ import msgspec
 from scheduler.assembly import Core
 from scheduler.explaining.queries import QueueQuery
 from scheduler.model.podinfo import PodInfo
+from scheduler.model.selectors import Selector
 from scheduler.model.workloads import pod_group_of
 from scheduler.pipeline.permits import SUSPENDED, WAITING, suspended_entries
 from scheduler.queueing.queued_pod import QueuedPod, Tier
 from scheduler.queueing.view import QueueEntry
-from scheduler.slices import checkpoint
+from scheduler.slices import checkpoint, paced
 
 NAMES_OF_GROUP = 3
 """How many pods of a group are named."""
@@ -42,7 +43,8 @@ class PendingGroup(msgspec.Struct, rename="camel"):
     profile: str
     tier: str
     owner: str
-    """``Kind/name`` of their controller or PodGroup; empty: the pods are equal, but have none."""
+    """``Kind/name`` of their controller or PodGroup; empty: they have none, and are equal or have
+    not been tried yet."""
     count: int
     oldest_seconds: float
     """How long the oldest of them has waited since it was added or its last attempt failed."""
@@ -70,8 +72,11 @@ def pending(core: Core, query: QueueQuery) -> dict[str, Any]:
     counts: Counter[str] = Counter()
     entries: list[QueueEntry] = []
     groups: dict[PodKind, PendingGroup] = {}
-    for entry, info, cohort in _all(core):
+    active = _grouped_active(core, query, accepts, groups) if query.group else None
+    for entry, info, cohort in _all(core, None if active is None else Tier.ACTIVE):
         checkpoint()
+        if active is not None and info in active:  # it has moved since
+            continue
         if not accepts(info) or query.tier not in ("", entry.tier):
             continue
         counts[entry.tier] += 1
@@ -79,6 +84,7 @@ def pending(core: Core, query: QueueQuery) -> dict[str, Any]:
             _join(groups, entry, info, cohort)
         elif len(entries) < query.limit:
             entries.append(entry)
+    counts[Tier.ACTIVE.value] += len(active or ())
     tiers = [*(tier.value for tier in Tier), WAITING, SUSPENDED]
     shown = {tier: counts[tier] for tier in tiers}
     if not query.group:
@@ -102,8 +108,61 @@ def _first(core: Core, limit: int) -> dict[str, Any]:
     }
 
 
+def _grouped_active(
+    core: Core, query: QueueQuery, accepts: Accepts, groups: dict[PodKind, PendingGroup]
+) -> set[PodInfo]:
+    """Put active pods that are asked for into groups, and return them.
+
+    There may be thousands, of which nothing is known but their owners: before they are tried
+    nobody can say whether they are equal. So they are neither sorted nor described one by one.
+    """
+    found: set[PodInfo] = set()
+    if query.tier not in ("", Tier.ACTIVE.value):
+        return found
+    now, tier = core.queue.view.now(), Tier.ACTIVE.value
+    untried: dict[tuple[str, str, str], PendingGroup] = {}
+    for queued in paced(core.queue.view.active()):
+        info = queued.info
+        if queued.tier is not Tier.ACTIVE or not accepts(info):
+            continue
+        found.add(info)
+        if queued.attempts:
+            _join(groups, core.queue.view.described(queued), info, None)
+            continue
+        pod, waited = info.pod, now - queued.timestamp
+        kind = (pod.metadata.namespace, pod.spec.scheduler_name, _owner(info))
+        group = untried.get(kind)
+        if group is None:
+            group = untried[kind] = PendingGroup(
+                *(*kind[:2], tier, kind[2], 0, waited, None, 0, (), ""), [], waited
+            )
+        group.count += 1
+        if waited > group.oldest_seconds:
+            group.oldest_seconds = waited
+        elif waited < group.youngest_seconds:
+            group.youngest_seconds = waited
+        if len(group.pods) < NAMES_OF_GROUP:
+            group.pods.append(info.key)
+    for (namespace, profile, owner), group in untried.items():
+        kind_of = PodKind(namespace, profile, tier, owner, None if owner else "untried")
+        groups[kind_of] = _merged(groups.get(kind_of), group)
+    return found
+
+
+def _merged(tried: PendingGroup | None, untried: PendingGroup) -> PendingGroup:
+    """Pods of one owner, of which some were tried and say why they wait."""
+    if tried is None:
+        return untried
+    tried.count += untried.count
+    tried.oldest_seconds = max(tried.oldest_seconds, untried.oldest_seconds)
+    tried.pods = [*tried.pods, *untried.pods][:NAMES_OF_GROUP]
+    return tried
+
+
 def _filter(query: QueueQuery) -> Accepts:
     namespace, selector = query.namespace, query.selector
+    if not namespace and selector == Selector():
+        return lambda info: True
 
     def accepts(info: PodInfo) -> bool:
         metadata = info.pod.metadata
@@ -112,7 +171,9 @@ def _filter(query: QueueQuery) -> Accepts:
     return accepts
 
 
-def _all(core: Core) -> Iterator[tuple[QueueEntry, PodInfo, Hashable | None]]:
+def _all(
+    core: Core, but: Tier | None = None
+) -> Iterator[tuple[QueueEntry, PodInfo, Hashable | None]]:
     """All pending pods that can be described: those on permit, suspended, then the queue's."""
     held = {attempt.cycle.pod.key: attempt.queued for attempt in core.bindings.attempts()}
     held |= {attempt.queued.key: attempt.queued for attempt, _ in core.suspension.asking()}
@@ -120,7 +181,7 @@ def _all(core: Core) -> Iterator[tuple[QueueEntry, PodInfo, Hashable | None]]:
     for entry in [*core.permits.entries(), *outside]:
         if (queued := held.get(entry.pod)) is not None:
             yield entry, queued.info, None
-    yield from ((entry, each.info, _cohort(each)) for entry, each in core.queue.view.all())
+    yield from ((entry, each.info, _cohort(each)) for entry, each in core.queue.view.all(but))
 
 
 def _cohort(queued: QueuedPod) -> Hashable | None:

@@ -50,9 +50,14 @@ class QueueTiers:
                 found += heap.first(count - len(found))
         return found
 
-    def in_order(self) -> Iterator[QueuedPod]:
-        """All pods in the same order; yields to the event loop, tiers are read one by one."""
+    def in_order(self, but: Tier | None = None) -> Iterator[QueuedPod]:
+        """All pods in the same order, or all but those of one tier.
+
+        Yields to the event loop, tiers are read one by one.
+        """
         for tier in Tier:
+            if tier is but:
+                continue
             heap = self.unschedulable if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
             yield from heap.in_order()
 

@@ -99,10 +99,18 @@ class QueueView:
                 entries.append(self._describe(queued, now))
         return entries
 
-    def all(self) -> Iterator[tuple[QueueEntry, QueuedPod]]:
-        """All waiting pods in the same order; yields to the event loop."""
+    def active(self) -> list[QueuedPod]:
+        """The pods that are tried next, in any order; O(n)."""
+        return self._pods.unsorted(Tier.ACTIVE)
+
+    def described(self, queued: QueuedPod) -> QueueEntry:
+        """One of them."""
+        return self._describe(queued, self.now())
+
+    def all(self, but: Tier | None = None) -> Iterator[tuple[QueueEntry, QueuedPod]]:
+        """All waiting pods in the same order, or but those of a tier; yields to the event loop."""
         now, seen = self.now(), set[str]()
-        for queued in self._pods.in_order():
+        for queued in self._pods.in_order(but):
             checkpoint()
             # It may have left since, or have moved to a tier that is read later.
             if queued.tier is not None and queued.key not in seen:

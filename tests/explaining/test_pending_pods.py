@@ -144,3 +144,44 @@ def test_what_is_no_selector_is_refused(text: str) -> None:
     with pytest.raises(SelectorError):
         parse_label_selector(text)
     assert Selector().matches({})
+
+
+async def test_pods_that_were_not_tried_yet_are_counted_not_described(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A page asks every few seconds, also while thousands of pods have just been created."""
+    stage = Stage()
+    stage.see(*(make_pod(f"new-{i}") for i in range(500)))
+    stage.see(*(owned(f"web-{i}", "web") for i in range(40)))
+    described: list[Any] = []
+    describe = QueueView._describe
+
+    def counting(view: QueueView, queued: Any, now: float) -> Any:
+        described.append(queued)
+        return describe(view, queued, now)
+
+    monkeypatch.setattr(QueueView, "_describe", counting)
+    answer = asked(stage, group=True)
+    assert described == []
+    assert answer["counts"]["active"] == 540
+    found = {each["owner"]: each for each in answer["groups"]}
+    assert {owner: each["count"] for owner, each in found.items()} == {
+        "": 500,
+        "ReplicaSet/web": 40,
+    }
+    assert len(found[""]["pods"]) == 3
+    assert asked(stage, group=True, namespace="other")["groups"] == []
+    assert asked(stage, group=True, tier="gated")["groups"] == []
+
+
+async def test_pods_of_one_owner_share_a_line_whether_they_were_tried_or_not() -> None:
+    stage = Stage()
+    stage.see(make_node("n").cpu("4"))
+    stage.see(*(owned(f"web-{i}", "web") for i in range(3)))
+    await stage.run()
+    stage.core.queue.activate(["default/web-0", "default/web-1"])
+    stage.see(*(owned(f"late-{i}", "web") for i in range(2)))
+    answer = asked(stage, group=True, tier="active")
+    (group,) = answer["groups"]
+    assert group["count"] == answer["counts"]["active"] == 4
+    assert (group["attempts"], len(group["pods"])) == (1, 3)
