@@ -553,6 +553,7 @@ class Daemon:
                     query.pod,
                     leading=self._leading.is_set(),
                     manifest=query.manifest,
+                    claims=query.claims,
                     count=query.count,
                 )
         except inspection.UnknownPod as unknown:

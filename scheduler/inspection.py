@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -17,11 +17,13 @@ from scheduler.explaining.queries import DecisionsQuery, NodesQuery, QueueQuery
 from scheduler.explaining.remedies.held import holding
 from scheduler.explaining.remedies.scene import WrittenObjects
 from scheduler.explaining.remedies.search import find
-from scheduler.explaining.replicas import replicas
+from scheduler.explaining.replicas import NOTHING_SUPPOSED, Supposed, replicas
 from scheduler.explaining.standing import hypothetical, standing
 from scheduler.gangs.status import describe_group
+from scheduler.model.own_claims import ephemeral_claims, with_default_class
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
+from scheduler.model.storage import PersistentVolumeClaim, StorageClass
 from scheduler.slices import checkpoint, in_slices
 from scheduler.state.scratch import scratch
 from scheduler.views.node_map import node_map
@@ -96,13 +98,15 @@ async def explain(
     *,
     leading: bool = True,
     manifest: Pod | None = None,
+    claims: Sequence[PersistentVolumeClaim] = (),
     count: int | None = None,
 ) -> dict[str, Any]:
     """How far a pod is, and the verdict of every node for it, as if it were scheduled now.
 
     A pod that is on a node, or holds one, is judged as if it did not; one that is not tried, as if
     nothing held it. A ``manifest`` is judged as if it were created now, in the place of any pod of
-    its name. With ``count``, ``replicas`` says how many pods like it fit together. Waits for
+    its name: claims of its own templates are made anew, and those of ``claims`` that are not there
+    yet. With ``count``, ``replicas`` says how many pods like it fit together. Waits for
     answers of webhooks and extenders, unless the pod itself waits for one. Only the leader's queue
     has the state of a pod.
     """
@@ -124,9 +128,17 @@ async def explain(
     framework = core.frameworks.get(profile)
     framework = framework or next(iter(core.frameworks.values()))
 
+    supposed = NOTHING_SUPPOSED if manifest is None else _supposed(core, waiting, claims)
+
     def judged(answers: RemoteAnswers | None) -> findings.Findings:
         if info.volumes.attachable:
             core.state.attachments.catch_up()
+        if supposed is NOTHING_SUPPOSED:
+            return judged_now(answers)
+        with supposed.acted(core.state):
+            return judged_now(answers)
+
+    def judged_now(answers: RemoteAnswers | None) -> findings.Findings:
         placed = core.state.pod(info.uid)
         if placed is None:
             room = not progress.held
@@ -153,7 +165,9 @@ async def explain(
 
     said = await in_slices(described)
     await asyncio.sleep(0)
-    together = None if count is None else await in_slices(replicas, core, framework, info, count)
+    together = None
+    if count is not None:
+        together = await in_slices(replicas, core, framework, info, count, supposed)
     await asyncio.sleep(0)
     remedies: list[dict[str, Any]] = []
     too_few = together is not None and together["fit"] < together["asked"]
@@ -161,7 +175,24 @@ async def explain(
         steps = holding(waiting, core.frameworks)
         originals = WrittenObjects()
         remedies = await in_slices(
-            find, framework, core.state, info, originals, steps, core.seed, None, count
+            find, framework, core.state, info, originals, steps, core.seed, None, count, supposed
         )
     batch = pod_progress.batched(core.config.equipoise.batch)
     return {**said, "batch": batch, "remedies": remedies, "replicas": together}
+
+
+def _supposed(core: Core, pod: Pod, given: Sequence[PersistentVolumeClaim]) -> Supposed:
+    """The claims that come with a pod if it is created now."""
+    namespace, classes = pod.metadata.namespace, core.state.objects.all(StorageClass)
+    added = [
+        with_default_class(
+            msgspec.structs.replace(
+                claim, metadata=msgspec.structs.replace(claim.metadata, namespace=namespace)
+            ),
+            classes,
+        )
+        for claim in given
+    ]
+    own = ephemeral_claims(pod, pod.metadata.uid)
+    replaced = [with_default_class(claim, classes) for claim in own]
+    return Supposed(tuple(added), tuple(replaced)) if added or replaced else NOTHING_SUPPOSED

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from scheduler.cli.claim_templates import entries_of_templates, with_claims
+from scheduler.cli.claim_templates import has_templates, with_claims
 from scheduler.cli.targets import KINDS, POD
 from scheduler.cli.what_if import (
     HOSTNAME,
@@ -54,7 +54,7 @@ def more(objects: Sequence[Body], config: Any, named: str) -> More:
     kind, _, rest = named.partition("/")
     if rest and kind.lower() not in KINDS[POD]:
         pod = pod_of_workload(objects, named)
-        if has_claim_templates(objects, named) or any(entries_of_templates(pod)):
+        if has_claim_templates(objects, named) or has_templates(pod):
             return _more_with_claims(objects, config, partial(_with_replicas, objects, named))
     else:
         pods = {pod_key(body): body for body in objects if body["kind"] == "Pod"}
@@ -63,7 +63,7 @@ def more(objects: Sequence[Body], config: Any, named: str) -> More:
         if key not in pods:
             raise NoSuchObject(f"no pod {key}{hint_of_key(key, pods)}")
         pod = pods[key]
-        if any(entries_of_templates(pod)):
+        if has_templates(pod):
             return _more_with_claims(objects, config, partial(_with_copies, objects, pod))
     return how_many_more(objects, pod, config)
 

@@ -1,8 +1,9 @@
-"""ResourceClaims that the resource claim controller would make from templates for pods.
+"""Claims that controllers would make from templates for pods.
 
-A pod names a ResourceClaimTemplate, and the scheduler looks for the claim that was made from it. In
-files there is no controller: each waiting pod gets a claim of its own here, and its status says
-which. When a pod goes, the claims that were made for it go with it.
+A pod names a ResourceClaimTemplate, and the scheduler looks for the claim that was made from it; or
+it has the template of a PersistentVolumeClaim itself, in an ephemeral volume. In files there is no
+controller: each waiting pod gets claims of its own here, and its status says which devices' they
+are. When a pod goes, the claims that were made for it go with it.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from collections.abc import Collection, Iterable, Iterator
 
 from scheduler.cli.workloads import Body, generated_names, identity
 from scheduler.model.devices import ResourceClaim
+from scheduler.model.storage import PersistentVolumeClaim
 
 KIND = "ResourceClaimTemplate"
+TEMPLATE = "volumeClaimTemplate"
 _CLAIM = ResourceClaim.__name__
+_VOLUME_CLAIM = PersistentVolumeClaim.__name__
 _VERSION = "resource.k8s.io/v1"
 
 
 def with_claims(objects: Iterable[Body]) -> list[Body]:
     """The objects with the claims that waiting pods lack, each before its pod."""
     objects = list(objects)
-    if not any(body["kind"] == KIND for body in objects):
+    if not any(body["kind"] == KIND or any(ephemeral_volumes(body)) for body in objects):
         return objects
     maker = _TemplateClaims(objects)
     return [
@@ -35,6 +39,18 @@ def entries_of_templates(pod: Body) -> Iterator[tuple[str, str]]:
     for entry in pod.get("spec", {}).get("resourceClaims", ()):
         if template := entry.get("resourceClaimTemplateName"):
             yield entry.get("name", ""), template
+
+
+def ephemeral_volumes(pod: Body) -> Iterator[tuple[str, Body]]:
+    """The volumes of a pod that have a template of a claim, each with it; of others none."""
+    for volume in pod.get("spec", {}).get("volumes", ()) if pod["kind"] == "Pod" else ():
+        if template := volume.get("ephemeral", {}).get(TEMPLATE):
+            yield volume.get("name", ""), template
+
+
+def has_templates(pod: Body) -> bool:
+    """Whether claims of any kind are made from templates for a pod."""
+    return any(entries_of_templates(pod)) or any(ephemeral_volumes(pod))
 
 
 def missing_templates(objects: Iterable[Body]) -> list[str]:
@@ -58,14 +74,19 @@ class _TemplateClaims:
     def __init__(self, objects: Iterable[Body]) -> None:
         self._templates: dict[tuple[str, str], Body] = {}
         self._taken: set[tuple[str, str]] = set()
+        self._volume_claims: set[tuple[str, str]] = set()
         for body in objects:
             if body["kind"] == KIND:
                 self._templates[identity(body)[1:]] = body
             elif body["kind"] == _CLAIM:
                 self._taken.add(identity(body)[1:])
+            elif body["kind"] == _VOLUME_CLAIM:
+                self._volume_claims.add(identity(body)[1:])
 
     def made_for(self, pod: Body) -> Iterator[Body]:
         """The pod, after the claims that it lacks; its status names them."""
+        if _waits(pod):
+            yield from self._for_volumes(pod)
         statuses = []
         made = _made_already(pod)
         for entry, template in entries_of_templates(pod) if _waits(pod) else ():
@@ -80,26 +101,45 @@ class _TemplateClaims:
             pod = {**pod, "status": {**status, "resourceClaimStatuses": known}}
         yield pod
 
+    def _for_volumes(self, pod: Body) -> Iterator[Body]:
+        _, namespace, pod_name = identity(pod)
+        for volume, template in ephemeral_volumes(pod):
+            name = f"{pod_name}-{volume}"
+            if (namespace, name) not in self._volume_claims:
+                given = template.get("metadata", {})
+                kept = {k: given[k] for k in ("labels", "annotations") if k in given}
+                named = {"name": name, "namespace": namespace, "ownerReferences": [_owner(pod)]}
+                yield {
+                    "apiVersion": "v1",
+                    "kind": _VOLUME_CLAIM,
+                    "metadata": {**kept, **named},
+                    "spec": template.get("spec", {}),
+                }
+
     def _claim(self, pod: Body, entry: str, template: Body) -> Body:
         _, namespace, pod_name = identity(pod)
         names = generated_names(f"{pod_name}-{entry}", identity(pod), [])
         name = next(each for each in names if (namespace, each) not in self._taken)
         self._taken.add((namespace, name))
-        owner = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "name": pod_name,
-            "uid": pod["metadata"].get("uid") or f"{namespace}/{pod_name}",
-            "controller": True,
-        }
         content = template.get("spec", {})
         given = {k: v for k, v in content.get("metadata", {}).items() if k == "labels"}
         return {
             "apiVersion": template.get("apiVersion") or _VERSION,
             "kind": _CLAIM,
-            "metadata": {**given, "name": name, "namespace": namespace, "ownerReferences": [owner]},
+            "metadata": {
+                **given,
+                "name": name,
+                "namespace": namespace,
+                "ownerReferences": [_owner(pod)],
+            },
             "spec": content.get("spec", {}),
         }
+
+
+def _owner(pod: Body) -> Body:
+    _, namespace, name = identity(pod)
+    uid = pod["metadata"].get("uid") or f"{namespace}/{name}"
+    return {"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid, "controller": True}
 
 
 def without_claims_of(objects: Iterable[Body], gone: Collection[str]) -> list[Body]:
@@ -109,7 +149,7 @@ def without_claims_of(objects: Iterable[Body], gone: Collection[str]) -> list[Bo
     """
 
     def left(body: Body) -> Body | None:
-        if body["kind"] != _CLAIM:
+        if body["kind"] not in (_CLAIM, _VOLUME_CLAIM):
             return body
         namespace = identity(body)[1]
         for owner in body["metadata"].get("ownerReferences", ()):

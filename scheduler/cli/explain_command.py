@@ -171,33 +171,47 @@ def _supposed(
     if not chosen:
         fail(f"{what_if}: no pod that needs a node", USAGE)
     first = chosen[0]
-    alike = [pod for pod in chosen if pod["spec"] == first["spec"]]
+    shape = _but_own_claims(first)
+    alike = [pod for pod in chosen if _but_own_claims(pod) == shape]
     if len(alike) < len(pods):
         note(f"the answer is about {first['metadata']['name']} alone, not about other pods given")
-    _note_claims(first, made)
     metadata = first["metadata"]
     metadata["namespace"] = metadata.get("namespace") or namespace or server.namespace
     count = len(alike) if len(alike) > 1 else None
-    answer: dict[str, Any] = ask_any_replica(server, PATH, first, count=count)
+    question = with_claims_of(first, made)
+    answer: dict[str, Any] = ask_any_replica(server, PATH, question, count=count)
     return answer
 
 
-def _note_claims(pod: Body, objects: Sequence[Body]) -> None:
-    """Name claims of a pod that would be made with it: the running scheduler does not know them."""
+def _but_own_claims(pod: Body) -> Body:
+    """The spec of a pod without the names of claims that are made for each pod of its workload."""
+    from scheduler.cli.workloads import controller_of
+
+    if (controller_of(pod) or ("",))[0] != "StatefulSet":
+        spec: Body = pod["spec"]
+        return spec
+    name = pod["metadata"]["name"]
+    volumes = [
+        volume.get("name")
+        if volume.get("persistentVolumeClaim", {}).get("claimName") == f"{volume['name']}-{name}"
+        else volume
+        for volume in pod["spec"].get("volumes") or ()
+    ]
+    return {**pod["spec"], "volumes": volumes}
+
+
+def with_claims_of(pod: Body, objects: Sequence[Body]) -> Body:
+    """A pod, or a List of it and those of the objects that are claims of its volumes."""
     own = {
         volume.get("persistentVolumeClaim", {}).get("claimName")
         for volume in pod["spec"].get("volumes") or ()
     }
-    names = [
-        body["metadata"]["name"]
+    claims = [
+        body
         for body in objects
         if body["kind"] == "PersistentVolumeClaim" and body["metadata"]["name"] in own
     ]
-    if names:
-        note(
-            f"claims that are made with the pod are not there yet: {', '.join(names)}; "
-            "-f with a snapshot of the cluster judges them too"
-        )
+    return {"apiVersion": "v1", "kind": "List", "items": [pod, *claims]} if claims else pod
 
 
 def _priority_classes(server: Remote) -> list[Body]:

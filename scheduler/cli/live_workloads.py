@@ -37,7 +37,7 @@ class WorkloadQuestion:
     pod: str
     """``namespace/name`` of a pod that exists; empty: ask about the manifest."""
     manifest: Json | None
-    """A pod like those that its controller would make."""
+    """A pod like those that its controller would make, perhaps in a List with its claims."""
     count: int | None
     """How many like it are still without a node; None: only this one."""
     summary: str
@@ -76,7 +76,22 @@ def _question(target: Target, workload: Json, pods: list[Json]) -> WorkloadQuest
     if target.kind == "Job" and workload["spec"].get("suspend"):
         summary = f"{summary}; it is suspended, and makes pods when it is resumed"
         wanted = _resumed(workload)
-    return WorkloadQuestion("", _from_template(target, template), max(1, wanted), summary)
+    manifest = _from_template(target, template)
+    if target.kind == "StatefulSet":
+        manifest = _with_claims(workload) or manifest
+    return WorkloadQuestion("", manifest, max(1, wanted), summary)
+
+
+def _with_claims(stateful_set: Json) -> Json | None:
+    """The first pod of a StatefulSet, with the claims that are made for it."""
+    from scheduler.cli.explain_command import with_claims_of
+    from scheduler.cli.workloads import expand
+    from scheduler.model.objects import without_nulls
+
+    lone: Any = without_nulls({"apiVersion": "apps/v1", "kind": "StatefulSet", **stateful_set})
+    made = expand([{**lone, "spec": {**lone["spec"], "replicas": 1}}])
+    pods = [body for body in made if body["kind"] == "Pod"]
+    return with_claims_of(pods[0], made) if pods else None
 
 
 def _key(pod: Json) -> str:

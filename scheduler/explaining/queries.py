@@ -8,6 +8,7 @@ import msgspec
 
 from scheduler.model.pods import Pod
 from scheduler.model.selectors import Selector
+from scheduler.model.storage import PersistentVolumeClaim
 
 QueueTier = Literal[
     "active",
@@ -60,5 +61,7 @@ class ExplainQuery(msgspec.Struct, frozen=True):
     """``namespace/name``."""
     manifest: Pod | None = None
     """A pod that does not exist, or that would replace the one of its name."""
+    claims: tuple[PersistentVolumeClaim, ...] = ()
+    """Claims that are made with it, if they are not there yet."""
     count: int | None = None
     """How many pods like it are to be placed together; None: that is not asked."""

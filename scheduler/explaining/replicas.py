@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -20,40 +20,83 @@ from scheduler import machine
 from scheduler.assembly import Core
 from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
+from scheduler.model.meta import ObjectMeta
+from scheduler.model.own_claims import FindClaim, claims_of_copy, has_own_claims
 from scheduler.model.podinfo import PodInfo
+from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.pipeline.evaluation import CycleError, evaluate
 from scheduler.pipeline.placement import choose
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.slices import SLICE_SECONDS, checkpoint, whole_slice
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Rows, Scores
+from scheduler.state.nodes_on_trial import as_if_objects
 from scheduler.state.scratch import Scratch, as_if_rows_requested, scratch
 
 MOST_COPIES = 100_000
 """More copies are not asked about."""
 MOST_ONE_BY_ONE = 256
 """So many copies are placed one by one."""
+MOST_WITH_CLAIMS = 64
+"""Of those, if each has claims of its own, which are put there and taken away with every slice."""
 
 LARGEST_SUM = 2**61
 """Copies that request more together are not asked about: sums of 64 bits would overflow."""
 
 
-def replicas(core: Core, framework: Framework, info: PodInfo, count: int) -> dict[str, Any]:
+class Supposed(NamedTuple):
+    """Claims that would be made with a pod that does not exist."""
+
+    added: tuple[PersistentVolumeClaim, ...] = ()
+    """Those that are there already stay as they are."""
+    replaced: tuple[PersistentVolumeClaim, ...] = ()
+    """Those of its own templates, which are made anew with it."""
+
+    def find(self, state: ClusterState) -> FindClaim:
+        """Look a claim up as it would be."""
+        anew = {claim.metadata.key: claim for claim in self.replaced}
+        if_missing = {claim.metadata.key: claim for claim in self.added}
+
+        def found(key: str) -> PersistentVolumeClaim | None:
+            there = anew.get(key) or state.objects.get(PersistentVolumeClaim, key)
+            return there or if_missing.get(key)
+
+        return found
+
+    def acted(self, state: ClusterState) -> AbstractContextManager[None]:
+        """Have them for the length of a block."""
+        return as_if_objects(state, self.added, self.replaced)
+
+
+NOTHING_SUPPOSED = Supposed()
+
+
+def replicas(
+    core: Core,
+    framework: Framework,
+    info: PodInfo,
+    count: int,
+    supposed: Supposed = NOTHING_SUPPOSED,
+) -> dict[str, Any]:
     """How many of ``count`` pods like this one fit at the same time, and one way to place them.
 
-    The pod itself counts as one that waits, wherever it is. Nobody is evicted for them. Has
-    checkpoints; the state is as before.
+    The pod itself counts as one that waits, wherever it is. Nobody is evicted for them. Each has
+    claims of its own where controllers would make some for it. Has checkpoints; the state is as
+    before.
     """
     asked = max(0, min(count, MOST_COPIES))
+    own = has_own_claims(info.pod)
+    most = MOST_WITH_CLAIMS if own else MOST_ONE_BY_ONE
     if framework.remote.enabled and framework.remote.concerns(info):
         return _answer(asked, {}, "plugins out of process judge the pod, which are not asked here")
     try:
         whole_slice()
-        found = by_sums(framework, core.state, info, asked)
-        if found is None or (sum(found.values()) > asked and asked <= MOST_ONE_BY_ONE):
-            found = _one_by_one(core, framework, info, min(asked, MOST_ONE_BY_ONE))
-            tried_all = asked <= MOST_ONE_BY_ONE or sum(found.values()) < MOST_ONE_BY_ONE
-            return _answer(asked, found, _notes(framework, info, tried_all=tried_all))
+        with supposed.acted(core.state):
+            found = None if own else by_sums(framework, core.state, info, asked)
+        if found is None or (sum(found.values()) > asked and asked <= most):
+            found = _one_by_one(core, framework, info, min(asked, most), supposed)
+            tried_all = asked <= most or sum(found.values()) < most
+            return _answer(asked, found, _notes(framework, info, 0 if tried_all else most))
     except (PluginFault, CycleError) as fault:
         return _answer(asked, {}, str(fault))
     return _answer(asked, _first(found, asked), "")
@@ -70,9 +113,9 @@ def _answer(asked: int, nodes: dict[str, int], note: str) -> dict[str, Any]:
     }
 
 
-def _notes(framework: Framework, info: PodInfo, *, tried_all: bool) -> str:
-    """What the number leaves out."""
-    notes = [] if tried_all else [f"no more than {MOST_ONE_BY_ONE} were tried"]
+def _notes(framework: Framework, info: PodInfo, most: int) -> str:
+    """What the number leaves out; ``most``: no more were tried."""
+    notes = [f"no more than {most} were tried"] if most else []
     if apart := framework.filters.with_own_books(info):
         notes.append(f"{', '.join(apart)} judged each pod as if it came alone")
     return "; ".join(notes)
@@ -199,17 +242,22 @@ def _chosen(framework: Framework, state: ClusterState, seed: int, pod: PodInfo) 
     return None if chosen is None else state.name(int(rows[chosen]))
 
 
-def _one_by_one(core: Core, framework: Framework, info: PodInfo, count: int) -> dict[str, int]:
+def _one_by_one(
+    core: Core, framework: Framework, info: PodInfo, count: int, supposed: Supposed
+) -> dict[str, int]:
     state = core.state
+    copies = copies_of(info, count, supposed.find(state))
+    there = Supposed((*supposed.added, *copies.claims), supposed.replaced)
 
     @contextmanager
     def without_itself() -> Iterator[None]:
-        with scratch(state) as changes:
+        with there.acted(state), scratch(state) as changes:
             _take_off(changes, state, info)
             yield
 
-    copies = copies_of(info, count)
-    placed = place_together(framework, state, core.seed, copies, without_itself, stop_early=True)
+    placed = place_together(
+        framework, state, core.seed, copies.pods, without_itself, stop_early=True
+    )
     return dict(Counter(placed.values()))
 
 
@@ -218,16 +266,40 @@ def _take_off(changes: Scratch, state: ClusterState, info: PodInfo) -> None:
         changes.remove(booked)
 
 
-def copies_of(info: PodInfo, count: int) -> list[PodInfo]:
+class Copies(NamedTuple):
     """Pods equal to one, under names of their own."""
-    return [_copy(info, number) for number in range(count)]
+
+    pods: list[PodInfo]
+    claims: list[PersistentVolumeClaim]
+    """Those that each of them would have for itself."""
+
+
+def copies_of(info: PodInfo, count: int, find: FindClaim) -> Copies:
+    """So many copies of a pod."""
+    if not has_own_claims(info.pod):
+        return Copies([_copy(info, number) for number in range(count)], [])
+    copies = Copies([], [])
+    for number in range(count):
+        named = _copy_name(info, number)
+        volumes, claims = claims_of_copy(info.pod, named.name, named.uid, find)
+        spec = msgspec.structs.replace(info.pod.spec, volumes=volumes)
+        pod = msgspec.structs.replace(info.pod, metadata=named, spec=spec)
+        copy = PodInfo(pod, info.limits)
+        copy.adopt_but_claims(info)
+        copies.pods.append(copy)
+        copies.claims.extend(claims)
+    return copies
 
 
 def _copy(info: PodInfo, number: int) -> PodInfo:
-    metadata = info.pod.metadata
-    named = msgspec.structs.replace(
-        metadata, name=f"{metadata.name}-{number}", uid=f"{info.uid}/copy/{number}"
-    )
+    named = _copy_name(info, number)
     copy = PodInfo(msgspec.structs.replace(info.pod, metadata=named), info.limits)
     copy.adopt(info)
     return copy
+
+
+def _copy_name(info: PodInfo, number: int) -> ObjectMeta:
+    metadata = info.pod.metadata
+    return msgspec.structs.replace(
+        metadata, name=f"{metadata.name}-{number}", uid=f"{info.uid}/copy/{number}"
+    )

@@ -12,6 +12,7 @@
 - `devices`: claims for devices, what drivers publish, and device classes (resource.k8s.io/v1).
 - `workloads`: namespaces, controllers and policies around pods, gangs, and the leader's lease.
 - `volumes`: the volumes of a pod: claims, disks, and what binds them to each other.
+- `own_claims`: claims that controllers make for one pod, supposed for pods that do not exist.
 - `disks`: volume sources that name a disk themselves, in pods and in PersistentVolumes.
 - `csi_migration`: how CSI drivers call what in-tree volume plugins used to serve.
 - `affinity`: pod affinity and topology spread as a pod states them, compiled once.

@@ -207,7 +207,7 @@ OPERATIONS: tuple[Operation, ...] = (
         "is created.",
         answers.Explanation,
         (_COUNT,),
-        body="A Pod (v1), in JSON.",
+        body="A Pod (v1), in JSON; or a List of it and of PersistentVolumeClaims made with it.",
     ),
     *(
         Operation(

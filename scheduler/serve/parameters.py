@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -22,7 +22,10 @@ from scheduler.model.objects import from_dict, without_nulls
 from scheduler.model.pods import Pod
 from scheduler.model.resources import CPU
 from scheduler.model.selectors import Selector, SelectorError, parse_label_selector
+from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.serve.guards import BadRequest, HttpTooLarge
+
+T = TypeVar("T", Pod, PersistentVolumeClaim)
 
 DEFAULT_LIMIT = 500
 MAX_LIMIT = 5000
@@ -30,6 +33,8 @@ MAX_MAP_NODES = 20_000
 MAX_BODY_BYTES = 2**20
 """Of a manifest; the API server takes little more, and pods within the limits have far less."""
 BODY_SECONDS = 5.0
+MAX_CLAIMS = 64
+"""That come with a pod."""
 MAX_SELECTOR_LENGTH = 4096
 MAX_FAULTS = 10
 """How many misspelt fields are named."""
@@ -96,8 +101,8 @@ async def explain_query(request: web.Request) -> ExplainQuery:
     if request.method != "POST":
         return ExplainQuery(_pod(request), count=count)
     # In a thread: the loop that serves renews the lease, and a large body takes a while to read.
-    manifest = await asyncio.to_thread(pod_of, await read_body(request))
-    return ExplainQuery(manifest.key, manifest, count)
+    manifest, claims = await asyncio.to_thread(question_of, await read_body(request))
+    return ExplainQuery(manifest.key, manifest, claims, count)
 
 
 async def read_body(request: web.Request) -> bytes:
@@ -122,36 +127,65 @@ async def read_body(request: web.Request) -> bytes:
 
 def pod_of(body: bytes) -> Pod:
     """The pod of a manifest in JSON, with the defaults that matter; raises BadRequest."""
+    return question_of(body)[0]
+
+
+def question_of(body: bytes) -> tuple[Pod, tuple[PersistentVolumeClaim, ...]]:
+    """The pod of a manifest, or of a List with the claims that are made with it."""
     try:
         raw = without_nulls(msgspec.json.decode(body))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as fault:
         raise BadRequest(f"the body must be a Pod in JSON: {fault}") from None
-    if not isinstance(raw, dict) or raw.get("kind", "Pod") != "Pod":
-        kind = raw.get("kind") if isinstance(raw, dict) else type(raw).__name__
-        raise BadRequest(f"kind: must be Pod, not {_shown(kind)}")
+    if isinstance(raw, dict) and raw.get("kind") == "List":
+        return _of_list(raw.get("items"))
+    return _named(_decoded(raw, Pod, "")), ()
+
+
+def _of_list(items: Any) -> tuple[Pod, tuple[PersistentVolumeClaim, ...]]:
+    items = items if isinstance(items, list) else []
+    kinds = [each.get("kind", "Pod") if isinstance(each, dict) else "" for each in items]
+    if kinds.count("Pod") != 1:
+        raise BadRequest(f"items: must have one Pod, not {kinds.count('Pod')}")
+    if len(items) > MAX_CLAIMS + 1:
+        raise BadRequest(f"items: must have a Pod and at most {MAX_CLAIMS} claims")
+    pods, claims = [], []
+    for place, (each, kind) in enumerate(zip(items, kinds, strict=True)):
+        if kind == "Pod":
+            pods.append(_decoded(each, Pod, f"items[{place}]."))
+        else:
+            claims.append(_decoded(each, PersistentVolumeClaim, f"items[{place}]."))
+    return _named(pods[0]), tuple(claims)
+
+
+def _decoded(raw: Any, kind: type[T], where: str) -> T:
+    """An object of a kind; what is wrong with it is named by its path, below ``where``."""
+    name = kind.__name__
+    given = raw.get("kind", "Pod") if isinstance(raw, dict) else type(raw).__name__
+    if not isinstance(raw, dict) or given != name:
+        raise BadRequest(f"{where}kind: must be {name}, not {_shown(given)}")
     if raw.get("apiVersion", "v1") != "v1":
-        raise BadRequest(f"apiVersion: must be v1, not {_shown(raw['apiVersion'])}")
-    _check_fields(raw)
+        raise BadRequest(f"{where}apiVersion: must be v1, not {_shown(raw['apiVersion'])}")
+    _check_fields({"kind": name, **raw}, where)
     try:
-        pod = from_dict(raw, Pod)
+        return from_dict(raw, kind)
     except msgspec.ValidationError as fault:
         text, _, path = str(fault).partition(" - at `$")
-        raise BadRequest(f"{path.strip('.`')}: {text}" if path else text) from None
-    return _named(pod)
+        path = path.strip(".`")
+        raise BadRequest(f"{where}{path}: {text}" if path else f"{where}{text}") from None
 
 
-def _check_fields(raw: dict[str, Any]) -> None:
+def _check_fields(raw: dict[str, Any], where: str) -> None:
     """Raise BadRequest if fields are misspelt, or if too many are unknown to look at each."""
     certain: list[str] = []
     metadata = raw.get("metadata")
     if isinstance(metadata, dict) and "uid" in metadata:
         return  # the API server has written it, which may be newer than the schemas
-    for number, odd in enumerate(oddities({"apiVersion": "v1", "kind": "Pod", **raw}), 1):
+    for number, odd in enumerate(oddities({"apiVersion": "v1", **raw}), 1):
         if number > MAX_ODDITIES:
             certain.append(f"more than {MAX_ODDITIES} unknown fields or values")
             break
         if odd.fault is not Fault.UNKNOWN:
-            certain.append(f"{odd.path}: {odd.message}")
+            certain.append(f"{where}{odd.path}: {odd.message}")
     if certain:
         more = f"; and {len(certain) - MAX_FAULTS} more" if len(certain) > MAX_FAULTS else ""
         raise BadRequest("; ".join(certain[:MAX_FAULTS]) + more)

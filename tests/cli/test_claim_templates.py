@@ -204,3 +204,41 @@ def test_a_snapshot_leaves_out_what_drivers_are_told(kind: str) -> None:
     kept = json.dumps(trimmed(body))
     assert DRIVER in kept
     assert "secret" not in kept
+
+
+def with_scratch(name: str, of: str = "late") -> Json:
+    """A pod with the template of a claim in a volume of its own."""
+    claim = {"spec": {"storageClassName": of, "resources": {"requests": {"storage": "1Gi"}}}}
+    volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": claim}}
+    return make_pod(name).cpu("700m").spec(volumes=[volume]).obj()
+
+
+LATE = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "late"},
+    "provisioner": "example.com/disks",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def test_claims_of_ephemeral_volumes_are_made_for_pods_that_wait(tmp_path: Path) -> None:
+    nodes = [make_node(name).cpu("1").obj() for name in ("n1", "n2")]
+    file = write(tmp_path / "c.yaml", *nodes, LATE, with_scratch("p"))
+    placed = json.loads(CliRunner().invoke(simulate, ["-f", file, "-o", "json"]).stdout)
+    assert "p" in str(placed)
+    assert "ephemeral volume controller" not in str(placed)
+    more = CliRunner().invoke(simulate, ["-f", file, "--more", "pod/p", "-o", "json"])
+    assert json.loads(more.stdout)["more"]["fit"] == 1
+    claims = [each for each in with_claims([with_scratch("p")]) if each["kind"] != "Pod"]
+    assert [identity(each)[1:] for each in claims] == [("default", "p-scratch")]
+    assert with_claims([*claims, with_scratch("p")]) == [*claims, with_scratch("p")]
+    assert without_claims_of(claims, {"default/p"}) == []
+
+
+def test_the_class_of_an_ephemeral_volume_is_corrected_in_its_template(tmp_path: Path) -> None:
+    file = write(tmp_path / "c.yaml", make_node("n").cpu("1").obj(), LATE, with_scratch("p", "lat"))
+    result = CliRunner().invoke(explain, ["p", "-f", file, "-o", "json"])
+    first = json.loads(result.stdout)["remedies"][0]
+    assert first["opens"] == ["n"]
+    assert [change["kind"] for change in first["changes"]] == ["Pod", "PersistentVolumeClaim"]

@@ -225,13 +225,32 @@ def test_a_suspended_job_is_asked_about_as_if_it_were_resumed(api: ApiServer) ->
     assert "it is suspended, and makes pods when it is resumed" in result.stdout
 
 
-def test_claims_that_are_made_with_a_pod_are_named(api: ApiServer, tmp_path: Path) -> None:
+def test_claims_that_are_made_with_a_pod_are_posted_with_it(api: ApiServer, tmp_path: Path) -> None:
     claim = {"metadata": {"name": "data"}, "spec": {"resources": {"requests": {"storage": "1Gi"}}}}
     sets = workload("StatefulSet", "db", replicas=2)
     sets["spec"]["volumeClaimTemplates"] = [claim]
     file = write(tmp_path / "w.yaml", sets)
-    result = run("--what-if", file, kubeconfig=api.kubeconfig(TOKEN))
-    assert "claims that are made with the pod are not there yet: data-db-0" in result.stderr
+    run("--what-if", file, kubeconfig=api.kubeconfig(TOKEN))
+    request = asked(api)
+    pod, made = request.body["items"]
+    assert request.target.endswith("count=2")
+    assert (pod["metadata"]["name"], made["metadata"]["name"]) == ("db-0", "data-db-0")
+    assert made["spec"] == claim["spec"]
+
+
+def test_a_stateful_set_without_pods_is_asked_about_with_its_claims(api: ApiServer) -> None:
+    claim = {"metadata": {"name": "data"}, "spec": {"storageClassName": "late"}}
+    sets = workload("StatefulSet", "db", replicas=3)
+    sets["spec"]["volumeClaimTemplates"] = [claim]
+    api.answers["GET /apis/apps/v1/namespaces/team/statefulsets/db"] = sets
+    api.answers["GET /api/v1/namespaces/team/pods"] = {"items": []}
+    run("sts/db", kubeconfig=api.kubeconfig(TOKEN))
+    request = asked(api)
+    pod, made = request.body["items"]
+    assert request.target.endswith("count=3")
+    assert made["metadata"]["name"] == "data-db-0"
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data-db-0"}}
+    assert pod["spec"]["volumes"] == [volume]
 
 
 def test_what_if_is_posted(api: ApiServer, tmp_path: Path) -> None:

@@ -42,8 +42,50 @@ function podOf(object: Json): Json {
   };
 }
 
+/**
+ * The first pod of a StatefulSet and the claims that are made for it, named after both, in a List;
+ * the pod alone if there are no templates of claims.
+ */
+function firstOf(set: Json, pod: Json): Json {
+  const templates = found(set, ["spec", "volumeClaimTemplates"]);
+  const metadata = isObject(pod["metadata"]) ? pod["metadata"] : {};
+  const spec = isObject(pod["spec"]) ? pod["spec"] : {};
+  const owner = { apiVersion: "apps/v1", kind: "StatefulSet", controller: true };
+  const name = `${String(metadata["name"] ?? "what-if")}-0`;
+  const first: Json = {
+    ...pod,
+    metadata: {
+      ...metadata,
+      name,
+      ownerReferences: [{ ...owner, name: metadata["name"], uid: "what-if" }],
+    },
+  };
+  const all = Array.isArray(templates) ? templates.filter(isObject) : [];
+  if (!all.length) return first;
+  const called = (each: Json): string => String(found(each, ["metadata", "name"]) ?? "");
+  const names = new Set(all.map(called));
+  const kept = (Array.isArray(spec["volumes"]) ? spec["volumes"] : []).filter(
+    (each) => !isObject(each) || !names.has(String(each["name"])),
+  );
+  const volumes = [...names].map((volume) => ({
+    name: volume,
+    persistentVolumeClaim: { claimName: `${volume}-${name}` },
+  }));
+  const claims = all.map((each) => ({
+    ...each,
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: {
+      ...(isObject(each["metadata"]) ? each["metadata"] : {}),
+      name: `${called(each)}-${name}`,
+    },
+  }));
+  const mounting = { ...first, spec: { ...spec, volumes: [...kept, ...volumes] } };
+  return { apiVersion: "v1", kind: "List", items: [mounting, ...claims] };
+}
+
 export interface Read {
-  /** The Pod, in JSON. */
+  /** The Pod, in JSON; or a List of it and its claims. */
   json: string;
   /** How many pods the manifest asks for; null if it does not say. */
   replicas: number | null;
@@ -64,9 +106,10 @@ export async function readManifest(text: string): Promise<Read> {
       throw new ManifestError("A manifest is an object with kind, metadata and spec.");
     const kind = String(value["kind"] ?? "Pod");
     if (kind !== "Pod" && !TEMPLATES[kind]) continue;
+    const pod = podOf(value);
     const replicas = isObject(value["spec"]) ? value["spec"]["replicas"] : null;
     return {
-      json: JSON.stringify(podOf(value)),
+      json: JSON.stringify(kind === "StatefulSet" ? firstOf(value, pod) : pod),
       replicas: typeof replicas === "number" && kind !== "Pod" ? replicas : null,
     };
   }

@@ -41,6 +41,38 @@ spec:
   });
 });
 
+test("claims of a StatefulSet come with its first pod", async () => {
+  const text = `
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 3
+  volumeClaimTemplates:
+    - metadata: {name: data}
+      spec: {storageClassName: late}
+  template:
+    spec:
+      volumes: [{name: tmp, emptyDir: {}}]
+`;
+  const read = await readManifest(text);
+  equal(read.replicas, 3);
+  const { kind, items } = JSON.parse(read.json);
+  equal(kind, "List");
+  const [pod, claim] = items;
+  equal(pod.metadata.name, "db-0");
+  equal(pod.metadata.ownerReferences[0].kind, "StatefulSet");
+  deepEqual(pod.spec.volumes, [
+    { name: "tmp", emptyDir: {} },
+    { name: "data", persistentVolumeClaim: { claimName: "data-db-0" } },
+  ]);
+  deepEqual(claim, {
+    apiVersion: "v1",
+    kind: "PersistentVolumeClaim",
+    metadata: { name: "data-db-0" },
+    spec: { storageClassName: "late" },
+  });
+});
+
 test("what is wrong is said", async () => {
   await rejects(readManifest("  "), /Paste the manifest/);
   await rejects(readManifest("kind: Pod\nkind: Pod"), /unique/);

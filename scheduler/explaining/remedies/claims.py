@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from itertools import islice
 
@@ -10,6 +10,7 @@ from scheduler.explaining.remedies.costs import cost, repeated
 from scheduler.explaining.remedies.patches import Object, at, put
 from scheduler.explaining.remedies.scene import Scene, Step
 from scheduler.explaining.remedies.spelling import close_to
+from scheduler.model.own_claims import TEMPLATE, is_default
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.model.volumes import DELAYED, NO_PROVISIONER, class_of, fully_bound
 
@@ -18,7 +19,6 @@ CLASS = "correct-storage-class"
 CREATE = "create-claim"
 CREATE_CLASS = "create-storage-class"
 SIZE = "1Gi"
-DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 MOST_CLAIMS = 8
 MOST_CLASSES = 3
 """So many storage classes are tried for a new claim, and so many provisioners for a new class."""
@@ -65,9 +65,9 @@ def correct_class(scene: Scene, names: list[str]) -> Iterator[Step]:
     """Have claims ask for the storage class with the closest name; they have to be made anew."""
     missing = _without_class(scene)
     known = sorted(scene.state.objects.all(StorageClass))[:MOST_READ]
-    own = any(use.ephemeral and use.key in missing for use in scene.info.volumes.claims)
-    if own or not 0 < len(missing) <= MOST_CLAIMS:
-        return  # the claims of a pod's own templates are made from the pod
+    if not 0 < len(missing) <= MOST_CLAIMS:
+        return
+    templates = _templates(scene, missing)
     classes = dict.fromkeys(missing.values())
     for meant in zip(*(close_to(name, known, 2, 0.6) for name in classes), strict=False):
         new = dict(zip(classes, meant, strict=True))
@@ -80,17 +80,48 @@ def correct_class(scene: Scene, names: list[str]) -> Iterator[Step]:
                 for claim, of in claims.items()
             ),
             repeated(CLASS, len(missing)),
+            partial(_with_classes, templates=templates, new=new) if templates else None,
             changed=tuple(
                 put(raw, ("spec", "storageClassName"), new[of])
                 for key, of in missing.items()
                 if (raw := scene.other(PersistentVolumeClaim.__name__, key)) is not None
             ),
             affects=tuple(
-                f"PersistentVolumeClaim {claim}: its spec cannot be changed, so create it anew"
-                for claim in claims
+                f"PersistentVolumeClaim {key.partition('/')[2]}: {_to_do(scene, key, templates)}"
+                for key in missing
             ),
             parts=frozenset((key, new[of]) for key, of in missing.items()),
         )
+
+
+def _templates(scene: Scene, claims: Collection[str]) -> dict[str, tuple[int, str]]:
+    """Those of some claims that are made from a template of the pod: its volume, and the class."""
+    namespace, name = scene.info.pod.metadata.namespace, scene.info.pod.metadata.name
+    found = {}
+    for index, volume in enumerate(at(scene.raw, "spec", "volumes") or []):
+        key = f"{namespace}/{name}-{at(volume, 'name')}"
+        of = at(volume, "ephemeral", TEMPLATE, "spec", "storageClassName")
+        if key in claims and of is not None:
+            found[key] = (index, of)
+    return found
+
+
+def _with_classes(
+    raw: Object, templates: Mapping[str, tuple[int, str]], new: Mapping[str, str]
+) -> Object:
+    """The pod with other classes in its templates."""
+    for index, of in templates.values():
+        path = ("spec", "volumes", index, "ephemeral", TEMPLATE, "spec", "storageClassName")
+        raw = put(raw, path, new.get(of, of))
+    return raw
+
+
+def _to_do(scene: Scene, key: str, templates: Collection[str]) -> str:
+    if key in templates:
+        return "it is made anew with the pod"
+    if scene.state.objects.get(PersistentVolumeClaim, key) is None:
+        return "change the template that it will be made from"
+    return "its spec cannot be changed, so create it anew"
 
 
 def create_classes(scene: Scene, names: list[str]) -> Iterator[Step]:
@@ -123,7 +154,7 @@ def _makers(scene: Scene, missing: frozenset[str]) -> Iterator[tuple[str, Object
         raw = {**new, "provisioner": NO_PROVISIONER, "volumeBindingMode": DELAYED}
         yield "without a provisioner, for the volumes that there are", raw, ()
     known = sorted(
-        objects.all(StorageClass).values(), key=lambda of: (not _is_default(of), of.metadata.name)
+        objects.all(StorageClass).values(), key=lambda of: (not is_default(of), of.metadata.name)
     )
     seen = {"", NO_PROVISIONER}
     for of in known[:MOST_READ]:
@@ -146,7 +177,7 @@ def _without_class(scene: Scene) -> dict[str, str]:
     objects = scene.state.objects
     found = {}
     for use in scene.info.volumes.claims:
-        claim = objects.get(PersistentVolumeClaim, use.key)
+        claim = scene.claim(use.key)
         if claim is None or fully_bound(claim) or claim.spec.volume_name:
             continue
         if (name := class_of(claim)) and objects.get(StorageClass, name) is None:
@@ -162,12 +193,12 @@ def _others_of(scene: Scene, classes: frozenset[str]) -> int:
 
 def _missing(scene: Scene) -> list[tuple[int, str]]:
     """The volumes of the pod whose claims do not exist, and their claims."""
-    namespace, objects = scene.info.pod.metadata.namespace, scene.state.objects
+    namespace = scene.info.pod.metadata.namespace
     return [
         (index, name)
         for index, volume in enumerate(at(scene.raw, "spec", "volumes") or [])
         if (name := at(volume, "persistentVolumeClaim", "claimName")) is not None
-        and objects.get(PersistentVolumeClaim, f"{namespace}/{name}") is None
+        and scene.claim(f"{namespace}/{name}") is None
     ]
 
 
@@ -178,12 +209,8 @@ def _classes(scene: Scene) -> list[str]:
     """
     classes = scene.state.objects.all(StorageClass)
     late = sorted(key for key, each in classes.items() if each.volume_binding_mode == DELAYED)
-    default = [key for key in late if _is_default(classes[key])]
+    default = [key for key in late if is_default(classes[key])]
     return default[:1] or late[:MOST_CLASSES]
-
-
-def _is_default(storage_class: StorageClass) -> bool:
-    return storage_class.metadata.annotations.get(DEFAULT_CLASS) == "true"
 
 
 def _claim(namespace: str, name: str, of: str) -> Object:

@@ -24,6 +24,7 @@ from scheduler.model.nodes import Node
 from scheduler.model.objects import KINDS, from_dict, without_nulls
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
+from scheduler.model.storage import PersistentVolumeClaim
 from scheduler.pipeline.evaluation import (
     CycleError,
     Evaluation,
@@ -50,6 +51,9 @@ _BITS = 62
 Edit = Callable[[Object], Object | None]
 """Makes a changed copy of a pod; None if it cannot."""
 
+
+SUPPOSED = "supposed"
+"""The kind of a step that nobody has to take: what comes with a pod that does not exist."""
 
 Given = Callable[[], tuple[Framework, ClusterState]]
 """Makes the cluster in which nobody has placed a pod, where the other one is a simulation's."""
@@ -324,6 +328,15 @@ class Scene:
         known = self._known(kind, key)
         return None if known is None else self.world.originals.other(kind, known)
 
+    def claim(self, key: str) -> PersistentVolumeClaim | None:
+        """A PersistentVolumeClaim as it would be."""
+        kind = PersistentVolumeClaim.__name__
+        for step in reversed(self.steps):
+            for raw in (*step.changed, *step.objects):
+                if (raw["kind"], other_key(raw)) == (kind, key):
+                    return from_dict(raw, PersistentVolumeClaim)
+        return self.state.objects.get(PersistentVolumeClaim, key)
+
     def _known(self, kind: str, key: str) -> Any:
         return self.state.objects.get(KINDS[kind].type, key)
 
@@ -470,13 +483,15 @@ class Scene:
                 where = {"namespace": metadata.namespace, "name": metadata.name}
                 found.append({"op": "delete", "kind": "Pod", **where})
             found.extend(map(self._node_change, step.nodes))
-            found += [{"op": "add", "object": dict(raw)} for raw in step.objects]
+            if step.kind != SUPPOSED:
+                found += [{"op": "add", "object": dict(raw)} for raw in step.objects]
             found.extend(step.others)
         return [*found, *self._other_changes()]
 
     def _other_changes(self) -> Iterator[dict[str, Any]]:
         """The changes of objects of other kinds: one for each, whatever step changes it."""
-        last = {(raw["kind"], other_key(raw)): raw for step in self.steps for raw in step.changed}
+        steps = [step for step in self.steps if step.kind != SUPPOSED]
+        last = {(raw["kind"], other_key(raw)): raw for step in steps for raw in step.changed}
         gone = {(raw["kind"], other_key(raw)): None for step in self.steps for raw in step.removed}
         for kind, key in dict.fromkeys((*last, *gone)):
             known = self._known(kind, key)
@@ -544,6 +559,12 @@ def rows_of(state: ClusterState, names: Sequence[str]) -> tuple[list[str], Rows]
     if None in found:
         there = [name for name, row in zip(names, found, strict=True) if row is not None]
     return there, np.array([row for row in found if row is not None], np.intp)
+
+
+def written_claim(claim: PersistentVolumeClaim) -> Object:
+    """A claim as steps have it."""
+    plain: dict[str, Any] = msgspec.to_builtins(claim)
+    return {"kind": PersistentVolumeClaim.__name__, **plain}
 
 
 def other_key(raw: Object) -> str:

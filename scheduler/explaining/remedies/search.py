@@ -23,6 +23,7 @@ from scheduler.explaining.remedies import (
 from scheduler.explaining.remedies.chains import chains
 from scheduler.explaining.remedies.gangs import for_gang
 from scheduler.explaining.remedies.scene import (
+    SUPPOSED,
     Blockers,
     Exhausted,
     Given,
@@ -30,9 +31,10 @@ from scheduler.explaining.remedies.scene import (
     Step,
     World,
     WrittenObjects,
+    written_claim,
 )
 from scheduler.explaining.remedies.workloads import Together, without_siblings
-from scheduler.explaining.replicas import MOST_COPIES
+from scheduler.explaining.replicas import MOST_COPIES, NOTHING_SUPPOSED, Supposed
 from scheduler.framework.runtime import Framework
 from scheduler.model.meta import OwnerReference
 from scheduler.model.objects import ReplicaSet
@@ -158,6 +160,7 @@ def find(
     seed: int = 0,
     given: Given | None = None,
     count: int | None = None,
+    supposed: Supposed = NOTHING_SUPPOSED,
 ) -> list[dict[str, Any]]:
     """The smallest changes after which a pod that fits nowhere fits, best first.
 
@@ -166,14 +169,14 @@ def find(
     steps after which the pod is tried at all. ``given`` makes the cluster as it was given, if
     others have been placed since: what is found holds there too. With ``count``, each says how
     many pods like this one then fit together (``replicas``), and those that let all of them in come
-    first. Has checkpoints; nothing is changed.
+    first. ``supposed`` claims come with the pod. Has checkpoints; nothing is changed.
     """
     if framework.remote.enabled and framework.remote.concerns(info):
         return []  # every trial would be another question to those outside
     if info.excess:
         return []  # it is beyond the limits, whatever is changed: even to read it takes long
     world = World(framework, state, info, originals or WrittenObjects(), given)
-    base = Scene(world, tuple(held))
+    base = Scene(world, (*_coming(supposed), *held))
     together = Together(min(count, MOST_COPIES), seed) if count is not None and count > 1 else None
     found: list[Helpful] = []
     try:
@@ -193,6 +196,13 @@ def find(
     if together is None:
         return [_described(each) for each in _ranked(found)]
     return _for_all(_alone(_ranked(found)), together)
+
+
+def _coming(supposed: Supposed) -> Iterator[Step]:
+    """The step that puts claims there which come with the pod."""
+    if supposed.added or supposed.replaced:
+        added, replaced = (tuple(map(written_claim, claims)) for claims in supposed)
+        yield Step(SUPPOSED, "", 0.0, objects=added, changed=replaced)
 
 
 def _alone(found: list[Helpful]) -> Iterator[Helpful]:

@@ -20,9 +20,10 @@ from scheduler.explaining.remedies.requests import (
     lowered,
     smallest_amount,
 )
-from scheduler.explaining.remedies.scene import Scene, Step
-from scheduler.explaining.replicas import by_sums, copies_of, place_together
+from scheduler.explaining.remedies.scene import SUPPOSED, Scene, Step, written_claim
+from scheduler.explaining.replicas import Copies, by_sums, copies_of, place_together
 from scheduler.framework.faults import PluginFault
+from scheduler.model.own_claims import has_own_claims
 from scheduler.model.resources import CPU
 from scheduler.pipeline.evaluation import CycleError
 
@@ -49,40 +50,42 @@ class Together:
         """How many of the pods then fit at the same time; None if that takes too long to say."""
         world, info = scene.world, scene.info
         try:
-            with scene.acted():
-                found = by_sums(world.framework, world.state, info, self.count)
-            if found is not None:
-                return min(self.count, sum(found.values()))
+            if not has_own_claims(info.pod):
+                with scene.acted():
+                    found = by_sums(world.framework, world.state, info, self.count)
+                if found is not None:
+                    return min(self.count, sum(found.values()))
             if self.count > self._left:
                 return None
             self._left -= self.count
-            pods = copies_of(info, self.count)
-            placed = place_together(
-                world.framework, world.state, self._seed, pods, scene.acted, stop_early=True
-            )
+            copies = copies_of(info, self.count, scene.claim)
+            placed = self._placed(scene, copies)
         except (PluginFault, CycleError):
             return None
         return len(placed)
 
     def siblings(self, scene: Scene) -> Step | None:
         """A step after which those of the pods have nodes that fit; None if all do, or too many."""
-        world = scene.world
-        pods = {pod.uid: pod for pod in copies_of(scene.info, min(self.count, MOST_SIBLINGS))}
+        copies = copies_of(scene.info, min(self.count, MOST_SIBLINGS), scene.claim)
+        pods = {pod.uid: pod for pod in copies.pods}
         try:
-            placed = place_together(
-                world.framework,
-                world.state,
-                self._seed,
-                [*pods.values()],
-                scene.acted,
-                stop_early=True,
-            )
+            placed = self._placed(scene, copies)
         except (PluginFault, CycleError):
             return None
         if len(placed) == len(pods):
             return None
         come = tuple((pods[uid], node) for uid, node in placed.items())
         return Step(SIBLINGS, "", 0.0, come=come)
+
+    def _placed(self, scene: Scene, copies: Copies) -> dict[str, str]:
+        """The nodes of copies that find one, by uid; their own claims are there meanwhile."""
+        world = scene.world
+        if copies.claims:
+            made = tuple(map(written_claim, copies.claims))
+            scene = scene.then(Step(SUPPOSED, "", 0.0, objects=made))
+        return place_together(
+            world.framework, world.state, self._seed, copies.pods, scene.acted, stop_early=True
+        )
 
     def for_all(self, scene: Scene, fit: int) -> Scene | None:
         """The scene with as much more of its last change as all pods need, if that is known."""
