@@ -38,6 +38,9 @@ STREAM_BUFFER_BYTES = 128 * 1024
 # After which bytes that nobody acknowledged are given up. Otherwise the kernel sends them for
 # minutes after we are gone, and a partition that ends delivers a binding of a former leader.
 UNACKNOWLEDGED_SECONDS = 5.0
+# After so much silence the kernel asks the other side whether it is there, and then once more. A
+# watch whose connection is dead is known to be so after some 35 s, as with kube-scheduler's pings.
+PROBE_AFTER_SECONDS, PROBE_EVERY_SECONDS, PROBES = 30, 5, 3
 # Go's HTTP server closes idle connections after 90 s; being first avoids lost requests.
 KEEPALIVE_SECONDS = 75.0
 
@@ -440,11 +443,18 @@ P = TypeVar("P", _Connection, Stream)
 
 
 def _bound_transmission(transport: asyncio.Transport) -> None:
-    """Have the kernel give up what is not acknowledged in time, also after we closed."""
+    """Have the kernel give up what is not acknowledged in time, also after we closed.
+
+    A connection on which nothing is sent has nothing to acknowledge: the kernel probes it.
+    """
     connected = transport.get_extra_info("socket")
     if sys.platform == "linux" and connected is not None:
         milliseconds = int(1000 * UNACKNOWLEDGED_SECONDS)
         connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, milliseconds)
+        connected.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, PROBE_AFTER_SECONDS)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, PROBE_EVERY_SECONDS)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPCNT, PROBES)
 
 
 def _lost(server: str, error: Exception) -> Ambiguous:

@@ -59,7 +59,8 @@ R = TypeVar("R")
 
 # The server ends a watch after this, times one to two: spreads reconnects of many clients.
 WATCH_SECONDS = 300
-# Servers send a bookmark about once a minute, so two missed ones mean a dead connection.
+# Servers send a bookmark about once a minute, so two missed ones mean a server that says nothing.
+# Connections that lead nowhere end before, by the kernel's probes (`connections.py`).
 IDLE_SECONDS = 130.0
 # A line that has begun ends within this: an object of 1.5 MB comes at 50 kB a second. A
 # connection with fewer bytes counts as dead.
