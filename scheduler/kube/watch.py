@@ -72,6 +72,8 @@ STALE_SECONDS = 180.0
 MAX_GARBLED = 3
 # How many bytes of a page are decoded and delivered before the event loop runs other tasks.
 PAGE_SLICE_BYTES = 128 * 1024
+# How many objects likewise, of a page or a stream: small ones take some 10 µs each.
+OBJECTS_AT_ONCE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +251,7 @@ class Reflector(Generic[T]):
             with self._outside_arenas:
                 seen.add(self._upsert(raw, changes))
             taken += len(memoryview(raw))
-            if taken >= PAGE_SLICE_BYTES:
+            if taken >= PAGE_SLICE_BYTES or len(changes) >= OBJECTS_AT_ONCE:
                 await self._deliver(changes)
                 changes, taken = [], 0
                 await asyncio.sleep(0)
@@ -276,6 +278,7 @@ class Reflector(Generic[T]):
                     began = self._clock()
                     lively = True
                     self._after_trouble.reset()
+                del batch, chunk  # the next may be long in coming
         if lines.within_line:
             raise Ambiguous("the stream ended within a line")
         return lively
@@ -313,6 +316,12 @@ class Reflector(Generic[T]):
             raise Garbled(message) from error
 
     async def _take_lines(self, lines: list[bytes]) -> None:
+        for start in range(0, len(lines), OBJECTS_AT_ONCE):
+            if start:
+                await asyncio.sleep(0)
+            await self._take_some(lines[start : start + OBJECTS_AT_ONCE])
+
+    async def _take_some(self, lines: list[bytes]) -> None:
         began = self._clock()
         changes: list[Change[T]] = []
         try:

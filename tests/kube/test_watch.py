@@ -17,7 +17,7 @@ from scheduler.kube.errors import (
     TooManyRequests,
     Unreachable,
 )
-from scheduler.kube.watch import WatchedResource
+from scheduler.kube.watch import OBJECTS_AT_ONCE, WatchedResource
 from scheduler.model.objects import Change, Pod
 from tests.daemon.support import eventually
 from tests.patience import PATIENCE
@@ -73,6 +73,14 @@ async def test_events_become_changes_one_batch_for_each_chunk() -> None:
     )
     assert watched.batches == [["+x@1"], ["x@1>2", "+y@3"], ["-x@2"]]
     assert watched.known == {"a/y": "3"}
+
+
+async def test_many_small_objects_are_taken_some_at_a_time() -> None:
+    some = OBJECTS_AT_ONCE
+    listed = [pod(f"p{i}", 1 + i) for i in range(2 * some)]
+    chunk = b"".join(line("ADDED", pod(f"q{i}", 1000 + i)) for i in range(2 * some))
+    watched, _ = await play([page(*listed, version=999)], [[chunk]])
+    assert [len(batch) for batch in watched.batches] == [some] * 4
 
 
 async def test_a_line_may_arrive_in_pieces() -> None:
