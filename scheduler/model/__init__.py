@@ -23,6 +23,7 @@
 - `quantity`: Kubernetes quantities ("250m", "1.5Gi", "1e3"), read exactly as the API machinery
   reads them.
 - `amounts`: amounts of resources as Kubernetes writes quantities: exact, and rounded for people.
+- `sharing`: equal parts of pods, kept once.
 - `packed`: labels in one piece of memory, for objects that have very many.
 - `status`: verdicts are values: what a plugin says about a pod, or about a pod on a node.
 - `journal`: what a recording is told: every step that changes the state or decides.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import islice
 
@@ -36,6 +37,7 @@ from scheduler.model.selectors import (
     compile_preferences,
     compile_set,
 )
+from scheduler.model.sharing import share_spec, share_template
 from scheduler.model.volumes import PodVolumes, pod_volumes
 from scheduler.slices import checkpoint, paced
 
@@ -77,9 +79,9 @@ class PodInfo:
         self.uid = pod.metadata.uid or self.key
         self.priority = pod.spec.priority
         self.node_name = pod.spec.node_name
-        self._faults: dict[str, str] = {}
+        self._faults: Mapping[str, str] = _NO_FAULTS
         """By the name of what could not be derived."""
-        self._shared: dict[str, object] = {}
+        self._shared: Mapping[str, object] = _NOTHING
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key!r}, node={self.node_name!r})"
@@ -87,7 +89,7 @@ class PodInfo:
     def bound_to(self, node_name: str) -> PodInfo:
         """The same pod as it will be once bound; what was derived already is shared."""
         bound = PodInfo.__new__(PodInfo)  # several times as fast as copy.copy
-        bound.__dict__.update(self.__dict__)
+        bound.__dict__ = self.__dict__.copy()
         bound.node_name = node_name
         return bound
 
@@ -103,15 +105,17 @@ class PodInfo:
         )
         if not same:
             return PodInfo(pod, self.limits)
+        share_spec(pod, self.pod)
         renewed = self.bound_to(node_name)
         renewed.pod = pod
         if pod.metadata.labels != self.pod.metadata.labels:
-            renewed._shared, renewed._faults = {}, dict(self._faults)
-            for derived in ("affinity", "spread", "excess", "faults"):
+            by_labels = ("affinity", "spread", "excess", "faults")
+            for derived in by_labels:
                 renewed.__dict__.pop(derived, None)
-                renewed._faults.pop(derived, None)
+            kept = {name: each for name, each in self._faults.items() if name not in by_labels}
+            renewed._shared, renewed._faults = _NOTHING, kept
         if sizes_reported(pod) != sizes_reported(self.pod):
-            renewed._shared = {}
+            renewed._shared = _NOTHING
             for derived in ("requests", "nonzero"):
                 renewed.__dict__.pop(derived, None)
         return renewed
@@ -148,9 +152,10 @@ class PodInfo:
         Sizes that a kubelet reported are a pod's own: neither of them may have any.
         """
         if not twin._shared:
-            twin._shared = {name: getattr(twin, name) for name in _DERIVED}
-            twin._shared["_faults"] = twin._faults
+            derived = {name: getattr(twin, name) for name in _DERIVED}
+            twin._shared = {**derived, "_faults": twin._faults}
         self.__dict__.update(twin._shared)
+        share_template(self.pod, twin.pod)
 
     def adopt_but_claims(self, kin: PodInfo) -> None:
         """Share what another pod has derived that differs in its name and those of its claims.
@@ -328,13 +333,29 @@ class PodInfo:
         return tuple(dict.fromkeys(found))
 
     def _fault(self, derived: str, fault: Exception) -> None:
-        self._faults[derived] = str(fault)
+        self._faults = {**self._faults, derived: str(fault)}
 
 
 _SAID = ("fit_requests", "score_requests", "node_matcher", "node_preferences", "affinity", "spread")
 """What is derived from the spec alone; what of it cannot be derived is said in this order."""
+_NOTHING: Mapping[str, object] = {}
+_NO_FAULTS: Mapping[str, str] = {}
 _NOWHERE = NodeMatcher(terms=())
 _DERIVED = {name for name, value in vars(PodInfo).items() if isinstance(value, cached_property)}
+
+
+def _learn_names() -> None:
+    """Have the first of all pods derive everything.
+
+    Objects of a class share one table of the names of their attributes, but only of those that the
+    first few objects have had. Else each pod that adopts what was derived has a table of its own.
+    """
+    first = PodInfo(Pod())
+    for name in sorted(_DERIVED):
+        getattr(first, name)
+
+
+_learn_names()
 
 
 def with_tag(image: str) -> str:
