@@ -161,6 +161,8 @@ class Daemon:
             make_server=self._make_server,
         )
         metrics.caches.follow("watches", self._watched)
+        metrics.tables.follow(*self._outlet.tables())
+        metrics.tables.follow(*(each.store for each in self._reflectors.values()))
         self._home = asyncio.get_running_loop()
         metrics.interpreter.follow(partial(interpreter, self._home))
         self._recent_answers = RecentAnswers()

@@ -213,6 +213,7 @@ def assemble(
     if equivalence is not None:
         metrics.readings.follow(partial(debug_view.readings, equivalence))
     _follow_caches(metrics, state, queue, memories, remotes, decisions, equivalence)
+    metrics.tables.follow(*state.tables(), *decisions.history.kept.tables())
     batch = _batch(config, clock)
     failures = FailureHandler(queue, outlet, metrics, decisions, clock)
     memories.adopt(failures.told)

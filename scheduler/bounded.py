@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -95,6 +95,10 @@ class Recent(Generic[K, V]):
 
     def __len__(self) -> int:
         return len(self._values)
+
+    def tables(self) -> tuple[dict[Any, Any], ...]:
+        """The table of all entries."""
+        return (self._values,)
 
     def __iter__(self) -> Iterator[K]:
         """The keys, the least recently used first; a copy, so that values may go meanwhile."""

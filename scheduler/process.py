@@ -119,7 +119,7 @@ class ThisProcess:
 
     async def return_memory(self, metrics: Metrics) -> None:
         """Give memory back that is free for long, until cancelled."""
-        await IdleMemory(metrics.memory_returned).run()
+        await IdleMemory(metrics.memory_returned, tables=metrics.tables).run()
 
     def status_watch(self, client: KubeClient) -> StatusWatch:
         """kopf, in a thread of its own."""

@@ -74,6 +74,10 @@ class ClusterOutlet:
         self._said: OrderedDict[str, int] = OrderedDict()
         """The hash of what was said last, by uid."""
 
+    def tables(self) -> tuple[dict[Any, Any], ...]:
+        """The tables whose length is that of pods whose status was written, or waits to be."""
+        return (self._reports, self._said)
+
     async def run(self) -> None:
         """Send status and events until cancelled."""
         async with asyncio.TaskGroup() as tasks:

@@ -115,6 +115,7 @@ class EventRecorder:
         self._series: dict[_Key, _Series] = {}
         self._last_stamp = 0
         metrics.caches.follow(f"events {controller}", self.usage)
+        metrics.tables.follow(self._series)
 
     def record(
         self,

@@ -16,4 +16,5 @@
 - `allocator`: free memory in the allocator: kept for speed, returned to the kernel when it stays
   unused.
 - `arenas`: objects that floods are made of, kept out of the interpreter's arenas.
+- `tables`: tables of dictionaries that are far longer than their entries need, made short again.
 """

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import gc
 import resource
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Never, Protocol
 
 from scheduler.observe.instruments import Counter
+from scheduler.observe.tables import Tables
 
 # Parameters of glibc's mallopt, from malloc.h.
 M_TRIM_THRESHOLD = -1
@@ -26,8 +28,13 @@ KEPT_BYTES = 64 << 20
 _STATM = Path("/proc/self/statm")
 
 IDLE_BYTES = 8 << 20
-"""As much may lie idle."""
+"""As much may lie idle; of more, so much is left."""
+KEPT_IDLE_BYTES = 2 << 20
+HOLES_BYTES = 1 << 20
+"""When so much less is in use than at the last trim, or a sixteenth, another one may find more."""
 LOOK_SECONDS = 2.0
+SMALL_BYTES = 40 << 20
+"""With so many bytes in use, all that the collector looks at, it does in some milliseconds."""
 
 
 class Allocator(Protocol):
@@ -106,6 +113,8 @@ def keep_freed_memory(allocator: Allocator | None = None) -> bool:
 class IdleMemory:
     """Returns memory to the kernel that was free at every look for a while.
 
+    Before each look, tables that are too long are made short.
+
     Memory that was returned still counts as free, and arrays come and go all the time. So it looks
     for what is free and has become resident since the last trim, or was in use then. `run` it as a
     task for the process's life.
@@ -118,14 +127,20 @@ class IdleMemory:
         returned: Counter,
         allocator: Allocator | None = None,
         *,
+        tables: Tables | None = None,
+        collect: Callable[[], object] = gc.collect,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._returned = returned
+        self._tables = tables or Tables()
+        self._collect = collect
         self._allocator: Allocator = allocator or Glibc()
         self._sleep = sleep
         self._other = 0
         """What was resident and not in use after the last trim, or less since: little of it is
         the C library's, so a trim returns none of it."""
+        self._in_use = 0
+        """The most that was in use since the last trim."""
         self._idle: list[int] = []
 
     async def run(self) -> Never:
@@ -136,8 +151,13 @@ class IdleMemory:
 
     async def look(self) -> None:
         """Look once. The trim runs in another thread; one of a gigabyte takes 0.3 s."""
+        self._tables.shrink()
         resident = self._allocator.resident_bytes()
-        unused = resident - self._allocator.used_bytes()
+        used = self._allocator.used_bytes()
+        unused = resident - used
+        self._in_use = max(self._in_use, used)
+        if self._in_use - used > max(HOLES_BYTES, used // 16):
+            self._other = 0  # what was left around things in use may be whole pages by now
         self._other = min(self._other, unused)
         self._idle.append(min(self._allocator.free_bytes(), unused - self._other))
         if len(self._idle) < self.LOOKS:
@@ -145,7 +165,18 @@ class IdleMemory:
         idle = min(self._idle)
         self._idle.clear()
         if idle > IDLE_BYTES:
-            await asyncio.to_thread(self._allocator.trim, IDLE_BYTES)
+            self._empty_free_lists()
+            await asyncio.to_thread(self._allocator.trim, KEPT_IDLE_BYTES)
             left = self._allocator.resident_bytes()
-            self._other = left - self._allocator.used_bytes()
+            self._in_use = self._allocator.used_bytes()
+            self._other = left - self._in_use
             self._returned.inc(max(0, resident - left))
+
+    def _empty_free_lists(self) -> None:
+        """Python keeps 2,000 freed tuples of each length, and each keeps a page or an arena.
+
+        Only a full collection frees them. A large process does without: it would take long, and
+        what they keep is little of its memory.
+        """
+        if self._allocator.used_bytes() <= SMALL_BYTES:
+            self._collect()

@@ -24,8 +24,9 @@ import sysconfig
 from collections.abc import Callable
 from functools import partial
 
-_RAW, _OBJECTS = 0, 2
-"""Domains of PyMemAllocatorDomain: the C library's memory, and that of objects."""
+_RAW, _BUFFERS, _OBJECTS = 0, 1, 2
+"""Domains of PyMemAllocatorDomain: the C library's memory, that of buffers (the attributes of an
+object, the links of an ordered dictionary), and that of objects. The last two share arenas."""
 
 
 class _Functions(ctypes.Structure):
@@ -52,7 +53,7 @@ def usable() -> bool:
         and not hasattr(sys, "gettotalrefcount")  # a debug build
         and not sysconfig.get_config_var("Py_GIL_DISABLED")
         and bool(sysconfig.get_config_var("WITH_PYMALLOC"))
-        and not _Functions.of(_OBJECTS).context  # a profiler of memory looks on
+        and not any(_Functions.of(each).context for each in (_BUFFERS, _OBJECTS))  # a profiler
     )
 
 
@@ -60,25 +61,46 @@ class OutsideArenas:
     """What is made within ``with`` is outside arenas, where the interpreter allows that.
 
     Not to be held across an ``await``: others' objects would be placed there too, to no harm but
-    their speed. Entering and leaving together take half a microsecond, by ``with`` a half more.
+    their speed. Entering and leaving together take a microsecond, by ``with`` a half more.
     """
 
     def __init__(self) -> None:
-        inside, raw = _Functions.of(_OBJECTS), _Functions.of(_RAW)
-        outside = inside
-        if usable():
-            outside = _Functions(
-                inside.context, raw.malloc, raw.calloc, inside.realloc, inside.free
-            )
-        put = partial(ctypes.pythonapi.PyMem_SetAllocator, ctypes.c_int(_OBJECTS))
-        self.enter: Callable[[], object] = partial(put, ctypes.byref(outside))
-        self.leave: Callable[[], object] = partial(put, ctypes.byref(inside))
+        self._enter = _setters(outside=True)
+        self._leave = _setters(outside=False)
+
+    def enter(self) -> None:
+        """Place outside arenas what is made from now on."""
+        objects, buffers = self._enter
+        objects()
+        buffers()
+
+    def leave(self) -> None:
+        """Place it in arenas again."""
+        objects, buffers = self._leave
+        objects()
+        buffers()
 
     def __enter__(self) -> None:
         self.enter()
 
     def __exit__(self, *_: object) -> None:
         self.leave()
+
+
+def _setters(*, outside: bool) -> tuple[Callable[[], object], Callable[[], object]]:
+    """The calls that have objects and buffers placed so, where that can be changed."""
+    objects, buffers = (_setter(each, outside=outside) for each in (_OBJECTS, _BUFFERS))
+    return objects, buffers
+
+
+def _setter(domain: int, *, outside: bool) -> Callable[[], object]:
+    functions, raw = _Functions.of(domain), _Functions.of(_RAW)
+    if outside and usable():
+        functions = _Functions(
+            functions.context, raw.malloc, raw.calloc, functions.realloc, functions.free
+        )
+    put = ctypes.pythonapi.PyMem_SetAllocator
+    return partial(put, ctypes.c_int(domain), ctypes.byref(functions))
 
 
 def own_copy(text: str) -> str:

@@ -19,6 +19,7 @@ from scheduler.bounded import Usage
 from scheduler.observe.instruments import MAX_CHILDREN, Counter, Gauge, Histogram, Instrument
 from scheduler.observe.readings import AskedGauge, Reading, Readings
 from scheduler.observe.runtime import interpreter
+from scheduler.observe.tables import Tables
 
 SOLVE_BUCKETS = tuple(0.002 * 2**i for i in range(13))
 
@@ -217,6 +218,7 @@ class Metrics:
         self.interpreter.follow(interpreter)
         self.registry.register(self.interpreter)
         self.caches = Caches()
+        self.tables = Tables()
         cache_readings = Readings()
         cache_readings.follow(self.caches.readings)
         self.registry.register(cache_readings)

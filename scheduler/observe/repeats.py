@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from typing import Any
 
 from scheduler.bounded import ENTRY_BYTES, Usage
 
@@ -30,6 +31,10 @@ class Repeats:
 
     def __len__(self) -> int:
         return len(self._said)
+
+    def tables(self) -> tuple[dict[Any, Any], ...]:
+        """The table of all subjects."""
+        return (self._said,)
 
     def usage(self) -> Usage:
         """How much is remembered."""

@@ -15,6 +15,7 @@ import msgspec
 
 from scheduler import machine
 from scheduler.bounded import ENTRY_BYTES, Usage
+from scheduler.observe.arenas import OutsideArenas
 from scheduler.observe.decisions import Decisions
 
 INTERVAL_SECONDS = 2.0
@@ -39,6 +40,10 @@ class Sample(msgspec.Struct, frozen=True):
     """Pods in each tier of the queue."""
 
 
+_ENCODER = msgspec.msgpack.Encoder()
+_DECODER = msgspec.msgpack.Decoder(Sample)
+
+
 class Samples:
     """A ring of the last samples. Belongs to the scheduling thread."""
 
@@ -56,7 +61,11 @@ class Samples:
         self._clock = clock
         self._wall = wall
         self._sleep = sleep
-        self._ring: deque[Sample] = deque(maxlen=MAX_SAMPLES)
+        self._ring: deque[bytes] = deque(maxlen=MAX_SAMPLES)
+        """Encoded: numbers that are kept for half an hour would keep the arenas of a flood."""
+        self._outside_arenas = OutsideArenas()
+        self.newest: Sample | None = None
+        """The last sample; None before the first."""
         self._last = (clock(), decisions.made, decisions.scheduled)
         self.taken = 0
         """How many samples were taken: the number of the newest."""
@@ -86,18 +95,15 @@ class Samples:
             p99=_quantile(durations, 0.99),
             tiers=dict(self._tiers()),
         )
-        self._ring.append(sample)
+        with self._outside_arenas:
+            self._ring.append(_ENCODER.encode(sample))
+        self.newest = sample
         self.taken += 1
         return sample
 
-    @property
-    def newest(self) -> Sample | None:
-        """The last sample; None before the first."""
-        return self._ring[-1] if self._ring else None
-
     def series(self) -> dict[str, Any]:
         """All samples as columns, the oldest first."""
-        ring = list(self._ring)
+        ring = [_DECODER.decode(each) for each in self._ring]
         names = ring[-1].tiers if ring else {}
         return {
             "time": [each.time for each in ring],
@@ -110,7 +116,7 @@ class Samples:
 
     def usage(self) -> Usage:
         """How much is kept."""
-        return Usage(len(self._ring), 6 * ENTRY_BYTES * len(self._ring))
+        return Usage(len(self._ring), 2 * ENTRY_BYTES * len(self._ring))
 
 
 def _quantile(ascending: list[float], share: float) -> float | None:

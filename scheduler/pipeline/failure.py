@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable
 
 from scheduler import machine
 from scheduler.model.status import Code, Status
+from scheduler.observe.arenas import OutsideArenas, own_copy
 from scheduler.observe.decisions import Decisions, Result
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
@@ -50,7 +51,9 @@ class FailureHandler:
         self._faults = SharedFaults(clock)
         self._attempts = Children(metrics.schedule_attempts)
         self._durations = Children(metrics.scheduling_attempt_duration)
+        self._outside_arenas = OutsideArenas()
         metrics.caches.follow("failures", lambda: {"told_failures": self.told.usage()})
+        metrics.tables.follow(*self.told.tables())
 
     def unschedulable(self, attempt: Attempt, diagnosis: Diagnosis) -> None:
         """No node fits: requeue until an event that the rejecting plugins registered for."""
@@ -58,9 +61,10 @@ class FailureHandler:
         diagnosis.message = message
         plugins, pending = diagnosis.unschedulable_plugins, diagnosis.pending_plugins
         cohort = _cohort(attempt, diagnosis)
-        self._queue.requeue_rejected(
-            attempt.queued, plugins, pending, message, cohort, by_filters=True
-        )
+        with self._outside_arenas:  # what is kept of a pod that waits goes with the pod
+            self._queue.requeue_rejected(
+                attempt.queued, plugins, pending, message, cohort, by_filters=True
+            )
         self._nominate(attempt, diagnosis.nominated_node)
         self._report(attempt, UNSCHEDULABLE, message, (*plugins, *pending), len(diagnosis.rows))
 
@@ -72,7 +76,8 @@ class FailureHandler:
         message = brief(status.message)
         pending = {status.plugin} if status.code is Code.PENDING else set()
         rejecting = {status.plugin} - pending
-        self._queue.requeue_rejected(attempt.queued, rejecting, pending, message)
+        with self._outside_arenas:
+            self._queue.requeue_rejected(attempt.queued, rejecting, pending, message)
         self._nominate(attempt, "")
         self._report(attempt, UNSCHEDULABLE, message, (status.plugin,))
 
@@ -100,7 +105,8 @@ class FailureHandler:
         others = self._faults.news(message, pod.key, pod.uid)
         tell = log.debug if others is None else log.error
         tell("Scheduling a pod failed", pod=pod.key, error=message, others=others)
-        self._queue.requeue_error(attempt.queued, message)
+        with self._outside_arenas:
+            self._queue.requeue_error(attempt.queued, message)
         self._nominate(attempt, "")
         self._report(attempt, SCHEDULER_ERROR, message, ())
 
@@ -139,7 +145,7 @@ class FailureHandler:
         self._attempts[result, profile].inc()
         self._durations[result, profile].observe(elapsed)
         self._decisions.record(
-            pod.key,
+            own_copy(pod.key),  # the last decisions outlive their pods
             result,
             message=message,
             evaluated=evaluated,
@@ -148,12 +154,19 @@ class FailureHandler:
         )
         if attempt.queued.tier is None:
             return  # deleted or bound by others meanwhile: to call it unscheduled would be wrong
+        with self._outside_arenas:
+            news = self._noted(attempt, reason, message)
+        if news:  # events outlive their pods: among what goes with these, each would keep a page
+            self._outlet.record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
+
+    def _noted(self, attempt: Attempt, reason: str, message: str) -> bool:
+        """Keep a failure with the pod; whether it is to be told, as nothing like it was of late."""
+        pod = attempt.queued.info
         self._decisions.history.record(pod.uid, message)
         news = self.told.news(pod.uid, reason, message)
-        if news:
-            self._outlet.record_event(pod, "Warning", "FailedScheduling", "Scheduling", message)
         if news or attempt.cycle.announced:  # the pod says by now that it waits for permission
             self._outlet.set_condition(pod, reason, message)
+        return news
 
 
 def brief(message: str) -> str:

@@ -52,6 +52,10 @@ class KeyedHeap(Generic[T]):
         self._entries: list[_Entry] = []
         self._live: dict[Hashable, tuple[_Entry, T]] = {}
 
+    def tables(self) -> tuple[dict[Any, Any], ...]:
+        """The tables whose length is that of the heap."""
+        return (self._live,)
+
     def __len__(self) -> int:
         return len(self._live)
 

@@ -32,6 +32,9 @@ class QueueTiers:
         self._pods: dict[str, QueuedPod] = {}
         self._waiters = waiters
         self._gated: dict[str, Waiter] = {}
+        metrics.tables.follow(self._pods, self._gated, *self.unschedulable.tables())
+        for heap in self._heaps.values():
+            metrics.tables.follow(*heap.tables())
 
     def __len__(self) -> int:
         return len(self._pods)

@@ -115,6 +115,10 @@ class UnschedulablePods:
         """The number of pods, without scouts."""
         return len(self._of)
 
+    def tables(self) -> tuple[dict[Any, Any], ...]:
+        """The tables whose length is that of all unschedulable pods."""
+        return (self._cohorts, self._of, self._scouting, *self._by_age.tables())
+
     def __iter__(self) -> Iterator[QueuedPod]:
         """All pods in the order of the queue; O(n log n)."""
         parked = [queued for cohort in self._cohorts.values() for queued in cohort.parked]

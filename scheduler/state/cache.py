@@ -137,6 +137,10 @@ class ClusterState:
             "verdicts": self.statuses.usage(),
         }
 
+    def tables(self) -> tuple[dict[Any, Any], ...]:
+        """The tables whose length is that of all pods on nodes, or of all nodes."""
+        return (self._pods, self._assumed, self._rows, self._by_node, self._node_versions)
+
     @property
     def node_count(self) -> int:
         """How many nodes there are."""
