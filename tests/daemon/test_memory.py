@@ -16,8 +16,11 @@ PODS, LABELS = 40, 20_000
 MANY = 30_000
 PEAK_FACTOR = 12
 LEFT_FACTOR = 1.3
+WAITING_PEAK_FACTOR, WAITING_LEFT_FACTOR = 15, 1.4
+"""For very many small pods that are attempted: more is kept of each than of one on a node."""
 IN_CACHE = 'scheduler_cache_size{type="pods"}'
 NODES = 'scheduler_cache_size{type="nodes"}'
+WAITING = 'scheduler_pending_pods{queue="unschedulable"}'
 
 
 def pod(number: int) -> dict[str, Any]:
@@ -61,6 +64,27 @@ async def test_very_many_small_pods_leave_no_memory(tmp_path: Path) -> None:
         await daemon.reaches(IN_CACHE, 0)
         assert daemon.peak - start <= PEAK_FACTOR * sent
         await daemon.shrinks_to(LEFT_FACTOR * start)
+
+
+def hopeless(number: int) -> dict[str, Any]:
+    """A pod of ours that no node has room for."""
+    return make_pod(f"p{number}").cpu("2000").label(app=f"a{number % 100}").obj()
+
+
+@pytest.mark.slow
+async def test_very_many_waiting_pods_leave_little_memory(tmp_path: Path) -> None:
+    async with FloodServer() as server, DaemonProcess.running(server, tmp_path) as daemon:
+        await daemon.reaches(NODES, 1)
+        await daemon.is_ready()
+        start, sent = daemon.resident, 0
+        for number in range(MANY):
+            sent += await server.send("ADDED", hopeless(number))
+        await daemon.reaches(WAITING, MANY)
+        for number in range(MANY):
+            await server.send("DELETED", hopeless(number))
+        await daemon.reaches(WAITING, 0)
+        assert daemon.peak - start <= WAITING_PEAK_FACTOR * sent
+        await daemon.shrinks_to(WAITING_LEFT_FACTOR * start)
 
 
 @pytest.mark.slow
