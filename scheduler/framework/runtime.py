@@ -188,6 +188,7 @@ class Framework:
             for name in runner.names("afterFilter", "postFilter", "postScore")
         )
         """Whether plugins that look at whole attempts answer alike for all pods of a class."""
+        self._pre_filtering = frozenset(runner.names("preFilter"))
         self._skips_reserve = frozenset(
             name for name in runner.names("reserve") if runner.traits[name].skips_reserve
         )
@@ -201,6 +202,7 @@ class Framework:
             for entry in self._entries["preBind"]
             if isinstance(plugin := plugins[entry.name], PreBindPreFlight)
         ]
+        self._skips_pre_bind = self._skips_reserve.intersection(n for n, _ in self._pre_flights)
         self.bookkeepers = frozenset(runner.names("reserve")) | self.remote.plugins.keys()
         """The plugins that reserve, or are remote: not called again before the binding is sent."""
         self.own_books = self.bookkeepers | {
@@ -279,9 +281,10 @@ class Framework:
 
     def run_pre_filter(self, cycle: Cycle) -> PreFilterOutcome:
         """The verdict on the pod as a whole, and the only nodes worth looking at."""
-        entries = [e for e in self._entries["preFilter"] if e.name not in cycle.skipped["filter"]]
-        if not entries:
+        skipped = cycle.skipped["filter"]
+        if self._pre_filtering <= skipped:
             return _NOTHING_KNOWN
+        entries = [e for e in self._entries["preFilter"] if e.name not in skipped]
         rejection: Status | None = None
         names: frozenset[str] | None = None
         narrowing: list[str] = []
@@ -471,10 +474,13 @@ class Framework:
     def has_pre_bind_work(self, cycle: Cycle, node: str) -> bool:
         """Whether some plugin says that its ``pre_bind`` will have work to do for the pod.
 
-        That of plugins which say that they have none is not called.
+        That of plugins which say that they have none is not called. Plugins that have reserved
+        nothing, because the filter skips the pod, are not asked.
         """
-        idle: set[str] = set()
+        idle = cycle.skipped["filter"] & self._skips_pre_bind
         for name, plugin in self._pre_flights:
+            if name in idle:
+                continue
             try:
                 status = plugin.pre_bind_pre_flight(cycle, node)
             except Exception as fault:

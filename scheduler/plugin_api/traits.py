@@ -32,8 +32,9 @@ class PluginTraits:
     """``filter``: the plugin has its own record of the pods on nodes, which trials do not change;
     its verdict on a pod's own node may count the pod itself."""
     skips_reserve: bool = False
-    """``reserve``: there is nothing to reserve for a pod that the filter skips (``pre_filter`` says
-    Skip, or the key is None), and the plugin is not called."""
+    """``reserve``, ``pre_bind_pre_flight``: there is nothing to reserve for a pod that the filter
+    skips (``pre_filter`` says Skip, or the key is None), nor to write before it is bound. The
+    plugin is not called for it."""
     remote: bool = False
     """The plugin answers from another process, and may suspend an attempt (`webhooks`)."""
 

@@ -10,6 +10,7 @@ import pytest
 from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
 from scheduler.model.status import SKIP, SUCCESS, Code, Status, error, unschedulable
+from scheduler.plugin_api import PluginTraits
 from tests.framework import fakes
 from tests.framework.fakes import WAIT, FixedPermit, a_cycle, faults, framework_of
 
@@ -118,6 +119,35 @@ async def test_a_cancelled_wait_leaves_nothing_behind() -> None:
 
 
 # Bind
+
+
+class Holding(fakes.Booking):
+    """Writes what it has reserved, which is nothing for pods that its filter skips."""
+
+    traits = PluginTraits(skips_reserve=True)
+
+    def pre_bind_pre_flight(self, cycle: Any, node: str) -> Status:
+        self.diary.append(f"{self.name} pre-flight")
+        return SUCCESS
+
+    async def pre_bind(self, cycle: Any, node: str) -> Status:
+        self.diary.append(f"{self.name} pre-bind")
+        return SUCCESS
+
+
+@pytest.mark.parametrize(
+    ("skipped", "asked"), [({"A"}, ["B"]), ({"A", "B"}, []), (set(), ["A", "B"])]
+)
+async def test_plugins_that_skip_reserve_are_asked_for_no_work_before_binding(
+    skipped: set[str], asked: list[str]
+) -> None:
+    diary: list[str] = []
+    framework = framework_of(Holding("A", diary), Holding("B", diary))
+    cycle = a_cycle()
+    cycle.skipped["filter"] = skipped
+    assert framework.has_pre_bind_work(cycle, "n0") == bool(asked)
+    assert await framework.run_pre_bind(cycle, "n0") == SUCCESS
+    assert diary == [f"{name} {step}" for step in ("pre-flight", "pre-bind") for name in asked]
 
 
 async def test_pre_bind_stops_at_the_first_refusal_and_skips_are_no_refusal() -> None:
