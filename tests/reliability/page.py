@@ -53,9 +53,10 @@ SIMULATED = """\
 
 A seed is a history of one to three replicas under faults, in one process and by a virtual clock
 ([design/simulation.md](design/simulation.md)). These ran to their end and were judged, besides
-those that are tests and those that were run before the counting began. A seed that failed led to a
-bug below, or to a rule that now says what no replica could have known. Later versions draw other
-histories from some of the seeds; those that showed a bug are kept as plans.
+those that are tests and those that were run before the counting began. A seed that failed leads to
+a bug below, or to a rule that says what no replica could have known; 10524 is not explained yet.
+Later versions draw other histories from some of the seeds; those that showed a bug are kept as
+plans.
 """
 
 BUGS = """\
