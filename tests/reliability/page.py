@@ -54,9 +54,10 @@ SIMULATED = """\
 A seed is a history of one to three replicas under faults, in one process and by a virtual clock
 ([design/simulation.md](design/simulation.md)). These ran to their end and were judged, besides
 those that are tests and those that were run before the counting began. A seed that failed leads to
-a bug below, or to a rule that says what no replica could have known; 10524 is not explained yet.
-Later versions draw other histories from some of the seeds; those that showed a bug are kept as
-plans.
+a bug below, or to a rule that says what no replica could have known. 10524 is not explained yet: on
+a busy machine its history depended on real time, as those of all plans with a webhook did then, and
+it has not failed again. Later versions draw other histories from some of the seeds; those that
+showed a bug are kept as plans.
 """
 
 BUGS = """\

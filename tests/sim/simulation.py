@@ -13,6 +13,9 @@ from contextlib import contextmanager, suppress
 from contextvars import Context
 from datetime import UTC, datetime
 from typing import Any, TypeVar
+from unittest.mock import patch
+
+from aiohttp import connector
 
 from sandbox.apiserver import ApiServer
 from sandbox.registry import Registry as ClusterContent
@@ -159,7 +162,10 @@ class Simulation:
 
     def run(self, main: Coroutine[Any, Any, R]) -> R:
         """Run to the end, and leave nothing behind."""
-        with machine.use(SimulatedMachine(self._outside)), _quiet_collector(), self._logs():
+        simulated = machine.use(SimulatedMachine(self._outside))
+        # The client of webhooks closes idle connections by a clock that it reads itself.
+        library = patch.object(connector, "monotonic", machine.monotonic)
+        with simulated, library, _quiet_collector(), self._logs():
             self.loop.set_exception_handler(self._on_exception)
             try:
                 return self.loop.run_until_complete(main)
@@ -227,7 +233,8 @@ class _Notes(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         host = HOST.get()
-        fields = " ".join(f"{k}={v}" for k, v in getattr(record, "fields", {}).items())
+        given = getattr(record, "fields", {}).items()
+        fields = " ".join(f"{k}={v}" for k, v in given if k != "stack")  # of whoever runs this
         text = f"[{record.levelname.lower()}] {record.getMessage()} {fields}"
         if record.exc_info and record.exc_info[1] is not None:
             text += f" {record.exc_info[1]!r}"
