@@ -79,11 +79,14 @@ async def test_an_attempt_costs_no_more_the_more_nodes_lack_the_keys(
 
 
 async def test_terms_of_running_pods_by_unknown_keys_cost_other_pods_nothing() -> None:
-    """After the first of equal pods has found out that they say nothing."""
+    """After the first of equal pods has found out that they say nothing.
+
+    That there are terms at all costs something; how many they are, nothing.
+    """
     costs = []
-    for number in (0, 600):
+    for number in (1, 600):
         scene = stage(8)
         scene.see(apart(number).scheduler("another").on("node-1"))
         attempt_of(scene, make_pod("first").label(app="a"))
         costs.append(attempt_of(scene, make_pod("second").label(app="a")))
-    assert costs[1] - costs[0] < 600
+    assert costs[1] - costs[0] < 60
