@@ -112,6 +112,10 @@ class Wire:
     bindings: int = 0
     """How many bindings the replica has sent, whatever became of them."""
     released: asyncio.Event = field(default_factory=asyncio.Event)
+    cuts: int = 0
+    """How often all connections were ended."""
+    opening: int = 0
+    """How many connections are held while they open."""
     _open: set[_Connection] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -143,7 +147,8 @@ class Wire:
         self.released = asyncio.Event()
 
     def cut_all(self) -> int:
-        """End all connections at once; returns how many."""
+        """End all connections at once, also those held while they open; returns how many others."""
+        self.cuts += 1
         for each in list(self._open):
             each.cut()
         return len(self._open)
@@ -250,7 +255,12 @@ async def wire(target: str, trust: ssl.SSLContext) -> AsyncIterator[Wire]:
 
     async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            cuts = made.cuts
+            made.opening += 1
             await made.requests.wait()
+            made.opening -= 1
+            if made.cuts != cuts:
+                return  # no network keeps what was sent on it for as long as a partition
             with suppress(OSError):
                 far = await asyncio.open_connection(host, int(port), ssl=trust)
                 await _Connection(made, (reader, writer), far).run()
