@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import gc
 import resource
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -33,8 +32,6 @@ KEPT_IDLE_BYTES = 2 << 20
 HOLES_BYTES = 1 << 20
 """When so much less is in use than at the last trim, or a sixteenth, another one may find more."""
 LOOK_SECONDS = 2.0
-SMALL_BYTES = 40 << 20
-"""With so many bytes in use, all that the collector looks at, it does in some milliseconds."""
 
 
 class Allocator(Protocol):
@@ -128,12 +125,10 @@ class IdleMemory:
         allocator: Allocator | None = None,
         *,
         tables: Tables | None = None,
-        collect: Callable[[], object] = gc.collect,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self._returned = returned
         self._tables = tables or Tables()
-        self._collect = collect
         self._allocator: Allocator = allocator or Glibc()
         self._sleep = sleep
         self._other = 0
@@ -165,18 +160,8 @@ class IdleMemory:
         idle = min(self._idle)
         self._idle.clear()
         if idle > IDLE_BYTES:
-            self._empty_free_lists()
             await asyncio.to_thread(self._allocator.trim, KEPT_IDLE_BYTES)
             left = self._allocator.resident_bytes()
             self._in_use = self._allocator.used_bytes()
             self._other = left - self._in_use
             self._returned.inc(max(0, resident - left))
-
-    def _empty_free_lists(self) -> None:
-        """Python keeps 2,000 freed tuples of each length, and each keeps a page or an arena.
-
-        Only a full collection frees them. A large process does without: it would take long, and
-        what they keep is little of its memory.
-        """
-        if self._allocator.used_bytes() <= SMALL_BYTES:
-            self._collect()
