@@ -6,6 +6,8 @@ import asyncio
 import http.client
 import io
 import json
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 from urllib.parse import quote
@@ -18,6 +20,10 @@ from scheduler.serve.endpoints import Sources, build_app
 from scheduler.serve.guards import HttpNotFound
 from scheduler.serve.server import Server
 from scheduler.slices import in_slices
+from scheduler.views.node_detail import UnknownNode, node_detail
+from scheduler.views.node_map import UnknownResource
+from scheduler.views.pod_classes import pod_classes
+from scheduler.views.pod_groups import pod_groups
 from tests.builders import make_pod, make_worker
 from tests.fuzz.drawing import draw_object
 from tests.fuzz.mutating import ANY, encoded, mutate_bytes, mutate_object
@@ -28,6 +34,7 @@ PATHS = (
     "/livez", "/readyz", "/healthz", "/livez/ping", "/metrics", "/version", "/configz",
     "/openapi/v3",
     "/api/v1/queue", "/api/v1/nodes", "/api/v1/decisions", "/api/v1/explain", "/api/v1/waiting",
+    "/api/v1/node", "/api/v1/classes", "/api/v1/groups",
     "/",
     "/nothing", "/api/v1/", "//", "/api/v1/queue/", "/ui/", "*",
 )  # fmt: skip
@@ -37,7 +44,7 @@ PARAMETERS = ("limit", "namespace", "tier", "labelSelector", "group", "view", "r
 VALUES = (
     "1", "0", "-1", "501", "99999999999999999999", "", "default", "default/p0", "a/b/c", "map",
     "list",
-    "true", "active", "unschedulable", "cpu", "app=web", "app in (a,b)", "app in (a", "!app",
+    "true", "active", "unschedulable", "cpu", "n0", "app=web", "app in (a,b)", "app in (a", "!app",
     "a==b,c!=d",
     "\u0661", "%", "x" * 5000, "\0", "é", "a,b", "1e3", "0x10", "+1", " 1",
 )  # fmt: skip
@@ -89,6 +96,12 @@ class Requests:
         core.event_handlers.handler("Pod")([Change(None, pod)])
         core.scheduler.schedule_one()
 
+        async def look(view: Callable[..., Any], *arguments: Any) -> Any:
+            try:
+                return await in_slices(view, core, *arguments)
+            except (UnknownNode, UnknownResource) as unknown:  # as the daemon answers
+                raise HttpNotFound(str(unknown)) from unknown
+
         async def explain(query: ExplainQuery) -> Any:
             try:
                 return await inspection.explain(
@@ -101,10 +114,13 @@ class Requests:
             registry=core.metrics.registry,
             version={},
             config=dict,
-            queue=lambda query: in_slices(inspection.queue, core, query),
-            nodes=lambda query: in_slices(inspection.nodes, core, query),
-            decisions=lambda query: in_slices(inspection.decisions, core, query),
-            waiting=lambda limit: in_slices(inspection.waiting, core, limit),
+            queue=partial(look, inspection.queue),
+            nodes=partial(look, inspection.nodes),
+            decisions=partial(look, inspection.decisions),
+            waiting=partial(look, inspection.waiting),
+            node=partial(look, node_detail),
+            classes=partial(look, pod_classes),
+            groups=partial(look, pod_groups),
             explain=explain,
         )
         server = Server(build_app(sources))
