@@ -142,7 +142,10 @@ def test_a_fault_is_explained_and_not_raised() -> None:
     odd = {"kind": "StorageClass", "metadata": {"name": "odd"}, "provisioner": "example.com"}
     answer = explain([make_node("n").cpu(4).obj(), claim, odd], claiming("a"))
     assert (answer["fit"], answer["node"]) == ([], None)
-    assert answer["message"] == 'VolumeBindingMode not set for StorageClass "odd"'
+    said = (
+        'running PreFilter plugin "VolumeBinding": VolumeBindingMode not set for StorageClass "odd"'
+    )
+    assert answer["message"] == said
     assert answer["nodes"]["n"]["plugin"] == "VolumeBinding"
     assert answer["nodes"]["n"]["code"] == "Error"
 

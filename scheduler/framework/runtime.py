@@ -300,7 +300,7 @@ class Framework:
                     continue
                 if code is not Code.SUCCESS:
                     timing.code = code
-                    return PreFilterOutcome(result.status.by(entry.name))
+                    return PreFilterOutcome(_signed(result.status, "PreFilter", entry.name))
                 if result.node_names is not None:
                     narrowing.append(entry.name)
                     names = result.node_names if names is None else names & result.node_names
@@ -419,7 +419,7 @@ class Framework:
                 status: Status = self.runner.call("reserve", entry, cycle, node)
                 if status is not SUCCESS and not status.ok:
                     timing.code = status.code
-                    return status.by(entry.name)
+                    return _signed(status, "Reserve", entry.name)
         return SUCCESS
 
     def run_unreserve(self, cycle: Cycle, node: str) -> None:
@@ -448,7 +448,7 @@ class Framework:
                     timeouts[entry.name] = timeout
                 elif not status.ok:
                     timing.code = status.code
-                    return Status(status.code, status.reasons, entry.name)
+                    return _signed(status, "Permit", entry.name)
             if not timeouts:
                 return SUCCESS
             timing.code = Code.WAIT
@@ -502,7 +502,7 @@ class Framework:
                 status: Status = await self.runner.call_async("preBind", entry, cycle, node)
                 if not status.ok and status.code is not Code.SKIP:
                     timing.code = status.code
-                    return status.by(entry.name)
+                    return _signed(status, "PreBind", entry.name)
         return SUCCESS
 
     async def run_bind(self, cycle: Cycle, node: str) -> Status:
@@ -512,7 +512,7 @@ class Framework:
                 status: Status = await self.runner.call_async("bind", entry, cycle, node)
                 if status.code is not Code.SKIP:
                     timing.code = status.code
-                    return status if status.ok else status.by(entry.name)
+                    return status if status.ok else _signed(status, "Bind", entry.name)
         return error("no bind plugin acted on the pod")
 
     def run_post_bind(self, cycle: Cycle, node: str) -> None:
@@ -528,6 +528,13 @@ class Framework:
                     faults.append(fault)
         if faults:
             raise faults[0]
+
+
+def _signed(status: Status, point: str, plugin: str) -> Status:
+    """A refusal as people see it: errors say where they come from, as kube-scheduler's do."""
+    if status.code is not Code.ERROR:
+        return status.by(plugin)
+    return error(f'running {point} plugin "{plugin}": {status.message}').by(plugin)
 
 
 def _nothing_left(plugins: Sequence[str]) -> Status:

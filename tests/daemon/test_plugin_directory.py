@@ -133,5 +133,6 @@ async def test_a_pool_that_fails_costs_the_pod_an_attempt(cluster: Cluster, pool
         await expect_bound(cluster, "p")
         await eventually(lambda: bool(cluster.events("p", "FailedScheduling")), "the event")
         (event,) = cluster.events("p", "FailedScheduling")
-        assert event["note"] == "the device pool answered 503"
+        said = 'running PreBind plugin "DeviceClaims": the device pool answered 503'
+        assert event["note"] == said
         await eventually(lambda: bool(pool.freed), "what may have been claimed is given back")

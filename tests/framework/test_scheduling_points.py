@@ -54,7 +54,7 @@ def test_unschedulable_lets_the_others_prepare() -> None:
     assert diary == ["A pre_filter", "B pre_filter"]
 
 
-@pytest.mark.parametrize("status", [unresolvable("never"), error("broken"), Status(Code.PENDING)])
+@pytest.mark.parametrize("status", [unresolvable("never"), Status(Code.PENDING)])
 def test_any_other_refusal_ends_the_attempt(status: Status) -> None:
     diary: list[str] = []
     framework = framework_of(
@@ -62,6 +62,12 @@ def test_any_other_refusal_ends_the_attempt(status: Status) -> None:
     )
     assert framework.run_pre_filter(a_cycle()).rejection == status.by("A")
     assert diary == ["A pre_filter"]
+
+
+def test_an_error_says_where_it_comes_from() -> None:
+    framework = framework_of(FixedPreFilter("A", error("broken")))
+    expected = error('running PreFilter plugin "A": broken').by("A")
+    assert framework.run_pre_filter(a_cycle()).rejection == expected
 
 
 def test_named_nodes_are_intersected_and_others_excluded() -> None:

@@ -65,7 +65,8 @@ async def test_a_refused_binding_gives_the_node_back_and_wakes_others(
     await stage.idle()
     assert stage.cpu("n1") == 0
     assert stage.tiers() == {"p": "error-backoff", "q": "backoff"}
-    assert stage.outlet.conditions[-1] == Word("default/p", "SchedulerError", "etcd is full")
+    said = 'running Bind plugin "DefaultBinder": etcd is full'
+    assert stage.outlet.conditions[-1] == Word("default/p", "SchedulerError", said)
     stage.check()
 
 

@@ -105,6 +105,9 @@ def a_stage(*objects: Json, timeout: int = 600) -> tuple[Stage, Storage]:
     return stage, storage
 
 
+PRE_BIND = 'running PreBind plugin "VolumeBinding":'
+
+
 def worries(storage: Storage) -> list[str]:
     return [word.message for word in storage.conditions]
 
@@ -249,7 +252,7 @@ async def test_a_refused_write_gives_everything_back() -> None:
     stage.see(a_pod().claim("c"))
     await stage.run()
     assert storage.bound == []
-    assert worries(storage) == ["the object has been modified"]
+    assert worries(storage) == [f"{PRE_BIND} the object has been modified"]
     volume = stage.core.state.objects.get(PersistentVolume, "v")
     assert volume is not None
     assert volume.spec.claim_ref is None
@@ -322,7 +325,7 @@ async def test_a_volume_that_will_not_be_made(change: Callable[[Storage], None],
     change(storage)
     await stage.idle()
     assert storage.bound == []
-    assert worries(storage) == [f"binding volumes: {text}"]
+    assert worries(storage) == [f"{PRE_BIND} binding volumes: {text}"]
 
 
 def free_volume(storage: Storage) -> None:
@@ -354,7 +357,7 @@ async def test_a_volume_that_will_not_be_bound(
     await turns()
     change(storage)
     await stage.idle()
-    assert worries(storage) == [f"binding volumes: {text}"]
+    assert worries(storage) == [f"{PRE_BIND} binding volumes: {text}"]
 
 
 async def test_nobody_waits_for_a_pod_or_a_node_that_is_gone(
@@ -371,14 +374,15 @@ async def test_nobody_waits_for_a_pod_or_a_node_that_is_gone(
     stage.lose(pods[0], make_worker("n1"))
     await stage.idle()
     assert storage.bound == []
-    assert 'binding volumes: failed to get node "n1": node "n1" not found' in worries(storage)
+    said = f'{PRE_BIND} binding volumes: failed to get node "n1": node "n1" not found'
+    assert said in worries(storage)
 
 
 async def test_the_wait_ends() -> None:
     stage, storage = a_stage(a_claim("c"), timeout=0)
     stage.see(a_pod().claim("c"))
     await stage.run()
-    assert worries(storage) == ["binding volumes: context deadline exceeded"]
+    assert worries(storage) == [f"{PRE_BIND} binding volumes: context deadline exceeded"]
     claim = stage.core.state.objects.get(PersistentVolumeClaim, "default/c")
     assert claim is not None
     assert SELECTED in claim.metadata.annotations  # it was written, and so it stays

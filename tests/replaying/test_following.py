@@ -242,7 +242,7 @@ async def test_a_plugin_that_does_not_decide_by_the_state_is_found(tmp_path: Pat
     comparison = (await asyncio.to_thread(stage.replayed)).comparison
     first = comparison.differences[0]
     assert (first.what, first.recorded) == ("reserve", "Success")
-    assert first.replayed == "Error: not the third one"
+    assert first.replayed == 'Error: running Reserve plugin "Fickle": not the third one'
     assert first.pod.startswith("default/p")
 
 
