@@ -96,6 +96,15 @@ class ControlPlane:
         self._running["etcd"].kill()
         self._running["etcd"] = self._start_etcd(*self._etcd_ports)
 
+    def restart_kwok(self) -> None:
+        """Start kwok anew, so that it forgets the pods that it has seen being deleted.
+
+        It deletes such pods by their name alone, and on a busy machine late: a pod that has got the
+        name meanwhile would go with them.
+        """
+        self._running["kwok"].kill()
+        self._running["kwok"] = self._start_kwok()
+
     def _stop(self) -> None:
         # Last started, first stopped: what depends on the API server stops before it.
         for process in reversed(self._running.values()):

@@ -97,6 +97,7 @@ async def remove_everything(plane: ControlPlane, kubelet: LocalKubelet, api: Api
     pods = "/api/v1/namespaces/default/pods"
     await api.delete(pods, gracePeriodSeconds="0")
     await api.wait_until(pods, lambda found: not found["items"] and kubelet.is_idle())
+    plane.restart_kwok()  # the next page has pods of the same names
 
 
 @pytest.mark.parametrize("page", TYPED, ids=lambda page: page.name)
