@@ -13,7 +13,7 @@ import ctypes
 import resource
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Never, Protocol
+from typing import NamedTuple, Never, Protocol
 
 from scheduler.observe.instruments import Counter
 from scheduler.observe.tables import Tables
@@ -34,17 +34,23 @@ HOLES_BYTES = 1 << 20
 LOOK_SECONDS = 2.0
 
 
+class Heap(NamedTuple):
+    """Bytes of the C library's heap."""
+
+    free: int
+    """Free in its arenas, resident or not."""
+    used: int
+    """Given out, and not got back."""
+
+
 class Allocator(Protocol):
     """Statistics and controls of the C library's heap. Each call is one call of C."""
 
     def keep(self, freed: int, largest: int) -> bool:
         """Keep so many freed bytes, of pieces up to the largest; returns whether it can."""
 
-    def free_bytes(self) -> int:
-        """Free bytes in the C library's arenas, resident or not."""
-
-    def used_bytes(self) -> int:
-        """Bytes that the C library has given out and not got back."""
+    def heap(self) -> Heap:
+        """What the C library has given out and what it has free. Visits every free piece."""
 
     def resident_bytes(self) -> int:
         """Bytes of the whole process that are in memory."""
@@ -82,14 +88,11 @@ class Glibc:
         kept = self._mallopt(M_TRIM_THRESHOLD, freed)
         return bool(kept and self._mallopt(M_MMAP_THRESHOLD, largest))
 
-    def free_bytes(self) -> int:
-        return int(self._info().fordblks) if self._info is not None else 0
-
-    def used_bytes(self) -> int:
+    def heap(self) -> Heap:
         if self._info is None:
-            return 0
+            return Heap(0, 0)
         info = self._info()
-        return int(info.uordblks + info.hblkhd)
+        return Heap(int(info.fordblks), int(info.uordblks + info.hblkhd))
 
     def resident_bytes(self) -> int:
         try:
@@ -145,16 +148,19 @@ class IdleMemory:
             await self.look()
 
     async def look(self) -> None:
-        """Look once. The trim runs in another thread; one of a gigabyte takes 0.3 s."""
+        """Look once. The trim runs in another thread; one of a gigabyte takes 0.3 s.
+
+        Asks for the heap once: that takes 10 ms and more if there are very many free pieces.
+        """
         self._tables.shrink()
         resident = self._allocator.resident_bytes()
-        used = self._allocator.used_bytes()
+        free, used = self._allocator.heap()
         unused = resident - used
         self._in_use = max(self._in_use, used)
         if self._in_use - used > max(HOLES_BYTES, used // 16):
             self._other = 0  # what was left around things in use may be whole pages by now
         self._other = min(self._other, unused)
-        self._idle.append(min(self._allocator.free_bytes(), unused - self._other))
+        self._idle.append(min(free, unused - self._other))
         if len(self._idle) < self.LOOKS:
             return
         idle = min(self._idle)
@@ -162,6 +168,6 @@ class IdleMemory:
         if idle > IDLE_BYTES:
             await asyncio.to_thread(self._allocator.trim, KEPT_IDLE_BYTES)
             left = self._allocator.resident_bytes()
-            self._in_use = self._allocator.used_bytes()
+            self._in_use = self._allocator.heap().used
             self._other = left - self._in_use
             self._returned.inc(max(0, resident - left))

@@ -62,6 +62,8 @@ class InFlightPods:
         self._evictions = 0
         # Ordered by pop, hence by start; unlike a dict it finds its first entry in O(1) always.
         self._flights: OrderedDict[str, Flight] = OrderedDict()
+        self._by_key: dict[str, Flight] = {}
+        """The last one that began, of each name."""
         self.get: Callable[[str], Flight | None] = self._flights.get
         """The flight of the pod with a uid."""
         self._events: deque[Event] = deque()
@@ -76,13 +78,18 @@ class InFlightPods:
 
     def begin(self, info: PodInfo) -> None:
         """A pod was popped: keep events from now on."""
-        self._flights[info.uid] = Flight(info, info, self.position)
+        flight = Flight(info, info, self.position)
+        self._flights[info.uid] = self._by_key[info.key] = flight
         self._gauges[_POD_POPPED,].inc()
 
     def end(self, uid: str) -> None:
         """A pod is requeued or done; idempotent. Drops the events that no other pod needs."""
-        if self._flights.pop(uid, None) is None:
+        flight = self._flights.pop(uid, None)
+        if flight is None:
             return
+        key = flight.seen.key
+        if key in self._by_key and self._by_key[key] is flight:
+            del self._by_key[key]
         self._gauges[_POD_POPPED,].dec()
         oldest = next(iter(self._flights.values()), None)
         while self._events and (oldest is None or self._first < oldest.start):
@@ -110,10 +117,9 @@ class InFlightPods:
 
     def activate(self, keys: Collection[str]) -> None:
         """Have these pods back off, and not wait for an event, if their attempt is rejected."""
-        if not keys:  # so for every pod that gets a node
-            return
-        for flight in self._flights.values():
-            if flight.newest.key in keys:
+        for key in keys:
+            flight = self._by_key.get(key)
+            if flight is not None:
                 flight.activated = True
 
     def missed(self, flight: Flight) -> list[Event] | None:

@@ -11,6 +11,7 @@ from scheduler.observe.allocator import (
     IDLE_BYTES,
     KEPT_IDLE_BYTES,
     Glibc,
+    Heap,
     IdleMemory,
     keep_freed_memory,
 )
@@ -20,7 +21,7 @@ MIB = 2**20
 only_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has this")
 
 
-class Heap:
+class SetHeap:
     """An allocator with set statistics."""
 
     def __init__(self, free: int, resident: int, used: int = 0) -> None:
@@ -28,15 +29,14 @@ class Heap:
         self.resident = resident
         self.used = used
         self.trims = 0
+        self.asked = 0
 
     def keep(self, freed: int, largest: int) -> bool:
         return True
 
-    def free_bytes(self) -> int:
-        return self.free
-
-    def used_bytes(self) -> int:
-        return self.used
+    def heap(self) -> Heap:
+        self.asked += 1
+        return Heap(self.free, self.used)
 
     def resident_bytes(self) -> int:
         return self.resident
@@ -61,10 +61,10 @@ def test_the_allocator_takes_its_settings() -> None:
 def test_the_allocator_tells_what_is_free_and_resident() -> None:
     glibc = Glibc()
     glibc.trim(IDLE_BYTES)
-    assert glibc.free_bytes() > 0
-    before = glibc.used_bytes()
+    free, before = glibc.heap()
+    assert free > 0
     piece = bytearray(64 * MIB)
-    assert glibc.used_bytes() - before >= len(piece)
+    assert glibc.heap().used - before >= len(piece)
     assert glibc.resident_bytes() > MIB
 
 
@@ -77,7 +77,7 @@ async def test_another_c_library_is_left_alone(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_what_was_free_at_every_look_is_returned_once() -> None:
-    heap, metrics = Heap(free=100 * MIB, resident=200 * MIB), Metrics()
+    heap, metrics = SetHeap(free=100 * MIB, resident=200 * MIB), Metrics()
     memory = IdleMemory(metrics.memory_returned, heap)
     await looks(memory, IdleMemory.LOOKS - 1)
     assert heap.trims == 0
@@ -93,7 +93,7 @@ async def test_what_was_free_at_every_look_is_returned_once() -> None:
 
 
 async def test_what_was_in_use_at_the_last_trim_is_returned_when_it_is_free() -> None:
-    heap = Heap(free=50 * MIB, resident=500 * MIB, used=300 * MIB)
+    heap = SetHeap(free=50 * MIB, resident=500 * MIB, used=300 * MIB)
     memory = IdleMemory(Metrics().memory_returned, heap)
     await looks(memory)
     assert heap.trims == 1, "in the middle of a flood"
@@ -105,7 +105,7 @@ async def test_what_was_in_use_at_the_last_trim_is_returned_when_it_is_free() ->
 
 
 async def test_what_is_used_from_time_to_time_is_kept() -> None:
-    heap = Heap(free=100 * MIB, resident=200 * MIB)
+    heap = SetHeap(free=100 * MIB, resident=200 * MIB)
     memory = IdleMemory(Metrics().memory_returned, heap)
     for free in (100, 0, 100) * 3:
         heap.free = free * MIB
@@ -114,6 +114,12 @@ async def test_what_is_used_from_time_to_time_is_kept() -> None:
 
 
 async def test_little_is_not_worth_a_trim() -> None:
-    heap = Heap(free=IDLE_BYTES, resident=200 * MIB)
+    heap = SetHeap(free=IDLE_BYTES, resident=200 * MIB)
     await looks(IdleMemory(Metrics().memory_returned, heap))
     assert heap.trims == 0
+
+
+async def test_a_look_asks_for_the_heap_once() -> None:
+    heap = SetHeap(free=0, resident=100 * MIB, used=90 * MIB)
+    await looks(IdleMemory(Metrics().memory_returned, heap))
+    assert heap.asked == IdleMemory.LOOKS

@@ -9,7 +9,9 @@ import pytest
 from scheduler.observe import runtime
 from scheduler.observe.metrics import Metrics
 from scheduler.observe.runtime import (
+    MOST_AT_ONCE,
     OLD_THRESHOLD,
+    YOUNG_THRESHOLD,
     EventLoopLag,
     GcPauses,
     freeze_after_sync,
@@ -114,3 +116,22 @@ def test_freezing_hides_what_is_alive_and_raises_the_threshold() -> None:
     freeze_after_sync()
     assert gc.get_freeze_count() > before
     assert gc.get_threshold()[2] == OLD_THRESHOLD
+
+
+@pytest.mark.usefixtures("collector_as_it_was")
+def test_a_collection_that_is_not_a_full_one_looks_at_few_objects() -> None:
+    freeze_after_sync()
+    looked_at: list[int] = []
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        if phase == "start" and info["generation"] < 2:
+            generations = range(info["generation"] + 1)
+            looked_at.append(sum(len(gc.get_objects(generation=each)) for each in generations))
+
+    gc.callbacks.append(note)
+    try:
+        kept = [[number] for number in range(20 * YOUNG_THRESHOLD)]
+    finally:
+        gc.callbacks.remove(note)
+    assert len(looked_at) > len(kept) // YOUNG_THRESHOLD // 2
+    assert max(looked_at) <= MOST_AT_ONCE

@@ -97,3 +97,41 @@ def _sized(json_bytes: int) -> Node:
     node = make_node("n").struct()
     msgspec.structs.force_setattr(node.metadata, "json_bytes", json_bytes)
     return node
+
+
+class Names(tuple[str, ...]):
+    """Names that count how often they are searched."""
+
+    searched = 0
+
+    def __contains__(self, name: object) -> bool:
+        Names.searched += 1
+        return super().__contains__(name)
+
+
+def test_activating_a_pod_visits_no_other_that_is_in_flight() -> None:
+    flights = InFlightPods(Metrics())
+    others = [make_pod(f"other-{number}") for number in range(100)]
+    for each in (*others, A):
+        flights.begin(each)
+    Names.searched = 0
+    flights.activate(Names((A.key, "no/such-pod")))
+    assert Names.searched == 0
+    activated = [each.key for each in (*others, A) if (f := flights.get(each.uid)) and f.activated]
+    assert activated == [A.key]
+
+
+def test_of_two_pods_with_one_name_the_later_is_activated() -> None:
+    flights = InFlightPods(Metrics())
+    again = PodInfo(
+        msgspec.structs.replace(A.pod, metadata=msgspec.structs.replace(A.pod.metadata, uid="new"))
+    )
+    flights.begin(A)
+    flights.begin(again)
+    flights.end(A.uid)
+    flights.activate((A.key,))
+    flight = flights.get("new")
+    assert flight is not None
+    assert flight.activated
+    flights.end("new")
+    flights.activate((A.key,))  # nobody of that name is left
