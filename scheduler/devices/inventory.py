@@ -186,7 +186,7 @@ class Inventory:
         if replaced is not None:
             for device in replaced.devices:
                 self.shapes.release(device.shape)
-        before = self._seers(pool)
+        before = self._take_out(pool)
         pool.slices[published.name] = published
         return self._pool_changed(pool, before)
 
@@ -194,7 +194,7 @@ class Inventory:
         pool = self._pools.get((raw.spec.driver, raw.spec.pool.name))
         if pool is None or raw.metadata.name not in pool.slices:
             return Touched()
-        before = self._seers(pool)
+        before = self._take_out(pool)
         for device in pool.slices.pop(raw.metadata.name).devices:
             self.shapes.release(device.shape)
         return self._pool_changed(pool, before)
@@ -205,13 +205,21 @@ class Inventory:
             return None
         return {each.local_to for each in pool.slices.values() if each.local_to is not None}
 
+    def _take_out(self, pool: DevicePool) -> set[str] | None:
+        """Before its slices change: no node finds the pool any more. Returns those that saw it."""
+        seers = self._seers(pool)
+        for each in pool.slices.values():
+            if each.local_to is not None and (pools := self._local.get(each.local_to)):
+                pools.discard(pool.key)
+                if not pools:
+                    del self._local[each.local_to]
+        self._troubled.pop(pool.key, None)
+        self._shared.discard(pool.key)
+        return seers
+
     def _pool_changed(self, pool: DevicePool, before: set[str] | None) -> Touched:
         key = pool.key
-        for name in before or ():
-            self._local.get(name, set()).discard(key)
         pool.views.clear()
-        self._troubled.pop(key, None)
-        self._shared.discard(key)
         if not pool.slices:
             del self._pools[key]
         for each in pool.slices.values():

@@ -162,3 +162,21 @@ def test_all_slices_that_a_node_sees_must_be_right_about_their_number(
         for each in order:
             index.set_slice(None, each)
         assert outcome(index, claim()).fits == usable
+
+
+@pytest.mark.parametrize("first", list(permutations(range(3))))
+@pytest.mark.parametrize("last", list(permutations(range(3))))
+def test_a_pool_of_some_nodes_and_of_all_leaves_nothing_behind(
+    first: tuple[int, ...], last: tuple[int, ...]
+) -> None:
+    index = index_of("n0", "n1")
+    slices = [
+        slice_of(node, [device(name)], name=name, pool={"name": "p"}, allNodes=not node)
+        for node, name in (("n0", "a"), ("n1", "b"), ("", "c"))
+    ]
+    for number in first:
+        index.set_slice(None, slices[number])
+    for number in last:
+        index.set_slice(slices[number], None)
+    assert [index.inventory.segment(row).views for row in (0, 1)] == [(), ()]
+    assert not index.inventory._local
