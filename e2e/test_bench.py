@@ -353,6 +353,26 @@ def test_where_the_limit_is_lower_it_is_the_target(ours: int, limit: int, met: b
     assert memory[1]
 
 
+def test_without_kube_scheduler_only_the_limit_is_compared_with(tmp_path: Path) -> None:
+    two = Wishes(rounds=2, contestants=(EQUIPOISE, LIMIT))
+    (case,) = make_plan(["ExtendedResource"], [LARGE], two)
+    ledger = Ledger(tmp_path / "ledger.jsonl", "run")
+    for turn in case.turns():
+        assert turn.contestant in two.contestants
+        ledger.put(turn, measurement(172 if turn.contestant is EQUIPOISE else 200))
+
+    result = case.result(ledger)
+
+    assert result is not None
+    judged = [(target.figure(result), met) for target, met in targets.judged(result)]
+    assert judged == [("86%", True)]
+    report = Report(Machine.this(), "abc", True, 1, [result], [])
+    assert "| kube-scheduler |" not in report.as_text()
+    (shown,) = json.loads(report.as_json())["results"]
+    assert shown["median_ratio"] is None
+    assert shown["median_ratio_to_limit"] == 0.86
+
+
 def test_differences_name_what_was_not_written() -> None:
     kube = measurement(100, events={"Scheduled": 40, "FailedScheduling": 3})
     ours = measurement(100, conditions={"True": 39, "none": 1})

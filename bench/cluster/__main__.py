@@ -9,6 +9,7 @@ from types import FrameType
 
 import click
 
+from bench.cluster.contestants import CONTESTANTS, KUBE_SCHEDULER
 from bench.cluster.ledger import code_version, open_ledger
 from bench.cluster.machine import Machine
 from bench.cluster.plan import Case, NoRoom, Wishes, make_plan
@@ -41,6 +42,12 @@ RESUME = "The same command goes on from here, as long as the code stays as it is
 @click.option("--pods", "measured", type=click.IntRange(min=2), help="How many pods to time.")
 @click.option("--unfit", type=click.IntRange(min=1), help="How many pods flood the queue.")
 @click.option("--rounds", type=click.IntRange(min=1), help="How often each contestant has a turn.")
+@click.option(
+    "--kube/--no-kube",
+    default=True,
+    show_default=True,
+    help="Whether kube-scheduler takes part; without it, Equipoise is compared with the limit.",
+)
 @click.option("--full", is_flag=True, help="Upstream's counts and three rounds of everything.")
 @click.option(
     "--minutes",
@@ -61,6 +68,7 @@ def main(
     measured: int | None,
     unfit: int | None,
     rounds: int | None,
+    kube: bool,
     full: bool,
     minutes: float | None,
     fresh: bool,
@@ -72,7 +80,8 @@ def main(
 
     What is finished is written down: an interrupted run is resumed by the same command.
     """
-    wishes = Wishes(full, measured, unfit, rounds)
+    contestants = [each for each in CONTESTANTS if kube or each is not KUBE_SCHEDULER]
+    wishes = Wishes(full, measured, unfit, rounds, tuple(contestants))
     chosen = [ALIASES.get(name, name) for name in names] or list(WORKLOADS)
     try:
         cases = make_plan(chosen, nodes, wishes)

@@ -21,6 +21,7 @@ from bench.cluster.devices import FINALIZER
 from bench.cluster.templates import EXTENDED_RESOURCE
 from scheduler import __version__
 from scheduler.config.schema import EquipoiseConfiguration
+from scheduler.dra.names import EXTENDED_CLAIM
 from scheduler.kube.client import KubeClient
 from scheduler.kube.events import EventRecorder
 from scheduler.kube.pacing import RateLimit
@@ -90,7 +91,17 @@ class Client:
                 "metadata": {
                     "generateName": f"{name}-extended-resources-",
                     "namespace": metadata.namespace,
+                    "annotations": {EXTENDED_CLAIM: "true"},
                     "finalizers": [FINALIZER],
+                    "ownerReferences": [
+                        {
+                            "apiVersion": "v1",
+                            "kind": "Pod",
+                            "name": name,
+                            "uid": pod.uid,
+                            "controller": True,
+                        }
+                    ],
                 },
                 "spec": order["make"],
             }

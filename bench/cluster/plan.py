@@ -19,29 +19,30 @@ class Case:
 
     workload: Workload
     size: Size
+    contestants: Sequence[Contestant] = CONTESTANTS
 
     def turns(self) -> list[Turn]:
         """Round by round. The first contestant changes, so that drift favours none."""
         return [
             Turn(self.workload, self.size, number, contestant)
             for number in range(self.size.rounds)
-            for contestant in _rotated(number)
+            for contestant in _rotated(self.contestants, number)
         ]
 
     def result(self, ledger: Ledger) -> Result | None:
         """The finished rounds, if there is one."""
         rounds = []
         for number in range(self.size.rounds):
-            turns = (Turn(self.workload, self.size, number, each) for each in CONTESTANTS)
+            turns = (Turn(self.workload, self.size, number, each) for each in self.contestants)
             finished = Round.of({turn.contestant.name: ledger.get(turn) for turn in turns})
             if finished is not None:
                 rounds.append(finished)
         return Result(self.workload, self.size, rounds) if rounds else None
 
 
-def _rotated(number: int) -> Sequence[Contestant]:
-    start = number % len(CONTESTANTS)
-    return (*CONTESTANTS[start:], *CONTESTANTS[:start])
+def _rotated(contestants: Sequence[Contestant], number: int) -> Sequence[Contestant]:
+    start = number % len(contestants)
+    return (*contestants[start:], *contestants[:start])
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Wishes:
     measured: int | None = None
     unfit: int | None = None
     rounds: int | None = None
+    contestants: Sequence[Contestant] = CONTESTANTS
 
     def applied(self, workload: Workload, nodes: int) -> Size:
         """The size of a workload for so many nodes; raises ``NoRoom`` if it has no room."""
@@ -72,7 +74,7 @@ def make_plan(names: Sequence[str], nodes: Sequence[int], wishes: Wishes) -> lis
     """The cases, all workloads of one size before those of the next."""
     workloads = [WORKLOADS[name] for name in dict.fromkeys(names)]
     return [
-        Case(workload, wishes.applied(workload, count))
+        Case(workload, wishes.applied(workload, count), wishes.contestants)
         for count in dict.fromkeys(nodes)
         for workload in workloads
     ]

@@ -1,12 +1,13 @@
 """Results for people (tables that are also Markdown) and for programs (JSON)."""
 
 import json
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
-from bench.cluster.contestants import CONTESTANTS, EQUIPOISE, KUBE_SCHEDULER, QPS, Contestant
+from bench.cluster.contestants import EQUIPOISE, KUBE_SCHEDULER, QPS, Contestant
 from bench.cluster.machine import Machine
 from bench.cluster.measuring import Measurement
 from bench.cluster.results import Result
@@ -66,7 +67,7 @@ class Report:
         if targets:
             header = ["workload", "nodes", "target", "seen", "verdict"]
             parts += ["### Targets", table(header, targets, names=5)]
-        if self.results:
+        if any(KUBE_SCHEDULER in each.contestants for each in self.results):
             parts += ["### Written alike", self._alike()]
         if self.failures:
             lines = (f"- {each.splitlines()[0]}" for each in self.failures)
@@ -147,10 +148,14 @@ _HEADER = ["workload", "who", *_COLUMNS, "to kube", "to limit", "with events"]
 def _rows(results: Iterator[Result]) -> Iterator[list[str]]:
     for result in results:
         ratios = (result.ratio, result.ratio_to_limit, result.ratio_with_events)
-        for who in CONTESTANTS:
-            shown = [f"{each:.2f}" for each in ratios] if who is EQUIPOISE else [""] * len(ratios)
+        for number, who in enumerate(result.contestants):
+            shown = [_ratio(each) if who is EQUIPOISE else "" for each in ratios]
             cells = [show(result, who) for show in _COLUMNS.values()]
-            yield [_name(result) if who is CONTESTANTS[0] else "", who.name, *cells, *shown]
+            yield ["" if number else _name(result), who.name, *cells, *shown]
+
+
+def _ratio(figure: float) -> str:
+    return "" if math.isnan(figure) else f"{figure:.2f}"
 
 
 def _name(result: Result) -> str:
@@ -173,8 +178,10 @@ def _range(figures: list[float]) -> str:
     return f"{min(figures):.0f}-{max(figures):.0f}"
 
 
-def _counts(measurement: Measurement) -> str:
+def _counts(measurement: Measurement | None) -> str:
     """Events by reason, those about pods that came or went meanwhile after a plus."""
+    if measurement is None:
+        return ""
     own, other = (
         ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
         for counts in (measurement.events, measurement.other_events)

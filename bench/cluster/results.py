@@ -1,5 +1,6 @@
 """All rounds of a workload, and what they say about Equipoise."""
 
+import math
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -14,31 +15,41 @@ Figure = Callable[[Measurement], float]
 
 @dataclass(frozen=True)
 class Round:
-    """What the contestants did, one after the other, with the same pods."""
+    """What the contestants did, one after the other, with the same pods.
 
-    kube_scheduler: Measurement
+    Where kube-scheduler had no turn, what compares with it is not a number.
+    """
+
+    kube_scheduler: Measurement | None
     equipoise: Measurement
     limit: Measurement
 
     @classmethod
     def of(cls, measured: dict[str, Measurement | None]) -> "Round | None":
-        """The round, if every contestant had a turn."""
-        kube, ours = measured[KUBE_SCHEDULER.name], measured[EQUIPOISE.name]
-        limit = measured[LIMIT.name]
-        return cls(kube, ours, limit) if kube and ours and limit else None
+        """The round, if every contestant that takes part had its turn."""
+        ours, limit = measured[EQUIPOISE.name], measured[LIMIT.name]
+        if ours is None or limit is None or None in measured.values():
+            return None
+        return cls(measured.get(KUBE_SCHEDULER.name), ours, limit)
 
-    def by(self, contestant: Contestant) -> Measurement:
-        """The turn of one contestant."""
+    def by(self, contestant: Contestant) -> Measurement | None:
+        """The turn of one contestant; None if it did not take part."""
         return {
             KUBE_SCHEDULER.name: self.kube_scheduler,
             EQUIPOISE.name: self.equipoise,
             LIMIT.name: self.limit,
         }[contestant.name]
 
+    def _to_kube(self, figure: Figure) -> float:
+        """A figure of Equipoise for one of kube-scheduler's."""
+        if self.kube_scheduler is None:
+            return math.nan
+        return figure(self.equipoise) / figure(self.kube_scheduler)
+
     @property
     def ratio(self) -> float:
         """How many pods Equipoise binds while kube-scheduler binds one."""
-        return self.equipoise.pods_per_second / self.kube_scheduler.pods_per_second
+        return self._to_kube(lambda m: m.pods_per_second)
 
     @property
     def ratio_to_limit(self) -> float:
@@ -48,21 +59,23 @@ class Round:
     @property
     def ratio_with_events(self) -> float:
         """Against kube-scheduler for all that is written: who puts events off has to catch up."""
-        return self.kube_scheduler.events_seconds / self.equipoise.events_seconds
+        return 1 / self._to_kube(lambda m: m.events_seconds)
 
     @property
     def cpu_ratio(self) -> float:
         """CPU of Equipoise over the whole run for one second of kube-scheduler's."""
-        return self.equipoise.cpu_seconds / self.kube_scheduler.cpu_seconds
+        return self._to_kube(lambda m: m.cpu_seconds)
 
     @property
     def memory_ratio(self) -> float:
         """Peak memory of Equipoise for one MiB of kube-scheduler's."""
-        return self.equipoise.peak_memory_mib / self.kube_scheduler.peak_memory_mib
+        return self._to_kube(lambda m: m.peak_memory_mib)
 
     def differences(self, *, conditions: bool) -> list[str]:
         """What the two schedulers wrote differently about the pods that waited, in words."""
         kube, ours = self.kube_scheduler, self.equipoise
+        if kube is None:
+            return []
         compared = [("events", kube.events, ours.events)]
         if conditions:
             compared.append(("pods", kube.conditions, ours.conditions))
@@ -120,7 +133,12 @@ class Result:
 
     def all(self, contestant: Contestant, figure: Figure) -> list[float]:
         """One figure of one contestant in every round."""
-        return [figure(each.by(contestant)) for each in self.rounds]
+        return [figure(turn) for each in self.rounds if (turn := each.by(contestant))]
+
+    @property
+    def contestants(self) -> list[Contestant]:
+        """Who took part in every round, in the order of the tables."""
+        return [who for who in CONTESTANTS if all(each.by(who) for each in self.rounds)]
 
     def as_json(self) -> dict[str, Any]:
         """Everything that was measured; seconds, milliseconds and MiB as the names say."""
@@ -128,20 +146,25 @@ class Result:
             "workload": self.workload.name,
             **asdict(self.size),
             "nodes_scored": {
-                each.name: each.scored(self.size.nodes) for each in CONTESTANTS if each.scored
+                each.name: each.scored(self.size.nodes) for each in self.contestants if each.scored
             },
             "rounds": [_round_json(each) for each in self.rounds],
-            "median_ratio": self.ratio,
+            "median_ratio": _number(self.ratio),
             "median_ratio_to_limit": self.ratio_to_limit,
-            "median_ratio_with_events": self.ratio_with_events,
+            "median_ratio_with_events": _number(self.ratio_with_events),
             "differences": self.differences,
         }
 
 
 def _round_json(each: Round) -> dict[str, Any]:
     return {
-        **{who.name: asdict(each.by(who)) for who in CONTESTANTS},
-        "ratio": each.ratio,
+        **{who.name: asdict(turn) for who in CONTESTANTS if (turn := each.by(who))},
+        "ratio": _number(each.ratio),
         "ratio_to_limit": each.ratio_to_limit,
-        "ratio_with_events": each.ratio_with_events,
+        "ratio_with_events": _number(each.ratio_with_events),
     }
+
+
+def _number(figure: float) -> float | None:
+    """JSON has no other word for what is not a number."""
+    return None if math.isnan(figure) else figure
