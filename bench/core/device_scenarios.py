@@ -10,19 +10,22 @@ import msgspec
 from bench.core.worlds import CountingOutlet, World, a_node, a_pod
 from scheduler.model.devices import ResourceClaim
 from scheduler.model.objects import from_dict
-from scheduler.plugin_api.outlet import ObjectRequest
+from scheduler.plugin_api.outlet import ObjectRequest, Verb
 from tests.builders import Json
 
 DRIVER = "gpu.example.com"
 DEVICES = 8
+RESOURCE = "example.com/gpu"
 
 
 class ClaimOutlet(CountingOutlet):
-    """Also keeps claims, as far as patches of them go."""
+    """Also keeps claims, as far as creations and patches of them go."""
 
     def __init__(self) -> None:
         super().__init__()
         self._claims: dict[str, Json] = {}
+        self.told = 0
+        """How many pods have been told the name of their claim."""
 
     def keep(self, claim: Json) -> None:
         """A claim exists."""
@@ -30,11 +33,24 @@ class ClaimOutlet(CountingOutlet):
         self._claims[f"{metadata['namespace']}/{metadata['name']}"] = claim
 
     async def send(self, request: ObjectRequest) -> Any:
+        if request.kind == "Pod":
+            self.told += 1
+            return None
+        if request.verb is Verb.CREATE:
+            return self._create(dict(request.body))
         claim = self._claims[request.key]
         for part in ("metadata", "status"):
             claim[part] = {**claim.get(part, {}), **request.body.get(part, {})}
         version = int(claim["metadata"].get("resourceVersion") or 0)
         claim["metadata"]["resourceVersion"] = str(version + 1)
+        return from_dict(claim, ResourceClaim)
+
+    def _create(self, claim: Json) -> ResourceClaim:
+        number = len(self._claims)
+        name = f"{claim['metadata']['generateName']}{number}"
+        named = {"name": name, "uid": f"uid-claim-{number}", "resourceVersion": "1"}
+        claim = {**claim, "metadata": {**claim["metadata"], **named}}
+        self.keep(claim)
         return from_dict(claim, ResourceClaim)
 
 
@@ -43,7 +59,8 @@ def devices_world(nodes: int) -> World:
     world = World(outlet=ClaimOutlet())
     world.add(*(a_node(number) for number in range(nodes)))
     selector = {"cel": {"expression": f'device.driver == "{DRIVER}"'}}
-    world.add(_object("DeviceClass", {"name": "gpu"}, {"selectors": [selector]}))
+    served = {"selectors": [selector], "extendedResourceName": RESOURCE}
+    world.add(_object("DeviceClass", {"name": "gpu"}, served))
     world.add(*(_slice(number) for number in range(nodes)))
     return world
 
@@ -81,6 +98,14 @@ def pods_with_claims(world: World, count: int, *, alike: bool) -> Iterator[Json]
         world.add(claim)
         pod = a_pod(f"new-{number}").obj()
         pod["spec"]["resourceClaims"] = [{"name": "gpu", "resourceClaimName": f"claim-{number}"}]
+        yield pod
+
+
+def pods_with_extended_resources(count: int) -> Iterator[Json]:
+    """Pods that ask for one device each by a resource that the class serves."""
+    for number in range(count):
+        pod = a_pod(f"new-{number}").obj()
+        pod["spec"]["containers"][0]["resources"]["requests"][RESOURCE] = "1"
         yield pod
 
 

@@ -12,7 +12,11 @@ from typing import Any
 
 import msgspec
 
-from bench.core.device_scenarios import devices_world, pods_with_claims
+from bench.core.device_scenarios import (
+    devices_world,
+    pods_with_claims,
+    pods_with_extended_resources,
+)
 from bench.core.external_plugins import ForOneNode, InColumns, external_plugins
 from bench.core.worlds import (
     HOST,
@@ -193,6 +197,11 @@ def with_claims(scale: Scale) -> Figures:
     return _place(world, list(pods_with_claims(world, scale.pods, alike=True)))
 
 
+def with_extended_resources(scale: Scale) -> Figures:
+    """Pods that ask for a device by an extended resource, so that claims are made for them."""
+    return _place(devices_world(scale.nodes), list(pods_with_extended_resources(scale.pods)))
+
+
 def with_selectors(scale: Scale) -> Figures:
     """Pods whose claims select devices each in a way of its own."""
     world = devices_world(scale.nodes)
@@ -340,6 +349,7 @@ SCENARIOS: dict[str, Scenario] = {
     ),
     "plain pods, 10 plugins by node": Scenario(partial(with_external_plugins, ForOneNode)),
     "claims alike, 8 devices a node": Scenario(with_claims, *_decisions(2_000)),
+    "extended resources from devices": Scenario(with_extended_resources),
     "claims all distinct": Scenario(with_selectors, *_decisions(200)),
     "30 nodes promised": Scenario(nominated),
     "30 pods that have to preempt": Scenario(preemption),

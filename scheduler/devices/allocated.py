@@ -60,6 +60,12 @@ class Allocated:
             self._claims[key] = new
         return list(changed)
 
+    def pass_on(self, key: str, other: str) -> None:
+        """What a claim holds is another's from now on, which holds nothing yet."""
+        held = self._claims.pop(key, ())
+        if held:
+            self._claims[other] = held
+
     def holds(self, key: str) -> bool:
         """Whether a claim holds devices."""
         return key in self._claims

@@ -128,6 +128,10 @@ class DeviceIndex:
         """What a claim holds: watched, assumed or in flight; None if it holds nothing."""
         return self.inventory.set_claim(key, allocation)
 
+    def rename_claim(self, key: str, other: str) -> None:
+        """What a claim holds is counted for another key, which holds nothing yet. O(1)."""
+        self.inventory.rename_claim(key, other)
+
     def set_class(self, name: str, new: DeviceClass | None) -> None:
         """A class is there, is different, or is gone: demands that name it are compiled again."""
         self.inventory.version += 1

@@ -156,6 +156,10 @@ class Inventory:
         self.columns.touch(list(rows))
         return Touched(tuple(rows))
 
+    def rename_claim(self, key: str, other: str) -> None:
+        """A claim that holds devices has another key from now on; no device changes."""
+        self.allocated.pass_on(key, other)
+
     def _use_changed(self, view: PoolView, device: str, rows: set[int]) -> None:
         counted = device in view.consumption
         if counted:

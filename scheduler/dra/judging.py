@@ -85,16 +85,26 @@ class DeviceJudge:
         What is found is kept by the index, and holds for nodes with such devices.
         """
         whole = key_of(devices, self)
-        if whole in self._seen and self._unseen <= FEW_ROWS:
+        many = self._unseen > FEW_ROWS
+        if whole in self._seen and not many:
             return
-        rows = self._state.rows()
+        self._ledger.follow_nodes()
+        rows = self._unseen_rows() if whole in self._seen else self._state.rows()
         for group in list(self._groups(devices, rows, np.ones(len(rows), np.bool_))):
             key = self._ledger.index.demand(group.claims).key
-            if key not in self._seen or self._unseen > FEW_ROWS:
+            if key not in self._seen or many:
                 self._looked_after = self._ledger.rows_changed
                 self._judge(group.claims, rows[group.places])
                 self._see(key)
         self._see(whole)
+
+    def _unseen_rows(self) -> Rows:
+        """The rows of nodes that have changed since all rows were looked at, as far as is known."""
+        changed = self._ledger.changed_since(self._looked_after)
+        if changed is None:
+            return self._state.rows()
+        live = self._state.columns.live
+        return np.array([row for row in changed if live[row]], np.intp)
 
     def _see(self, key: Hashable) -> None:
         if len(self._seen) > MOST_SEEN:

@@ -14,9 +14,11 @@ replaces it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import islice
 
 import msgspec
 import numpy as np
@@ -33,6 +35,9 @@ from scheduler.model.devices import AllocationResult, DeviceClass, ResourceClaim
 from scheduler.model.podinfo import PodInfo
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
+
+MOST_CHANGED = 1024
+"""So many changes of rows are listed."""
 
 _OF_ROW = (Aspect.DEVICES,)
 _OF_CLAIMS = (Aspect.RESOURCE_CLAIMS,)
@@ -59,6 +64,10 @@ class DeviceLedger:
         """What a search on one node may do, whatever a profile allows."""
         self.rows_changed = 0
         """How many changes of rows there were."""
+        self._changed: deque[int] = deque(maxlen=MOST_CHANGED)
+        """The rows of the last of them."""
+        self._all_changed_at = 0
+        """How many changes there had been when all rows had last changed."""
         self._in_flight: dict[str, InFlight] = {}
         """By the uid of the claim."""
         self._written: dict[str, ResourceClaim] = {}
@@ -154,9 +163,20 @@ class DeviceLedger:
             for row in set(range(len(nodes))) - set(live):
                 self.index.set_node(row, None)
             touched = live
-        self.rows_changed += len(touched)
+        self._rows_changed(touched)
         for row in dict.fromkeys(touched):
             self.index.set_node(row, nodes[row])
+
+    def _rows_changed(self, rows: Collection[int]) -> None:
+        self.rows_changed += len(rows)
+        self._changed.extend(rows)
+
+    def changed_since(self, mark: int) -> list[int] | None:
+        """The rows that changed after ``rows_changed`` was this; None: too many to list."""
+        count = self.rows_changed - mark
+        if mark < self._all_changed_at or count > len(self._changed):
+            return None
+        return sorted(set(islice(reversed(self._changed), count)))
 
     # Reserving and writing
 
@@ -203,9 +223,18 @@ class DeviceLedger:
             self._written[key] = claim
         self._index_special(key, None, claim)
         self._in_flight.pop(reserved_uid, None)
-        self._count(claim.metadata.uid, key)
-        if reserved_uid != claim.metadata.uid:
+        uid = claim.metadata.uid
+        if reserved_uid != uid:
+            self._pass_on(reserved_uid, uid)
+        self._count(uid, key)
+        if reserved_uid in self._held and reserved_uid != uid:
             self._count(reserved_uid, reserved_key)
+
+    def _pass_on(self, reserved_uid: str, uid: str) -> None:
+        """A claim has its name from the API server: its devices are the same, and touch no row."""
+        if reserved_uid in self._held and uid not in self._held:
+            self._held[uid] = self._held.pop(reserved_uid)
+            self.index.rename_claim(reserved_uid, uid)
 
     def deleted(self, uid: str, key: str) -> None:
         """A claim that was written is gone, and the watch may never show that it was there."""
@@ -277,9 +306,10 @@ class DeviceLedger:
         changes = self._state.changes
         if touched.rows is None:
             self.rows_changed += self._state.node_count
+            self._all_changed_at = self.rows_changed
             changes.touch_all(_OF_ROW)
         else:
-            self.rows_changed += len(touched.rows)
+            self._rows_changed(touched.rows)
             for row in touched.rows:
                 changes.touch(row, _OF_ROW)
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from typing import Any
 from unittest.mock import patch
 
 import pytest
 
+from scheduler.devices import DeviceIndex, Judgement, Touched
+from scheduler.dra import judging
 from scheduler.dra.judging import DeviceJudge
-from scheduler.dra.ledger import ledger_of
+from scheduler.dra.ledger import MOST_CHANGED, ledger_of
 from scheduler.dra.pod_devices import PodDevices
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.node_resources_fit import NodeResourcesFit
@@ -95,3 +98,41 @@ def test_a_claim_that_gets_its_name_changes_its_node_once() -> None:
         return ledger.rows_changed - before
 
     assert asyncio.run(bound()) == 1
+
+
+def test_a_look_ahead_judges_the_nodes_that_have_changed() -> None:
+    judged: list[int] = []
+    judge = DeviceIndex.judge
+
+    def counting(self: DeviceIndex, claims: Any, rows: Any, *more: Any) -> Judgement:
+        judged.append(len(rows))
+        return judge(self, claims, rows, *more)
+
+    with patch.object(judging, "FEW_ROWS", 2), patch.object(DeviceIndex, "judge", counting):
+        assert all(node for _, node, _ in place(cluster(40)))
+
+    assert judged[:2] == [NODES, NODES]  # the first look ahead, and the first attempt
+    later = judged[2:]
+    assert later
+    assert max(later) < NODES
+
+
+def test_changes_of_rows_are_listed_as_long_as_they_are_few() -> None:
+    case, _ = cases("dra-extended")[0]
+    ledger = ledger_of(Player(case).core.state)
+    ledger.follow_nodes()
+    mark = ledger.rows_changed
+
+    ledger._rows_changed([3, 1])
+    ledger._rows_changed([3])
+
+    assert ledger.changed_since(mark) == [1, 3]
+    assert ledger.changed_since(mark + 2) == [3]
+    assert ledger.changed_since(mark + 3) == []
+    ledger._rows_changed(range(MOST_CHANGED))
+    assert ledger.changed_since(mark) is None
+    mark = ledger.rows_changed
+    ledger._touch(Touched(None))
+    ledger._rows_changed([2])
+    assert ledger.changed_since(mark) is None
+    assert ledger.changed_since(ledger.rows_changed - 1) == [2]
