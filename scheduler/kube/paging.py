@@ -12,7 +12,7 @@ from scheduler.bounded import MEBIBYTE
 from scheduler.kube.brackets import spans
 from scheduler.kube.client import KubeClient
 from scheduler.kube.decoding import MAX_LINE_BYTES, Page, PageSize
-from scheduler.kube.errors import TooLarge
+from scheduler.kube.errors import UNREADABLE, Garbled, TooLarge
 from scheduler.kube.lenient import as_go_reads
 
 # A page of more is not read to its end, but asked for again with fewer objects: one may have 1.5
@@ -25,7 +25,10 @@ _ITEMS = re.compile(rb'"items"\s*:\s*\[')
 
 
 class Pager:
-    """Fetches the pages of one list; learns from each how many objects the next may have."""
+    """Fetches the pages of one list; learns from each how many objects the next may have.
+
+    Raises KubeError, also for an answer that is no page: a proxy may send one of its own.
+    """
 
     def __init__(self, client: KubeClient, path: str, params: Mapping[str, str]) -> None:
         self._client = client
@@ -50,7 +53,7 @@ class Pager:
                     raise
                 size.limit = max(1, size.limit // 8)
                 continue
-            page = await _decoded(body)
+            page = await self._read(body)
             size.learn(len(body), len(page.items or ()))
             return page
 
@@ -59,7 +62,13 @@ class Pager:
         body = await self._client.request(
             "GET", self._path, params=self._params, timeout=LIST_TIMEOUT_SECONDS
         )
-        return await _decoded(body)
+        return await self._read(body)
+
+    async def _read(self, body: bytes) -> Page:
+        try:
+            return await _decoded(body)
+        except UNREADABLE as error:
+            raise Garbled(f"GET {self._path}: the answer is not a list: {error}") from error
 
 
 async def _decoded(body: bytes) -> Page:

@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable
 from random import Random
 
+import msgspec
 import pytest
 
 from scheduler import cache_check
+from scheduler.cache_check import CacheCheck
 from tests.builders import make_pod, make_worker
 from tests.daemon.support import (
     BINDING,
@@ -20,6 +22,7 @@ from tests.daemon.support import (
     expect_pending,
     running_daemon,
 )
+from tests.kube.support import ScriptedClient
 
 QUICKLY = {"server": {"port": 0}, "binding": {"confirmSeconds": 0.2}}
 
@@ -156,6 +159,16 @@ async def test_the_check_runs_by_itself(cluster: Cluster, monkeypatch: pytest.Mo
         await eventually(lambda: replica.sample("equipoise_cache_checks_total", **agrees) >= 2)
         replica.daemon.core.state.remove_node("n0")
         await eventually(lambda: replica.daemon.core.state.node_count == 1, "repaired")
+
+
+async def test_a_list_that_cannot_be_read_fails_the_check_and_not_the_daemon(
+    cluster: Cluster,
+) -> None:
+    async with running_daemon(cluster) as replica:
+        page_of_a_proxy = ScriptedClient(msgspec.Raw(b"<html>Service temporarily slow</html>"))
+        check = CacheCheck(replica.daemon.core, page_of_a_proxy, replica.metrics)
+        await check.check_safely()
+        assert replica.sample("equipoise_cache_checks_total", result="failed") == 1
 
 
 async def test_a_busy_cluster_is_no_difference(
