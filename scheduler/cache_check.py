@@ -208,7 +208,7 @@ class CacheCheck:
             self._replace("Pod", None if known is None else known.pod, pod)
             return lines
         if pod is not None and suspect.kind == "queue" and self._lost(pod):
-            self._core.queue.add(PodInfo(pod))
+            self._core.queue.add(PodInfo(pod, self._core.config.equipoise.limits))
             return [f"pod {suspect.key}: not in the queue"]
         return []
 

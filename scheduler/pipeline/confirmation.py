@@ -213,11 +213,11 @@ class BindingConfirmer:
             self._unreserve(each, assumed, "its binding had no effect")
             note = f"Binding to {node} was accepted, but the pod has no node: scheduling it again"
             self._outlet.record_event(assumed, "Warning", "FailedScheduling", "Binding", note)
-            self._queue.add(PodInfo(found))
+            self._queue.add(assumed.renewed(found))
 
     def _unreserve(self, each: Expected, assumed: PodInfo, why: str) -> None:
-        pod, node = PodInfo(assumed.pod), assumed.node_name
-        cycle = Cycle(pod, self._state)
+        node = assumed.node_name
+        cycle = Cycle(assumed.bound_to(""), self._state)
         cycle.restore(each.bookings)
         if self._state.journal is not None:
             self._state.journal.reverted(assumed.uid, False)

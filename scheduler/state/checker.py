@@ -73,7 +73,8 @@ def pod_differences(state: ClusterState, uid: str, key: str, pod: Pod | None) ->
         return [f"pod {key}: on {held.node_name}, should be on {pod.spec.node_name}"]
     if held.pod.metadata.resource_version == pod.metadata.resource_version:
         return []
-    return [] if held.takes_like(PodInfo(pod)) else [f"pod {key}: what it takes is out of date"]
+    same = held.takes_like(PodInfo(pod, held.limits))
+    return [] if same else [f"pod {key}: what it takes is out of date"]
 
 
 def _described(state: ClusterState, node: Node) -> dict[str, Any]:

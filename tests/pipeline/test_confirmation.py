@@ -10,7 +10,9 @@ import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from scheduler.config.schema import OWN_API_VERSION, OWN_KIND
 from scheduler.framework.registry import merge
+from scheduler.model.limits import DEFAULT_LIMITS
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
@@ -123,6 +125,20 @@ async def test_a_pod_without_a_node_is_scheduled_again(scene: Scene) -> None:
     retried = stage.core.state.pod("uid-p")
     assert retried is not None
     assert retried.pod.metadata.labels == {"version": "2"}, "as it is now"
+
+
+async def test_a_pod_that_is_scheduled_again_keeps_the_configured_limits() -> None:
+    many = {f"l{number}": "" for number in range(DEFAULT_LIMITS.labels + 1)}
+    limits = {"labels": len(many)}
+    own = {"apiVersion": OWN_API_VERSION, "kind": OWN_KIND, "limits": limits}
+    scene = Scene(stage=Stage(config=(own,)))
+    scene.stage.see(make_node("n").cpu("2"), make_pod("p").cpu("2").label(**many))
+    await scene.stage.run()
+    scene.server.has(make_pod("p").cpu("2").label(**many))
+    scene.stage.clock.advance(WITHIN)
+    await scene.look()
+    await scene.stage.run()
+    assert scene.stage.outlet.bound == [("default/p", "n")] * 2
 
 
 async def test_a_pod_that_is_gone_is_forgotten(scene: Scene) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from scheduler.model.limits import PodLimits
+from scheduler.model.podinfo import PodInfo
 from scheduler.state.cache import ClusterState
 from scheduler.state.checker import differences
 from tests.builders import make_pod, make_worker
@@ -42,6 +44,14 @@ def test_an_assumed_pod_that_is_elsewhere_is_told() -> None:
     state.assume(make_pod("p").info(), "n1")
     elsewhere = make_pod("p").on("n2").struct()
     assert "pod default/p: on n1, should be on n2" in differences(state, [NODE], [elsewhere])
+
+
+def test_a_pod_beyond_configured_limits_is_compared_by_these_limits() -> None:
+    state = ClusterState()
+    state.set_node(NODE)
+    pod = make_pod("p").on("n1").host_port(80).host_port(81).host_port(82)
+    state.set_pod(PodInfo(pod.struct(), PodLimits(ports=2)))
+    assert differences(state, [NODE], [pod.version(2).struct()]) == []
 
 
 def test_finished_and_waiting_pods_hold_nothing() -> None:
