@@ -11,6 +11,10 @@ PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 COMPILE := $(BIN)/uv pip compile --universal --generate-hashes --no-header --no-emit-index-url \
              --python-version 3.11 --quiet
 
+# Hundreds of tests start the program, and each test process imports all tests: whoever keeps Python
+# from writing bytecode would have them compile everything each time.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 
 .PHONY: help
