@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from scheduler.config.plugins import DEFAULT_PLUGINS
@@ -41,7 +41,7 @@ ALWAYS_ZERO = "DynamicResources"
 CASES: list[tuple[Json, Json]] = [
     (record["case"], record["want"])
     for file in sorted(DATA.glob("*.jsonl"))
-    for record in map(json.loads, file.read_text().splitlines())
+    for record in map(msgspec.json.decode, file.read_bytes().splitlines())
 ]
 
 

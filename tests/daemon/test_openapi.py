@@ -6,7 +6,6 @@ import copy
 from typing import Any
 
 import aiohttp
-import jsonschema
 
 from e2e.harness.ports import free_port
 from scheduler.config.loading import Configuration
@@ -25,6 +24,7 @@ from tests.daemon.test_explained_states import once, posted
 from tests.daemon.test_waiting_on_permit import REGISTRY, call, held, letting
 from tests.gangs.support import make_group, member
 from tests.operators.support import Groups
+from tests.schemas import validate
 
 
 def config(protection: str) -> Configuration:
@@ -59,7 +59,7 @@ class Described:
         content = responses.get(str(status), responses["default"])["content"]
         components = strict(copy.deepcopy(self._document["components"]))
         schema = {**content[JSON]["schema"], "components": components}
-        jsonschema.Draft202012Validator(schema).validate(answer)
+        validate(answer, schema)
 
 
 async def explanation_of(replica: Replica, name: str) -> Any:

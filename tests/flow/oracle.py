@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import coo_matrix
 
 from scheduler.flow.network import Network
 
 
 def cheapest(network: Network) -> float:
     """The cost of the cheapest flow that carries all supplies."""
+    # Where it is needed: every process that shares the tests would load it to collect them.
+    from scipy.optimize import linprog
+    from scipy.sparse import coo_matrix
+
     arcs = np.arange(network.arcs)
     ones = np.ones(network.arcs)
     balance = coo_matrix(

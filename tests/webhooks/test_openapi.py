@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import msgspec
 import pytest
 import yaml
 
 from scheduler.webhooks.protocol import PATHS, Rejection, allowed_codes, answer_type
 from tests.builders import Json, make_pod, make_worker
+from tests.schemas import check_schema, validate
 from tests.webhooks.support import NAME, RemoteStage, WebhookServer, documents, webhook
 
 FILE = Path(__file__).parents[2] / "docs" / "plugins" / "webhooks.openapi.yaml"
@@ -59,7 +59,7 @@ def test_rejections_have_the_fields_that_are_understood() -> None:
 
 def test_schemas_are_schemas() -> None:
     for each in DOCUMENT["components"]["schemas"].values():
-        jsonschema.Draft202012Validator.check_schema(each)
+        check_schema(each)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ async def test_what_is_sent_to_every_point_is_what_the_file_says(more: Json) -> 
     left_out = {"/post-filter", "/post-bind"} | ({"/pre-score"} if "reads" in more else set())
     assert sent == {*POINT_OF} - left_out
     for path, body in server.asked:
-        jsonschema.validate(body, schema(f"/{path}", "request"))
+        validate(body, schema(f"/{path}", "request"))
         assert body["point"] == POINT_OF[f"/{path}"]
 
 
@@ -107,4 +107,4 @@ async def test_what_is_sent_after_binding_and_without_a_node_is_what_the_file_sa
             await stage.settle()
     assert sorted(server.paths()) == ["post-bind", "post-filter"]
     for path, body in server.asked:
-        jsonschema.validate(body, schema(f"/{path}", "request"))
+        validate(body, schema(f"/{path}", "request"))
