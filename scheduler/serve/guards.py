@@ -1,6 +1,6 @@
 """What surrounds every handler: errors as JSON, and a few headers."""
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import ClassVar
 
 from aiohttp import web
@@ -9,6 +9,8 @@ from aiohttp.typedefs import Handler
 from scheduler.observe.logs import get_logger
 
 log = get_logger(__name__)
+
+CONTINUE = "100-continue"
 
 
 class RequestError(Exception):
@@ -87,7 +89,27 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return _error(500, "internal error; the log has the details")
 
 
-async def harden(request: web.Request, response: web.StreamResponse) -> None:
+Served = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
+
+
+def known_expectations(handler: Served) -> Served:
+    """Answer 417 to requests that expect anything but ``100-continue``, before all else.
+
+    The library does so too, before any middleware, but repeats the header in its answer, and fails
+    where the header is no text.
+    """
+
+    async def serve(request: web.BaseRequest) -> web.StreamResponse:
+        if request.headers.get("Expect", CONTINUE).lower() == CONTINUE:
+            return await handler(request)
+        response = _error(417, f"Expect: only {CONTINUE} is known here")
+        await harden(request, response)
+        return response
+
+    return serve
+
+
+async def harden(request: web.BaseRequest, response: web.StreamResponse) -> None:
     """Add what keeps browsers and caches from being clever, and do not advertise versions."""
     response.headers["X-Content-Type-Options"] = "nosniff"
     response.headers.setdefault("Cache-Control", "no-store")

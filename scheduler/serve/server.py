@@ -19,6 +19,7 @@ from scheduler.serve.access import AccessControl, Reviewer
 from scheduler.serve.certificates import Files, SelfSigned, Tls
 from scheduler.serve.connections import KEEPALIVE_SECONDS, Connections
 from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.guards import known_expectations
 from scheduler.serve.page import OPEN_PATHS, read_page
 
 log = get_logger(__name__)
@@ -78,7 +79,7 @@ class Server:
 
     async def start(self) -> None:
         """Listen; raises OSError if the address cannot be had, and then leaves nothing behind."""
-        await self._runner.setup()
+        await self.set_up()
         if not self._listening:
             try:
                 self._listening = await _listen(self.host, self.port)
@@ -91,6 +92,13 @@ class Server:
         self._tending.append(asyncio.create_task(self._sweep(), name="connections"))
         if self._tls:
             self._tending.append(asyncio.create_task(self._refresh(self._tls), name="certificate"))
+
+    async def set_up(self) -> None:
+        """Make ready to answer; `start` does so before it listens."""
+        await self._runner.setup()
+        requests = self._runner.server
+        assert requests is not None, "it is set up"
+        requests.request_handler = known_expectations(requests.request_handler)
 
     async def stop(self) -> None:
         """Stop listening and end open requests, within a few seconds; may be called again."""

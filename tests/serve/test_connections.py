@@ -401,3 +401,34 @@ def test_what_is_encoded_in_parts_is_what_would_be_encoded_at_once(value: Any) -
     import msgspec
 
     assert msgspec.json.decode(encoded(value)) == msgspec.json.decode(msgspec.json.encode(value))
+
+
+@pytest.mark.parametrize("expected", [b"a pony", "größe".encode("latin-1"), b"100-continue, more"])
+async def test_whoever_expects_what_is_not_known_is_told_so_in_json(
+    expected: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with serving() as (server, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        ask = b"OPTIONS * HTTP/1.1\r\nHost: x\r\nExpect: %s\r\n\r\n" % expected
+        writer.write(ask + PROBE)
+        async with asyncio.timeout(PATIENCE):
+            refused = await reader.readuntil(b"}}")
+            answered = await reader.readuntil(OK)
+        writer.close()
+    assert refused.startswith(b"HTTP/1.1 417 ")
+    assert b"only 100-continue is known here" in refused
+    assert b"aiohttp" not in refused
+    assert answered.endswith(OK), "and the connection serves on"
+    assert not caplog.records
+
+
+async def test_whoever_waits_for_leave_to_send_a_body_gets_it() -> None:
+    async with serving() as (server, _):
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        head = b"POST /nowhere HTTP/1.1\r\nHost: x\r\nExpect: 100-Continue\r\nContent-Length: 2"
+        writer.write(head + b"\r\n\r\n")
+        async with asyncio.timeout(PATIENCE):
+            await reader.readuntil(b"HTTP/1.1 100 Continue\r\n\r\n")
+            writer.write(b"{}")
+            await reader.readuntil(b"HTTP/1.1 404 ")
+        writer.close()

@@ -124,9 +124,9 @@ class Requests:
             explain=explain,
         )
         server = Server(build_app(sources))
-        self._app = server._runner  # it listens to nobody: connections are made by hand
+        self._server = server  # it listens to nobody: connections are made by hand
         self._connections = server.connections
-        await self._app.setup()
+        await server.set_up()
 
     def draw(self, rng: Random) -> Input:
         """One to three requests in a row, mostly with something wrong, and where they are cut."""
@@ -166,7 +166,7 @@ class Requests:
 
     def close(self) -> None:
         """End the application and the loop."""
-        self._runner.run(self._app.cleanup())
+        self._runner.run(self._server.stop())
         self._runner.run(self._world.close())
         self._runner.close()
 
