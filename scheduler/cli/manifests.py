@@ -21,6 +21,7 @@ from scheduler.cli.snapshots import UnreadableSnapshot, unpacked
 from scheduler.cli.workloads import GROUPS as WORKLOAD_GROUPS
 from scheduler.cli.workloads import SHAPES as WORKLOAD_SHAPES
 from scheduler.cli.workloads import Body, identity
+from scheduler.config.documents import count_values
 from scheduler.kube.fields import Fault, Oddity, has_schema, oddities
 from scheduler.kube.schemas import KUBERNETES_MINOR
 from scheduler.model.meta import ObjectMeta, Struct
@@ -240,19 +241,9 @@ def _parsed(name: str, content: bytes) -> list[Any]:
         raise ManifestError(f"{name}: {where}{fault.problem or fault.context}") from None
     except (yaml.YAMLError, ValueError) as fault:
         raise ManifestError(f"{name}: not YAML: {' '.join(str(fault).split())}") from None
-    if _values_in(documents, {}) > _MOST_VALUES:
+    if count_values(documents) > _MOST_VALUES:
         raise ManifestError(f"{name}: aliases make it too large")
     return documents
-
-
-def _values_in(value: Any, known: dict[int, int]) -> int:
-    """How many values there are once aliases are written out; each is looked at once."""
-    if not isinstance(value, (dict, list)):
-        return 1
-    if id(value) not in known:
-        members = value.values() if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_values_in(member, known) for member in members)
-    return known[id(value)]
 
 
 def _flattened(body: Any, source: str, place: str, problems: _FieldProblems) -> Iterator[Body]:

@@ -8,6 +8,8 @@ import yaml
 from scheduler.config.problems import ConfigError, ConfigProblem, show, suggest
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, OWN_API_VERSION, OWN_KIND
 
+MAX_VALUES = 100_000
+"""How many values a configuration may have once its aliases are written out."""
 _API_VERSIONS = {KUBE_KIND: KUBE_API_VERSION, OWN_KIND: OWN_API_VERSION}
 
 
@@ -31,9 +33,27 @@ def parse_documents(text: str) -> list[dict[str, Any]]:
     """The documents of a YAML or JSON text, empty ones left out. Raises `ConfigError`."""
     try:
         documents = list(yaml.load_all(text, Loader=_StrictLoader))
+        too_large = count_values(documents) > MAX_VALUES
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as fault:
         raise ConfigError([ConfigProblem("", f"not valid YAML: {fault}")]) from fault
+    if too_large:
+        message = f"aliases make it too large: more than {MAX_VALUES} values"
+        raise ConfigError([ConfigProblem("", message)])
     return [document for document in documents if document is not None]
+
+
+def count_values(value: Any, known: dict[int, int] | None = None) -> int:
+    """How many values there are once aliases are written out; each is looked at once.
+
+    Raises RecursionError for a value that contains itself.
+    """
+    known = {} if known is None else known
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        members = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(count_values(member, known) for member in members)
+    return known[id(value)]
 
 
 def split_documents(

@@ -32,6 +32,7 @@ PositiveInt = Annotated[int, Bound.POSITIVE]
 PositiveFloat = Annotated[float, Bound.POSITIVE]
 PositiveDuration = Annotated[Duration, Bound.POSITIVE]
 NotNegativeFloat = Annotated[float, Bound.NOT_NEGATIVE]
+NotNegativeDuration = Annotated[Duration, Bound.NOT_NEGATIVE]
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -319,7 +320,7 @@ class RecordingSettings(Section, frozen=True):
     """What all segments of the recording may take; the oldest go first."""
     segment_bytes: PositiveInt = 32 * 2**20
     """About how large a segment becomes; smaller ones can be dropped sooner, and repeat more."""
-    max_age: Duration = Duration(0.0)
+    max_age: NotNegativeDuration = Duration(0.0)
     """Segments that are older are dropped; `0s` keeps them as long as there is room."""
 
 

@@ -304,3 +304,15 @@ def test_whatever_loads_prints_as_something_that_loads_the_same(document: dict[s
     except ConfigError:
         reject()  # a plugin at a point it does not have; other tests look at that
     assert from_dicts(loaded.to_dicts(), environ={}) == loaded
+
+
+def test_aliases_do_not_multiply_without_end() -> None:
+    lines = ["x0: &x0 [a, a, a, a, a, a, a, a, a, a]"]
+    lines += [f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 12)]
+    with pytest.raises(ConfigError, match="aliases make it too large"):
+        loads(KUBE + "\n".join(lines), environ={})
+
+
+def test_a_value_that_contains_itself_is_refused() -> None:
+    with pytest.raises(ConfigError, match="not valid YAML"):
+        loads(KUBE + "profiles: &all [*all]", environ={})

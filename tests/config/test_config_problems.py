@@ -202,6 +202,10 @@ CASES = {
         own(binding={"concurrency": 0}),
         "binding.concurrency: must be greater than 0, not 0",
     ),
+    "a negative age of recordings": (
+        own(recording={"maxAge": "-1h"}),
+        "recording.maxAge: must not be negative, not -3600",
+    ),
     "a negative seed": (own(tieBreakSeed=-1), "tieBreakSeed: must not be negative, not -1"),
 }
 
