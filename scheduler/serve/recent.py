@@ -81,7 +81,8 @@ class RecentAnswers:
         for other, each in reversed(list(self._answers.items())):
             if each.ends < now:
                 del self._answers[other]
-            elif each.task.done():
+            # One that failed in the same turn of the loop is dropped when its own end is told.
+            elif each.task.done() and _succeeded(each.task):
                 kept += each.task.result().size
                 if kept > MOST_BYTES:
                     del self._answers[other]

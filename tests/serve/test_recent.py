@@ -92,6 +92,18 @@ async def test_an_answer_that_failed_is_made_again() -> None:
     assert failing.count == 2
 
 
+async def test_answers_that_fail_at_once_are_all_dropped() -> None:
+    faults: list[dict[str, object]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+    recent, failing = RecentAnswers(FakeClock()), Making(failing=True)
+    asked = [asyncio.ensure_future(recent.get(f"pod {number}", failing)) for number in range(3)]
+    await asyncio.sleep(0)
+    failing.may_end.set()
+    await asyncio.gather(*asked, return_exceptions=True)
+    assert recent._answers == {}
+    assert faults == []
+
+
 async def test_what_is_kept_is_bounded_in_bytes_and_given_back() -> None:
     clock = FakeClock()
     recent = RecentAnswers(clock)
