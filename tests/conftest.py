@@ -33,6 +33,19 @@ def recordings_are_written_to_their_end() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(autouse=True, scope="session")
+def daemons_leave_the_collector_alone() -> Iterator[None]:
+    """A daemon freezes all that is alive. Here that is what thousands of tests have left.
+
+    To be freed after its test it would have to be unfrozen with all the rest, and each daemon would
+    look at a million objects. `tests/observe` is about freezing, and e2e runs whole processes.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("scheduler.process.freeze_while_syncing", lambda sync: sync)
+        patch.setattr("scheduler.process.freeze_after_sync", lambda: None)
+        yield
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let thousands of examples take as long as they take."""
     if PROFILE == "thorough":

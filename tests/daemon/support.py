@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import gc
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 from sandbox.apiserver import ApiServer
@@ -256,21 +255,20 @@ async def starting_daemon(
         metrics=metrics, kubeconfig=kubeconfig, master=cluster.server.url, environ={}
     )
     try:
-        with _collector_as_before():
-            daemon = Daemon(
-                config or configuration(),
-                client,
-                metrics,
-                registry=registry,
-                watch_idle_seconds=watch_idle_seconds,
-            )
-            task = asyncio.create_task(daemon.run(), name="daemon")
-            replica = Replica(cluster, daemon, metrics, task)
-            try:
-                yield replica
-            finally:
-                daemon.stop()
-                await replica.task
+        daemon = Daemon(
+            config or configuration(),
+            client,
+            metrics,
+            registry=registry,
+            watch_idle_seconds=watch_idle_seconds,
+        )
+        task = asyncio.create_task(daemon.run(), name="daemon")
+        replica = Replica(cluster, daemon, metrics, task)
+        try:
+            yield replica
+        finally:
+            daemon.stop()
+            await replica.task
     finally:
         await client.close()
 
@@ -283,17 +281,6 @@ async def running_daemon(cluster: Cluster, *args: Any, **options: Any) -> AsyncI
         yield replica
         assert not replica.task.done(), "the daemon ended before the scenario did"
         await replica.agrees_with_the_cluster()
-
-
-@contextmanager
-def _collector_as_before() -> Iterator[None]:
-    """A daemon tunes the garbage collector of its process: take that back."""
-    threshold = gc.get_threshold()
-    try:
-        yield
-    finally:
-        gc.set_threshold(*threshold)
-        gc.unfreeze()
 
 
 def _json(given: PodBuilder | NodeBuilder | Json) -> Json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import pytest
 
 from tests.builders import make_pod
 from tests.daemon.flood import DaemonProcess, FloodServer
+from tests.daemon.support import Cluster, eventually, running_daemon
 
 PODS, LABELS = 40, 20_000
 MANY = 30_000
@@ -48,6 +49,22 @@ def small(number: int) -> dict[str, Any]:
     """A pod as small as most are."""
     builder = make_pod(f"p{number}").scheduler("another").on("n").cpu("100m")
     return builder.label(app=f"a{number % 100}").obj()
+
+
+async def test_what_the_first_sync_brings_is_frozen(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+
+    async def freezing(sync: Awaitable[None]) -> None:
+        await sync
+        steps.append("freezes while it syncs")
+
+    monkeypatch.setattr("scheduler.process.freeze_while_syncing", freezing)
+    monkeypatch.setattr("scheduler.process.freeze_after_sync", lambda: steps.append("freezes"))
+    async with running_daemon(cluster):
+        await eventually(lambda: len(steps) == 2, "both are called")
+    assert steps == ["freezes while it syncs", "freezes"]
 
 
 @pytest.mark.slow

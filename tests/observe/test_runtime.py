@@ -24,7 +24,6 @@ from tests.patience import PATIENCE
 def collector_as_it_was() -> Iterator[None]:
     before = gc.get_threshold()
     yield
-    gc.unfreeze()
     gc.set_threshold(*before)
 
 
