@@ -69,6 +69,9 @@ class PodClass:
             for point in _POINTS
         }
         """The plugins that have nothing to say about such pods, by point."""
+        self.kept_scores = frozenset(each.plugin for each, _ in self.plugins[SCORE] if each.kept)
+        self.live_scores = len(self.kept_scores) < len(self.plugins[SCORE])
+        """Whether some scores are not kept."""
         self.known = all(each.reads is not None for each, _ in self.plugins[FILTER])
         """Whether all filters say what they read, so that a verdict on the class can be kept."""
         self.own = any(each.reads and each.reads.own for each, _ in self.plugins[FILTER])

@@ -14,7 +14,13 @@ from numpy.typing import NDArray
 from scheduler.framework.plugin_runner import PluginEntry, PluginRunner
 from scheduler.model.status import Code, Status, error
 from scheduler.plugin_api.cycle import Cycle
-from scheduler.plugin_api.extension_points import MAX_SCORE, POINTS, OneRowScore, ScorePlugin
+from scheduler.plugin_api.extension_points import (
+    MAX_SCORE,
+    POINTS,
+    LevelScore,
+    OneRowScore,
+    ScorePlugin,
+)
 from scheduler.state.columns import Mask, Rows, Scores
 
 FAULTY = int(np.iinfo(np.int64).min)
@@ -45,12 +51,16 @@ class ScoreRunner:
         self._plugins: dict[str, ScorePlugin] = {}
         self._one_row: dict[str, PluginEntry] = {}
         """The plugins that have a way of their own to score one row."""
+        self._level: dict[str, LevelScore] = {}
+        """The plugins that may find that they rate all nodes alike."""
         for entry in self._entries:
             plugin = runner.plugins[entry.name]
             assert isinstance(plugin, ScorePlugin), "only such plugins are enabled at score"
             self._plugins[entry.name] = plugin
             if isinstance(plugin, OneRowScore):
                 self._one_row[entry.name] = runner.with_call("score", entry, plugin.score_one)
+            if isinstance(plugin, LevelScore):
+                self._level[entry.name] = plugin
         traits = runner.traits.items()
         self._absolute = frozenset(name for name, each in traits if each.absolute)
         self._unbounded = frozenset(name for name, each in traits if each.unbounded)
@@ -70,6 +80,27 @@ class ScoreRunner:
                 parts[entry.name] = scores * entry.weight
                 totals += parts[entry.name]
         return ScoredRows(totals, parts)
+
+    def totals(self, cycle: Cycle, rows: Rows) -> Scores | None:
+        """The totals of `run`; None if they are zero, because no plugin prefers any node."""
+        self._run_pre_score(cycle, rows)
+        totals: Scores | None = None
+        with self._runner.timed("score"):
+            for entry in self._entries:
+                if entry.name in cycle.skipped["score"] or self._is_level(entry.name, cycle):
+                    continue
+                scores = self.normalize(entry.name, cycle, self._score(entry, cycle, rows))
+                weighted = scores * entry.weight
+                totals = weighted if totals is None else totals + weighted
+        return totals
+
+    def _is_level(self, name: str, cycle: Cycle) -> bool:
+        plugin = self._level.get(name)
+        try:
+            return plugin is not None and plugin.is_level(cycle)
+        except Exception as fault:
+            self._no_score(name, cycle, fault)
+            return True
 
     def _run_pre_score(self, cycle: Cycle, rows: Rows) -> None:
         with self._runner.timed("preScore"):

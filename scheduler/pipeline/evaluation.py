@@ -202,25 +202,35 @@ class Evaluation:
                 scored = self.framework.run_scores(self.cycle, rows)
                 self.parts, self._totals = scored.plugins, scored.totals
             else:
-                with self.framework.runner.timed("score"):
-                    totals, live = self._results.totals_of(rows, self), self.live_totals(rows)
-                    self._totals = totals if live is None else totals + live
+                self._totals = self._join(self._results, self.live_totals(rows))
         return self._totals
 
+    def _join(self, results: ClassResults, live: Scores | None) -> Scores:
+        """The totals of kept scores, and of those that are not."""
+        with self.framework.runner.timed("score"):
+            totals = results.totals_of(self.feasible(), self)
+            return totals if live is None else totals + live
+
     def live_totals(self, rows: Rows) -> Scores | None:
-        """The sum of the scores that are not kept for the class; None if all are kept."""
+        """The sum of the scores that are not kept for the class; None if they are all zero."""
         pod_class = self._pod_class
         assert pod_class is not None, "without a class all scores are live"
-        kept = {each.plugin for each, _ in pod_class.plugins[SCORE] if each.kept}
-        if len(kept) == len(pod_class.plugins[SCORE]):
+        if not pod_class.live_scores:
             return None
-        self.cycle.skipped["score"] |= kept
-        return self.framework.run_scores(self.cycle, rows).totals
+        self.cycle.skipped["score"] |= pod_class.kept_scores
+        return self.framework.scores.totals(self.cycle, rows)
 
     def best_kept(self) -> tuple[Rows, int] | None:
-        """The rows with the highest total and that total; None unless all results are kept."""
+        """The rows with the highest total and that total, if kept results say so.
+
+        They do if what is not kept rejects no row, and rates all alike.
+        """
         results = self._results
-        if results is None or not results.complete or len(self.feasible()) != results.count:
+        if results is None or len(self.feasible()) != results.count:
+            return None
+        live = self.live_totals(self.feasible())
+        if live is not None:
+            self._totals = self._join(results, live)
             return None
         with self.framework.runner.timed("score"):
             top = int(results.totals.max())

@@ -421,6 +421,19 @@ class OneRowScore(Protocol):
 
 
 @runtime_checkable
+class LevelScore(Protocol):
+    """A score that is not kept, and may find that it rates all nodes alike.
+
+    ``normalize`` must then give zero to all. Placing a pod leaves the plugin out; explanations do
+    not.
+    """
+
+    def is_level(self, cycle: Cycle) -> bool:
+        """Whether all nodes get one score, feasible or not; called after ``pre_score``."""
+        ...
+
+
+@runtime_checkable
 class EquivalentScore(Protocol):
     """Declares what its scores depend on, as ``EquivalentFilter`` does for verdicts.
 

@@ -153,8 +153,8 @@ class InterPodAffinity:
         ):
             if domains:
                 codes[_within(cycle.state, domains, rows)] = cycle.state.statuses.code(status)
-        if cycle.pod.affinity.required:
-            codes[_lonely(cycle, rows)] = cycle.state.statuses.code(self.AFFINITY)
+        if cycle.pod.affinity.required and (lonely := _lonely(cycle, rows)) is not None:
+            codes[lonely] = cycle.state.statuses.code(self.AFFINITY)
         return codes
 
     def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
@@ -182,6 +182,14 @@ class InterPodAffinity:
         sums = _domain_sums(cycle.state, self._contributions(cycle))
         cycle.put(_SUMS, sums)
         return SUCCESS if sums else SKIP
+
+    def is_level(self, cycle: Cycle) -> bool:
+        """Whether every node is in domains of the same worth, as when all are in one zone."""
+        state = cycle.state
+        return all(
+            _everywhere(state, key) and sums[1:].min() == sums[1:].max()
+            for key, sums in cycle.get(_SUMS).items()
+        )
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The worth of all domains that a node is in."""
@@ -305,28 +313,38 @@ def _avoided(cycle: Cycle) -> _Domains:
     )
 
 
-def _lonely(cycle: Cycle, rows: Rows) -> Mask:
+def _everywhere(state: ClusterState, key: str) -> bool:
+    """Whether every node is in a domain of a key."""
+    return state.columns.labels.holders(key) == state.node_count
+
+
+def _lonely(cycle: Cycle, rows: Rows) -> Mask | None:
     """Which rows are not, for each required term, in a domain of pods that match all of them.
+
+    None if every node is in such a domain of each key: rows need not be looked at.
 
     A pod that matches its own terms may be the first of its kind: if there is no such pod in any
     domain, every row that has all the labels passes.
     """
     terms, state = cycle.pod.affinity.required, cycle.state
-    lonely: Mask = np.zeros(len(rows), np.bool_)
+    lonely: Mask | None = None
     sets = tuple(term.pods for term in terms)
     counter = state.index.counter(*sets)
     keys = dict.fromkeys(term.topology_key for term in terms)
     domains = _mark(state, ((key, counter) for key in keys))
     first = not domains and state.index.belongs(cycle.pod, sets)
     for key in keys:
-        ids = state.columns.labels.column(key).ids.take(rows)
         marks = domains.get(key)
+        if _everywhere(state, key) and (first or (marks is not None and marks[1:].all())):
+            continue
+        ids = state.columns.labels.column(key).ids.take(rows)
         if first:
-            lonely |= ids == 0
+            alone = ids == 0
         elif marks is None:
-            lonely[:] = True
+            alone = np.ones(len(rows), np.bool_)
         else:
-            lonely |= ~marks.take(ids)
+            alone = ~marks.take(ids)
+        lonely = alone if lonely is None else lonely | alone
     return lonely
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from scheduler.config.plugin_args import InterPodAffinityArgs
 from scheduler.model.objects import Namespace, from_dict
 from scheduler.model.status import SUCCESS
+from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.state.scratch import scratch
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod, pod_term
@@ -61,6 +63,38 @@ def test_every_score(
 ) -> None:
     bench = bench_of(nodes, running, InterPodAffinityArgs(hard_pod_affinity_weight=hard_weight))
     assert bench.scores(pod) == Oracle.of(nodes, running).scores(pod.obj(), hard_weight)
+
+
+@given(nodes(), running(), pods("p"), st.data())
+def test_a_score_that_is_left_out_as_level_is_zero_everywhere(
+    nodes: list[NodeBuilder], running: list[PodBuilder], pod: PodBuilder, data: st.DataObject
+) -> None:
+    bench = bench_of(nodes, running)
+    some = data.draw(st.sets(st.sampled_from(bench.state.rows().tolist()), min_size=1))
+    rows = np.array(sorted(some), np.intp)
+    scored = bench.framework.run_scores(Cycle(pod.info(), bench.state), rows)
+    totals = bench.framework.scores.totals(Cycle(pod.info(), bench.state), rows)
+    assert scored.totals.tolist() == ([0] * len(rows) if totals is None else totals.tolist())
+
+
+@pytest.mark.parametrize(
+    ("zones", "level"),
+    [
+        pytest.param(("1", "1"), True, id="one zone for all"),
+        pytest.param(("1", "2"), False, id="another zone"),
+        pytest.param(("1", ""), False, id="no zone"),
+    ],
+)
+def test_the_score_is_level_only_if_all_nodes_are_in_one_zone(
+    zones: tuple[str, str], level: bool
+) -> None:
+    here, there = (
+        make_node(name).label(**({"zone": zone} if zone else {}))
+        for name, zone in zip("ab", zones, strict=True)
+    )
+    bench = bench_of([here, there], [make_pod("r").label(**X).on("a")])
+    cycle = Cycle(make_pod("p").rather_near(1, pod_term("zone", X)).info(), bench.state)
+    assert (bench.framework.scores.totals(cycle, bench.state.rows()) is None) == level
 
 
 @given(nodes(), running("stays"), running("leaves"), running("comes"), pods("p"))
