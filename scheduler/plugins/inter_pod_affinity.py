@@ -9,9 +9,11 @@ what-if bookings count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from scheduler.bounded import MEBIBYTE, Memo
 from scheduler.config.plugin_args import InterPodAffinityArgs
@@ -36,8 +38,18 @@ from scheduler.state.podindex import PodCounter, TermCounter
 _Counter = PodCounter | TermCounter
 """Where some pods are, by row."""
 
-_DomainSums = dict[str, Scores]
-"""By topology key, what each of its domains is worth."""
+
+class _Worth(NamedTuple):
+    """What being in the domains of one topology key is worth."""
+
+    numbers: Scores
+    """By the id of the domain, or by row."""
+    ids: NDArray[np.int32] | None
+    """The domain of each row; None if the numbers are by row."""
+
+
+_DomainSums = dict[str, _Worth]
+"""By topology key."""
 
 _SAYINGS_BYTES = 16 * MEBIBYTE
 
@@ -187,16 +199,17 @@ class InterPodAffinity:
         """Whether every node is in domains of the same worth, as when all are in one zone."""
         state = cycle.state
         return all(
-            _everywhere(state, key) and sums[1:].min() == sums[1:].max()
-            for key, sums in cycle.get(_SUMS).items()
+            ids is not None and _everywhere(state, key) and sums[1:].min() == sums[1:].max()
+            for key, (sums, ids) in cycle.get(_SUMS).items()
         )
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The worth of all domains that a node is in."""
-        labels = cycle.state.columns.labels
-        total: Scores = np.zeros(len(rows), np.int64)
-        for key, sums in cycle.get(_SUMS).items():
-            total += sums.take(labels.column(key).ids.take(rows))
+        total: Scores | None = None
+        for numbers, ids in cycle.get(_SUMS).values():
+            worth = numbers.take(rows if ids is None else ids.take(rows))
+            total = worth if total is None else total + worth
+        assert total is not None, "without sums the score is skipped"
         return total
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
@@ -357,11 +370,24 @@ def _domain_sums(
         weighed.setdefault(key, []).append((weight, counter))
     found = {}
     for key, counted in weighed.items():
-        numbers = _worth(state.columns.labels.column(key), counted)
+        column = state.columns.labels.column(key)
+        if _everywhere(state, key) and column.distinct:
+            if any(counter.total for _, counter in counted):
+                found[key] = _Worth(_worth_by_row(column, counted), None)
+            continue
+        numbers = _worth(column, counted)
         if numbers is not None:
             numbers[0] = 0
-            found[key] = numbers
+            found[key] = _Worth(numbers, column.ids)
     return found
+
+
+def _worth_by_row(column: LabelColumn, counted: Sequence[tuple[int, _Counter]]) -> Scores:
+    """What each row is worth, where every node is a domain of its own."""
+    worth: Scores = np.zeros(len(column.ids), np.int64)
+    for weight, counter in counted:
+        counter.add_to(worth, weight)
+    return worth
 
 
 def _worth(column: LabelColumn, counted: Sequence[tuple[int, _Counter]]) -> Scores | None:

@@ -39,11 +39,19 @@ class LabelColumn:
         self._numbers: NDArray[np.int64] = np.zeros(0, np.int64)
         self._numeric: NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._partition: Partition | None = None
+        self._distinct: bool | None = None
 
     def set(self, row: int, value: str | None) -> None:
         """Take over the label of a node; None erases it."""
         self.ids[row] = self.values.intern(value)
-        self._partition = None
+        self._partition = self._distinct = None
+
+    @property
+    def distinct(self) -> bool:
+        """Whether no two rows have the same value, as of the label for the host name."""
+        if self._distinct is None:
+            self._distinct = bool(np.bincount(self.ids)[1:].max(initial=0) <= 1)
+        return self._distinct
 
     @property
     def partition(self) -> Partition | None:
