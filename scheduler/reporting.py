@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -44,6 +44,7 @@ log = get_logger(__name__)
 
 STATUS_WORKERS = 8
 MAX_REPORTS = 16_384
+MAX_WORDS = 256
 
 
 class _StatusReport(msgspec.Struct):
@@ -71,8 +72,11 @@ class ClusterOutlet:
         self._faults = SharedFaults(machine.monotonic)
         self._overfull = False
         self._writing: set[str] = set()
-        self._said: OrderedDict[str, int] = OrderedDict()
-        """The hash of what was said last, by uid."""
+        self._said: dict[str, int] = {}
+        """The hash of what was said last, by uid, the oldest first."""
+        self._namespaces: dict[str, str] = {}
+        self._words: dict[tuple[str, str], tuple[tuple[str, str], int]] = {}
+        """What was said of late, with its hash: one object for thousands of pods."""
 
     def tables(self) -> tuple[dict[Any, Any], ...]:
         """The tables whose length is that of pods whose status was written, or waits to be."""
@@ -162,7 +166,7 @@ class ClusterOutlet:
         regarding = RegardingReference(
             api_version="v1",
             kind="Pod",
-            namespace=own_copy(metadata.namespace),  # events outlive their pods
+            namespace=self._namespace(metadata.namespace),  # events outlive their pods
             name=own_copy(metadata.name),
             uid=own_copy(metadata.uid),
         )
@@ -171,27 +175,40 @@ class ClusterOutlet:
         recorder = recorder or next(iter(self._recorders.values()))
         recorder.record(regarding, type_, reason, action, note)
 
+    def _namespace(self, name: str) -> str:
+        """One copy for all events of a namespace."""
+        if len(self._namespaces) >= MAX_WORDS:
+            self._namespaces.clear()
+        copy = own_copy(name)
+        return self._namespaces.setdefault(copy, copy)
+
     def set_condition(self, pod: PodInfo, reason: str, message: str) -> None:
         """Queue the condition, unless the pod has it already and no other write is under way.
 
         What we said last may be written and not yet seen by the watch, so it counts as well.
         """
-        word = (reason, message)
+        word, said = self._word(reason, message)
         current = pod.pod.condition("PodScheduled")
         seen = current and (current.status, current.reason, current.message)
         unsaid = pod.uid in self._reports or pod.uid in self._writing
-        if (
-            seen == ("False", *word)
-            and not unsaid
-            and self._said.get(pod.uid, hash(word)) == hash(word)
-        ):
+        if seen == ("False", *word) and not unsaid and self._said.get(pod.uid, said) == said:
             return
         if report := self._report(pod):
             report.condition = word
-            self._said[pod.uid] = hash(word)
-            self._said.move_to_end(pod.uid)
-            if len(self._said) > MAX_REPORTS:
-                self._said.popitem(last=False)
+            self._said.pop(pod.uid, None)
+            self._said[pod.uid] = said
+            if len(self._said) > MAX_REPORTS:  # many at once: a dict finds its first one slowly
+                for uid in list(islice(self._said, MAX_REPORTS // 16)):
+                    del self._said[uid]
+
+    def _word(self, reason: str, message: str) -> tuple[tuple[str, str], int]:
+        word = (reason, message)
+        known = self._words.get(word)
+        if known is None:
+            if len(self._words) >= MAX_WORDS:
+                self._words.clear()
+            known = self._words[word] = (word, hash(word))
+        return known
 
     def nominate(self, pod: PodInfo, node: str) -> None:
         """Queue the nomination, whatever the pod's status: an earlier write may be under way."""

@@ -16,6 +16,8 @@ from scheduler.kube.errors import UNREADABLE, Garbled
 from scheduler.kube.lenient import as_go_reads
 from scheduler.model.objects import ObjectMeta, from_dict
 from scheduler.model.packed import MANY, pack_labels
+from scheduler.model.pods import Pod
+from scheduler.model.sharing import share_status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 
@@ -234,11 +236,18 @@ def _identity_by_brackets(body: bytes) -> Identity:
         return Identity()
 
 
+_SIZES = tuple(range(2048))
+
+
 def _measured(decoded: T, raw: msgspec.Raw) -> T:
     metadata = decoded.metadata
     if len(metadata.labels) > MANY:
         pack_labels(metadata)
-    force_setattr(metadata, "json_bytes", len(memoryview(raw)))
+    size = len(memoryview(raw))
+    # One number for all objects of that size: thousands of small pods are alike in it.
+    force_setattr(metadata, "json_bytes", _SIZES[size] if size < len(_SIZES) else size)
+    if isinstance(decoded, Pod):
+        share_status(decoded)
     return decoded
 
 

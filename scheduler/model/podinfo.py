@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cached_property
 from itertools import islice
 
 import msgspec
@@ -16,6 +15,7 @@ from scheduler.model.affinity import (
     bounded_terms,
     spread_constraints,
 )
+from scheduler.model.derived import derived
 from scheduler.model.limits import DEFAULT_LIMITS, PodLimits, excess
 from scheduler.model.pinning import Pinning, pinning_of
 from scheduler.model.pods import Container, Pod
@@ -106,19 +106,30 @@ class PodInfo:
         if not same:
             return PodInfo(pod, self.limits)
         share_spec(pod, self.pod)
-        renewed = self.bound_to(node_name)
-        renewed.pod = pod
+        # Those that wait are kept, by the thousand; the others are soon renewed once more.
+        renewed = self.bound_to(node_name) if node_name else self._copy()
+        renewed.pod, renewed.node_name = pod, node_name
         if pod.metadata.labels != self.pod.metadata.labels:
             by_labels = ("affinity", "spread", "excess", "faults")
-            for derived in by_labels:
-                renewed.__dict__.pop(derived, None)
+            renewed._forget(*by_labels)
             kept = {name: each for name, each in self._faults.items() if name not in by_labels}
             renewed._shared, renewed._faults = _NOTHING, kept
         if sizes_reported(pod) != sizes_reported(self.pod):
             renewed._shared = _NOTHING
-            for derived in ("requests", "nonzero"):
-                renewed.__dict__.pop(derived, None)
+            renewed._forget("requests", "nonzero")
         return renewed
+
+    def _copy(self) -> PodInfo:
+        """A copy with no dictionary of its own, which takes a little longer than `bound_to`."""
+        copy = PodInfo.__new__(PodInfo)
+        for name, value in self.__dict__.items():
+            setattr(copy, name, value)
+        return copy
+
+    def _forget(self, *names: str) -> None:
+        """Derive these again when they are read."""
+        for name in names:
+            self.__dict__.pop(name, None)
 
     def derive_held(self) -> None:
         """Derive what counts on a node now, with checkpoints: for large pods, before any change."""
@@ -152,9 +163,10 @@ class PodInfo:
         Sizes that a kubelet reported are a pod's own: neither of them may have any.
         """
         if not twin._shared:
-            derived = {name: getattr(twin, name) for name in _DERIVED}
-            twin._shared = {**derived, "_faults": twin._faults}
-        self.__dict__.update(twin._shared)
+            known = {name: getattr(twin, name) for name in _DERIVED}
+            twin._shared = {**known, "_faults": twin._faults}
+        for name, value in twin._shared.items():
+            setattr(self, name, value)
         share_template(self.pod, twin.pod)
 
     def adopt_but_claims(self, kin: PodInfo) -> None:
@@ -164,7 +176,7 @@ class PodInfo:
         """
         volumes = self.volumes
         self.adopt(kin)
-        self.__dict__["volumes"] = volumes
+        self.volumes = volumes
 
     def takes_like(self, other: PodInfo) -> bool:
         """Whether both take and ask the same of the same node; their labels may differ."""
@@ -177,30 +189,30 @@ class PodInfo:
             and self.affinity == other.affinity
         )
 
-    @cached_property
+    @derived
     def excess(self) -> tuple[str, ...]:
         """Everything that is beyond the limits, each text starting with its field."""
         return excess(self.pod, self.limits)
 
-    @cached_property
+    @derived
     def requests(self) -> Amounts:
         """What the pod takes from its node, including what the kubelet has given it by resizing."""
         reported = any(sizes_reported(self.pod))
         return self._requests("requests", use_status=True) if reported else self.fit_requests
 
-    @cached_property
+    @derived
     def fit_requests(self) -> Amounts:
         """What must be free on a node for the pod to fit."""
         return self._requests("fit_requests", use_status=False)
 
-    @cached_property
+    @derived
     def score_requests(self) -> Amounts:
         """What resource scoring assumes: container sums with defaults for the missing ones."""
         return self._requests(
             "score_requests", use_status=False, pod_level=False, defaults=DEFAULT_REQUESTS
         )
 
-    @cached_property
+    @derived
     def nonzero(self) -> tuple[int, int]:
         """Milli-CPUs and bytes that scoring books for this pod once it is on a node."""
         if self._asks_for_both():
@@ -221,19 +233,19 @@ class PodInfo:
                 return False
         return bool(spec.containers)
 
-    def _requests(self, derived: str, **options: object) -> Amounts:
+    def _requests(self, name: str, **options: object) -> Amounts:
         try:
             return pod_requests(self.pod, **options)  # type: ignore[arg-type]  # passed through
         except AmountError as fault:
-            self._fault(derived, fault)
+            self._fault(name, fault)
             return {}
 
-    @cached_property
+    @derived
     def pinning(self) -> Pinning:
         """What a kubelet takes from single NUMA cells for this pod."""
         return pinning_of(self.pod)
 
-    @cached_property
+    @derived
     def host_ports(self) -> tuple[HostPort, ...]:
         """The node's ports that containers (sidecars included) claim."""
         claimed = (
@@ -249,7 +261,7 @@ class PodInfo:
     def _sidecars(self) -> tuple[Container, ...]:
         return tuple(c for c in self.pod.spec.init_containers if c.restart_policy == "Always")
 
-    @cached_property
+    @derived
     def images(self) -> tuple[str, ...]:
         """Names of all images the pod pulls, with their tags, one entry per use."""
         spec = self.pod.spec
@@ -257,12 +269,12 @@ class PodInfo:
         names += [volume.image.reference for volume in spec.volumes if volume.image]
         return tuple(with_tag(name) for name in names)
 
-    @cached_property
+    @derived
     def volumes(self) -> PodVolumes:
         """The claims and disks that matter for where the pod can run."""
         return pod_volumes(self.pod, self.limits.volumes)
 
-    @cached_property
+    @derived
     def node_matcher(self) -> NodeMatcher:
         """nodeSelector and required node affinity."""
         if self.excess:
@@ -278,7 +290,7 @@ class PodInfo:
             terms = ()
         return NodeMatcher(compile_set(self.pod.spec.node_selector), terms)
 
-    @cached_property
+    @derived
     def node_preferences(self) -> tuple[WeightedTerm, ...]:
         """Preferred node affinity terms that can add to a score."""
         if self.excess:
@@ -293,7 +305,7 @@ class PodInfo:
             self._fault("node_preferences", fault)
             return ()
 
-    @cached_property
+    @derived
     def affinity(self) -> AffinityTerms:
         """Inter-pod affinity and anti-affinity terms."""
         try:
@@ -306,7 +318,7 @@ class PodInfo:
             self._fault("affinity", fault)
             return NO_TERMS
 
-    @cached_property
+    @derived
     def spread(self) -> tuple[SpreadConstraint, ...]:
         """The pod's own topology spread constraints."""
         if self.excess:
@@ -317,7 +329,7 @@ class PodInfo:
             self._fault("spread", fault)
             return ()
 
-    @cached_property
+    @derived
     def faults(self) -> tuple[str, ...]:
         """Everything in the spec that cannot be understood, each text starting with its field.
 
@@ -332,8 +344,8 @@ class PodInfo:
             found.append("spec.containers: missing")
         return tuple(dict.fromkeys(found))
 
-    def _fault(self, derived: str, fault: Exception) -> None:
-        self._faults = {**self._faults, derived: str(fault)}
+    def _fault(self, name: str, fault: Exception) -> None:
+        self._faults = {**self._faults, name: str(fault)}
 
 
 _SAID = ("fit_requests", "score_requests", "node_matcher", "node_preferences", "affinity", "spread")
@@ -341,7 +353,7 @@ _SAID = ("fit_requests", "score_requests", "node_matcher", "node_preferences", "
 _NOTHING: Mapping[str, object] = {}
 _NO_FAULTS: Mapping[str, str] = {}
 _NOWHERE = NodeMatcher(terms=())
-_DERIVED = {name for name, value in vars(PodInfo).items() if isinstance(value, cached_property)}
+_DERIVED = {name for name, value in vars(PodInfo).items() if isinstance(value, derived)}
 
 
 def _learn_names() -> None:

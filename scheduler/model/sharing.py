@@ -8,13 +8,24 @@ from __future__ import annotations
 
 from msgspec.structs import force_setattr
 
-from scheduler.model.pods import Pod
+from scheduler.model.pods import Pod, PodStatus
 
 _PARTS = (
     *("containers", "init_containers", "node_selector", "affinity", "tolerations"),
     "topology_spread_constraints",
 )
 """The long fields of a spec that does not differ in them, though it does in others."""
+
+
+_WAITING = {status.phase: status for status in (PodStatus(), PodStatus(phase="Pending"))}
+"""What most pods say that nobody has attempted yet."""
+
+
+def share_status(pod: Pod) -> None:
+    """Keep once what pods say that nobody has attempted yet; costs a tenth of a microsecond."""
+    known = _WAITING.get(pod.status.phase)
+    if known is not None and pod.status == known:
+        force_setattr(pod, "status", known)
 
 
 def share_spec(pod: Pod, known: Pod) -> None:
@@ -33,6 +44,8 @@ def share_template(pod: Pod, known: Pod) -> None:
     Costs some tenths of a microsecond, and next to nothing the second time.
     """
     spec, kept = pod.spec, known.spec
+    if pod.status is not known.status and pod.status == known.status:
+        force_setattr(pod, "status", known.status)  # as those of most pods that wait are
     if spec is kept or (spec.containers is kept.containers and kept.containers):
         return
     if spec.volumes or kept.volumes or spec.resource_claims or spec.node_name != kept.node_name:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
+from itertools import islice, takewhile
 from typing import Any
 
 from scheduler.bounded import ENTRY_BYTES, Usage
@@ -11,13 +12,17 @@ from scheduler.bounded import ENTRY_BYTES, Usage
 SECONDS = 60.0
 CAPACITY = 65_536
 MAX_FAULTS = 1024
+_TOGETHER = 1.0
+"""So many seconds apart, messages count as told at the same time."""
+_MOST_SHARED = 256
+_FORGOTTEN_AT_ONCE = 2048
 
 
 class Repeats:
     """The last message about each subject, remembered for a minute.
 
-    O(1), and bounded: beyond ``capacity`` subjects a minute the first are forgotten, and their
-    messages may then be repeated.
+    O(1) in the mean, and bounded: beyond ``capacity`` subjects a minute the first are forgotten,
+    and their messages may then be repeated.
     """
 
     def __init__(
@@ -26,8 +31,15 @@ class Repeats:
         self._clock = clock
         self._seconds = seconds
         self._capacity = capacity
-        self._said: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        """When a subject had its last message, and the hash of that, which may be long."""
+        self._said: dict[str, tuple[float, int]] = {}
+        """When a subject had its last message, and the hash of that, which may be long.
+
+        The oldest come first, since clocks do not go back. An ordered dictionary would find the
+        first one at once, and take a hundred bytes more for each; so many are forgotten together.
+        """
+        self._forget_at = 0.0
+        self._latest: dict[int, tuple[float, int]] = {}
+        """What subjects share that had the same message within a second: in floods, nearly all."""
 
     def __len__(self) -> int:
         return len(self._said)
@@ -43,27 +55,37 @@ class Repeats:
     def news(self, subject: str, *words: str) -> bool:
         """Whether to report this: the last message was another one, or is a minute old."""
         now = self._clock()
-        self._forget(now)
+        if now >= self._forget_at:
+            self._forget(now)
         last, said = self._said.get(subject), hash(words)
-        if last is not None and last[1] == said:
+        if last is not None and last[1] == said and now - last[0] < self._seconds:
             return False
-        self._said[subject] = (now, said)
-        self._said.move_to_end(subject)
+        self._said.pop(subject, None)
+        self._said[subject] = self._shared(now, said)
         if len(self._said) > self._capacity:
-            self._said.popitem(last=False)
+            for first in list(islice(self._said, max(1, self._capacity // 64))):
+                del self._said[first]
         return True
+
+    def _shared(self, now: float, said: int) -> tuple[float, int]:
+        known = self._latest.get(said)
+        if known is None or now - known[0] >= _TOGETHER:
+            if len(self._latest) >= _MOST_SHARED:
+                self._latest.clear()
+            known = self._latest[said] = (now, said)
+        return known
 
     def drop(self, subject: str, /) -> None:
         """The subject is gone: nothing is said about it any more."""
         self._said.pop(subject, None)
 
     def _forget(self, now: float) -> None:
-        """Drop what is old; the oldest come first, since clocks do not go back."""
-        while self._said:
-            subject, (said_at, _) = next(iter(self._said.items()))
-            if now - said_at < self._seconds:
-                return
+        """Drop what is old, some thousands at most."""
+        some = islice(self._said.items(), _FORGOTTEN_AT_ONCE)
+        old = list(takewhile(lambda each: now - each[1][0] >= self._seconds, some))
+        for subject, _ in old:
             del self._said[subject]
+        self._forget_at = now if len(old) == _FORGOTTEN_AT_ONCE else now + _TOGETHER
 
 
 class SharedFaults:

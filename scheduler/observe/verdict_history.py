@@ -38,9 +38,9 @@ class Verdict(msgspec.Struct, gc=False):
 Verdicts = tuple[Verdict, ...]
 
 
-def _size(uid: str, verdicts: Verdicts) -> int:
+def _size(uid: str, kept: Verdict | Verdicts) -> int:
     size = len(uid)
-    for each in verdicts:  # mostly one, and every attempt that fails asks
+    for each in (kept,) if isinstance(kept, Verdict) else kept:
         size += ENTRY_BYTES + sys.getsizeof(each.message)
     return size
 
@@ -52,25 +52,29 @@ class VerdictHistory:
     """
 
     def __init__(self, limit: int = MAX_BYTES, clock: Callable[[], float] = machine.wall) -> None:
-        self.kept: Recent[str, Verdicts] = Recent(limit, _size)
+        self.kept: Recent[str, Verdict | Verdicts] = Recent(limit, _size)
+        """A single verdict, as most pods have, is not in a tuple: there are thousands."""
         self._clock = clock
 
     def record(self, uid: str, message: str, node: str = "") -> None:
         """Keep what came of an attempt; one that ended like the one before is only counted."""
-        known = self.kept.find(uid)
+        kept = self.kept.find(uid)
         now = self._clock()
-        verdict = Verdict(now, now, message, node)
-        if known is None:
-            self.kept.put(uid, (verdict,))
-        elif known[-1].message == message and known[-1].node == node:
+        if kept is None:
+            self.kept.put(uid, Verdict(now, now, message, node))
+            return
+        known = (kept,) if isinstance(kept, Verdict) else kept
+        if known[-1].message == message and known[-1].node == node:
             known[-1].until = now
             known[-1].count += 1
         else:
+            verdict = Verdict(now, now, message, node)
             self.kept.put(uid, (*known[1 - MOST_VERDICTS :], verdict))
 
     def of(self, uid: str) -> Verdicts:
         """The verdicts on a pod, the oldest first."""
-        return self.kept.peek(uid) or ()
+        kept = self.kept.peek(uid) or ()
+        return (kept,) if isinstance(kept, Verdict) else kept
 
     def usage(self) -> Usage:
         """How much is kept."""

@@ -7,16 +7,14 @@ import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Generic, TypeVar
 
+import msgspec
+
 from scheduler.slices import checkpoint
 
 T = TypeVar("T")
 
 _COMPACT_ABOVE = 64
 _SORTED_AT_ONCE = 1000
-
-
-_Entry = tuple[Any, int, Hashable]
-"""The order of an item, its arrival and its key."""
 
 
 def smallest(items: Iterable[T], count: int, order: Callable[[T], Any]) -> list[T]:
@@ -38,6 +36,20 @@ def in_order(items: Iterable[T], order: Callable[[T], Any]) -> Iterator[T]:
     return heapq.merge(*runs, key=order)
 
 
+class _Entry(msgspec.Struct, Generic[T], order=True):
+    """The order of an item, its arrival, and the item; compared in this order, in C.
+
+    One small object for each item: there may be a hundred thousand.
+    """
+
+    order: Any
+    arrival: int
+    """No two entries have the same, so that nothing beyond is compared."""
+    key: Hashable
+    item: T | None
+    """None once the entry is dead: it must not keep the item."""
+
+
 class KeyedHeap(Generic[T]):
     """Items by key, smallest ``order(item)`` first, equal ones first come, first served.
 
@@ -49,8 +61,8 @@ class KeyedHeap(Generic[T]):
     def __init__(self, order: Callable[[T], Any]) -> None:
         self._order = order
         self._arrivals = itertools.count()
-        self._entries: list[_Entry] = []
-        self._live: dict[Hashable, tuple[_Entry, T]] = {}
+        self._entries: list[_Entry[T]] = []
+        self._live: dict[Hashable, _Entry[T]] = {}
 
     def tables(self) -> tuple[dict[Any, Any], ...]:
         """The tables whose length is that of the heap."""
@@ -64,61 +76,72 @@ class KeyedHeap(Generic[T]):
 
     def __iter__(self) -> Iterator[T]:
         """All items, best first; O(n log n)."""
-        return (item for _, item in sorted(self._live.values(), key=_turn))
+        return self._items(sorted(self._live.values()))
 
     def unsorted(self) -> list[T]:
         """All items, in any order; O(n)."""
-        return [item for _, item in self._live.values()]
+        return list(self._items(self._live.values()))
 
     def in_order(self) -> Iterator[T]:
-        """All items as they are now, best first; yields to the event loop."""
-        return (item for _, item in in_order(self._live.values(), _turn))
+        """All items as they are now, best first, but for those that go; yields to the loop."""
+        return self._items(in_order(self._live.values(), _itself))
 
     def first(self, count: int) -> list[T]:
         """The best items, best first; yields to the event loop."""
-        return [item for _, item in smallest(self._live.values(), count, _turn)]
+        return list(self._items(smallest(self._live.values(), count, _itself)))
+
+    def _items(self, entries: Iterable[_Entry[T]]) -> Iterator[T]:
+        for entry in entries:
+            item = entry.item
+            if item is None and (now := self._live.get(entry.key)) is not None:
+                item = now.item  # it got another turn while the loop ran
+            if item is not None:
+                yield item
 
     def put(self, key: Hashable, item: T) -> None:
         """Add an item, or replace the one with this key; it keeps its turn if its order does."""
         order = self._order(item)
         before = self._live.get(key)
-        if before is not None and before[1] is item and before[0][0] == order:
-            return
-        entry = (order, next(self._arrivals), key)
-        self._live[key] = entry, item
+        if before is not None:
+            if before.item is item and before.order == order:
+                return
+            before.item = None
+        entry = _Entry(order, next(self._arrivals), key, item)
+        self._live[key] = entry
         heapq.heappush(self._entries, entry)
         self._compact()
 
     def remove(self, key: Hashable) -> None:
         """Take the item with this key out; nothing happens if there is none."""
-        if self._live.pop(key, None) is not None:
+        entry = self._live.pop(key, None)
+        if entry is not None:
+            entry.item = None
             self._compact()
 
     def peek(self, without: Hashable = None) -> T | None:
         """The best item, which stays where it is; the one with the key ``without`` is left out."""
         top = self._top()
-        if top is None or top[0][2] != without:
-            return None if top is None else top[1]
+        if top is None or top.key != without:
+            return None if top is None else top.item
         heapq.heappop(self._entries)
         second = self._top()
-        heapq.heappush(self._entries, top[0])
-        return None if second is None else second[1]
+        heapq.heappush(self._entries, top)
+        return None if second is None else second.item
 
-    def _top(self) -> tuple[_Entry, T] | None:
+    def _top(self) -> _Entry[T] | None:
         while self._entries:
             entry = self._entries[0]
-            live = self._live.get(entry[2])
-            if live is not None and live[0] is entry:
-                return live
+            if entry.item is not None:
+                return entry
             heapq.heappop(self._entries)
         return None
 
     def _compact(self) -> None:
         if len(self._entries) > max(_COMPACT_ABOVE, 2 * len(self._live)):
-            self._entries = [entry for entry, _ in self._live.values()]
+            self._entries = list(self._live.values())
             heapq.heapify(self._entries)
 
 
-def _turn(live: tuple[_Entry, Any]) -> tuple[Any, int]:
-    """What sorts items: the keys may not be comparable."""
-    return live[0][:2]
+def _itself(entry: _Entry[T]) -> _Entry[T]:
+    """What sorts entries: they compare in C."""
+    return entry

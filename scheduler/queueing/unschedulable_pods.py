@@ -16,7 +16,6 @@ pod without a key is a cohort of its own.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from typing import Any
@@ -105,7 +104,6 @@ class UnschedulablePods:
         self._sort_key = sort_key
         self._waiters = waiters
         self._recount = recount
-        self._turns = itertools.count()
         self._cohorts: dict[Hashable, Cohort] = {}
         self._of: dict[str, Cohort] = {}
         self._scouting: dict[str, Cohort] = {}
@@ -172,7 +170,7 @@ class UnschedulablePods:
             del self._scouting[queued.info.uid]
             cohort.failed_at = queued.timestamp
         elif not keep_rank or queued.rank is None:
-            queued.rank = (self._sort_key(queued), next(self._turns))
+            queued.rank = (self._sort_key(queued), queued.number)
         self._judge(cohort, queued, judged_from)
         cohort.parked.put(queued.key, queued)
         self._of[queued.key] = cohort

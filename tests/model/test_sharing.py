@@ -7,7 +7,8 @@ import sys
 import pytest
 
 from scheduler.model.podinfo import PodInfo
-from tests.builders import PodBuilder, make_pod
+from scheduler.model.sharing import share_status, share_template
+from tests.builders import Json, PodBuilder, make_pod
 
 
 def a_pod(name: str) -> PodBuilder:
@@ -49,3 +50,27 @@ def test_what_a_pod_adopts_takes_a_word_for_each_attribute() -> None:
         each.adopt(pods[0])
     attributes = vars(pods[-1])
     assert sys.getsizeof(attributes) <= 8 * len(attributes) + 128
+
+
+@pytest.mark.parametrize("status", [{}, {"phase": "Pending"}], ids=["none", "pending"])
+def test_pods_that_nobody_has_attempted_share_their_status(status: Json) -> None:
+    one, other = (make_pod(name).status(**status).struct() for name in "ab")
+    for pod in (one, other):
+        share_status(pod)
+    assert one.status is other.status
+    assert one.status.phase == status.get("phase", "")
+
+
+def test_a_status_that_says_more_is_kept() -> None:
+    pod = make_pod("a").phase("Pending").status(nominatedNodeName="n").struct()
+    share_status(pod)
+    assert pod.status.nominated_node_name == "n"
+
+
+def test_pods_of_one_template_share_their_status_unless_it_differs() -> None:
+    first, alike = (make_pod(name).phase("Pending").struct() for name in "ab")
+    other = make_pod("c").phase("Pending").status(nominatedNodeName="n").struct()
+    for pod in (alike, other):
+        share_template(pod, first)
+    assert alike.status is first.status
+    assert other.status.nominated_node_name == "n"

@@ -106,3 +106,26 @@ def test_a_subject_that_is_gone_is_forgotten() -> None:
     repeats.drop("never heard of")
     assert len(repeats) == 0
     assert repeats.news("pod", "no room")
+
+
+def test_what_many_are_told_at_once_is_one_object() -> None:
+    clock = FakeClock()
+    repeats = Repeats(clock)
+    for number in range(100):
+        clock.advance(0.001)
+        assert repeats.news(f"pod-{number}", "no room")
+    assert len({id(each) for each in repeats._said.values()}) == 1
+
+
+def test_very_many_old_subjects_are_forgotten_little_by_little() -> None:
+    clock = FakeClock()
+    repeats = Repeats(clock)
+    for number in range(5000):
+        repeats.news(f"pod-{number}", "no room")
+    clock.advance(61)
+    lengths = []
+    for number in range(4):
+        assert repeats.news(f"pod-{number}", "no room"), "what is old is news, also before it goes"
+        lengths.append(len(repeats))
+    assert 0 < lengths[0] < 5000
+    assert lengths[-1] == 4
