@@ -60,7 +60,7 @@ def _spread(key: str) -> Json:
 
 
 CAUSES = (
-    Cause("several", "several causes at once: asks for 8 CPUs", {"cpu": "8"}),
+    Cause("several", "several causes at once: requests 8 CPUs", {"cpu": "8"}),
     Cause(
         "resource-name",
         f"a resource by the wrong name: `{GPU}s` for `{GPU}`",
@@ -68,10 +68,10 @@ CAUSES = (
     ),
     Cause(
         "taint-and-size",
-        "a taint, and too large as well: asks for 70 CPUs of the pool `gpu`",
+        "a taint, and too large as well: requests 70 CPUs of the pool `gpu`",
         {"cpu": "70", "nodeSelector": {"pool": "gpu"}},
     ),
-    Cause("selector", "a typing error: selects `pool: wbe`", {"nodeSelector": {"pool": "wbe"}}),
+    Cause("selector", "a typo: selects `pool: wbe`", {"nodeSelector": {"pool": "wbe"}}),
     Cause(
         "affinity",
         "pod affinity to nothing: no pod has the label `app=cache`",
@@ -91,7 +91,7 @@ CAUSES = (
     ),
     Cause(
         "cell",
-        "a NUMA cell: asks for 10 CPUs; 15 are free, 7 in one cell and 8 in the other",
+        "a NUMA cell: requests 10 CPUs; 15 are free, 7 in one cell and 8 in the other",
         {
             "nodeSelector": {"pool": "numa"},
             "tolerations": [{**TRADING_TAINT, "operator": "Equal"}],
@@ -118,5 +118,5 @@ CAUSES = (
         {"cpu": "2", "nodeSelector": {"pool": "db"}},
         preempts=True,
     ),
-    Cause("stranger", "a scheduler that does not exist, by a typing error", {}, stranger=True),
+    Cause("stranger", "a scheduler that does not exist, by a typo", {}, stranger=True),
 )

@@ -123,7 +123,9 @@ def _spelt(cycle: Cycle, way: Way) -> list[Fact]:
 def _asked(supply: Supply) -> str:
     number = str(supply.asked) if supply.asked else "all"
     things = "device" if supply.asked == 1 else "devices"
-    return f"{supply.claim}/{supply.request} asks {number} {things} of class {supply.device_class}"
+    return (
+        f"{supply.claim}/{supply.request} requests {number} {things} of class {supply.device_class}"
+    )
 
 
 def _shortage(supply: Supply) -> Fact:

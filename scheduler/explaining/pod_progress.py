@@ -144,7 +144,7 @@ def elsewhere(pod: Pod, profiles: Iterable[str]) -> PodProgress:
     """A pod that none of our profiles schedules."""
     ours = ", ".join(sorted(profiles))
     asked = pod.spec.scheduler_name
-    return PodProgress("other-scheduler", f"it asks for scheduler {asked!r}, not for {ours}")
+    return PodProgress("other-scheduler", f"it names scheduler {asked!r}, not {ours}")
 
 
 def waiting(entry: QueueEntry, group: str | None) -> PodProgress:

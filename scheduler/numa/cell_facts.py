@@ -115,7 +115,7 @@ def _resource(need: Need, name: str, asked: int, cells: Mapping[int, tuple[int, 
     ]
     texts = [_cell(name, asked, number, free, sure) for number, (free, sure, _) in cells.items()]
     wanted = rounded(name, asked)
-    message = f"the {need.role.value} asks {wanted} {name} of one NUMA cell: {', '.join(texts)}"
+    message = f"the {need.role.value} requests {wanted} {name} of one NUMA cell: {', '.join(texts)}"
     return fact(
         "numa", message, role=need.role.value, resource=name, asked=exact(name, asked), cells=told
     )
@@ -164,7 +164,7 @@ def _most_free(state: ClusterState, cells: CellColumns, need: Need, rows: Rows) 
         wanted, left = distinct(name, asked, most)
         node = state.name(row)
         message = (
-            f"the {need.role.value} asks {wanted} {name} of one NUMA cell, "
+            f"the {need.role.value} requests {wanted} {name} of one NUMA cell, "
             f"at most {left} free, in node-{number} of {node}"
         )
         yield fact(

@@ -57,9 +57,9 @@ def facts_of(wanted: Amounts, failure: Failure) -> Sequence[Fact]:
 def _shortage(resource: str, asked: int, free: int, allocatable: int) -> Fact:
     wanted, left = distinct(resource, asked, free)
     of = rounded(resource, allocatable)
-    message = f"asks {wanted} {resource}, {left} free of {of}"
+    message = f"requests {wanted} {resource}, {left} free of {of}"
     if not allocatable:
-        message = f"asks {wanted} {resource}, the node offers none"
+        message = f"requests {wanted} {resource}, the node offers none"
     return fact(
         "resource",
         message,
@@ -109,9 +109,9 @@ def _resources(state: ClusterState, wanted: Amounts, rows: Rows) -> Iterator[Fac
         best = int(free.argmax())
         most, node = int(free[best]), state.name(int(rows[best]))
         asked, left = distinct(resource, amount, most)
-        message = f"asks {asked} {resource}, at most {left} free, on {node}"
+        message = f"requests {asked} {resource}, at most {left} free, on {node}"
         if short < len(rows):
-            message = f"asks {asked} {resource}, {have(short, len(rows))} less free"
+            message = f"requests {asked} {resource}, {have(short, len(rows))} less free"
         yield fact(
             "resource",
             message,

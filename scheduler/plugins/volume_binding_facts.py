@@ -93,7 +93,7 @@ def _unmatched(
         message = f"claim {_name(claim)} finds no volume{_provisioner(claim, cycle.state.objects)}"
         yield _ClaimTrouble(_fact(claim, message, "unavailable"), none)
     if (short := needed & possible & ~with_capacity).any():
-        message = f"claim {_name(claim)} asks more storage than the driver reports as free"
+        message = f"claim {_name(claim)} requests more storage than the driver reports as free"
         yield _ClaimTrouble(_fact(claim, message, "noCapacity"), short)
 
 

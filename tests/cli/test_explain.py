@@ -58,7 +58,7 @@ def test_the_table_has_the_best_first_and_groups_the_rejected(file: str) -> None
     assert words[2][:2] == ["small", "fits"]
     assert int(words[1][2]) > int(words[2][2])
     assert words[3][:6] == ["5", "nodes", "rejected", "NodeResourcesFit", "Insufficient", "cpu:"]
-    assert words[3][6:] == ["asks", "1", "cpu,", "500m", "free", "of", "500m"]
+    assert words[3][6:] == ["requests", "1", "cpu,", "500m", "free", "of", "500m"]
     assert words[4][:3] == ["db", "rejected", "TaintToleration"]
 
 
@@ -180,7 +180,7 @@ def test_a_pod_of_another_scheduler_is_not_ours(tmp_path: Path) -> None:
     theirs = make_pod("t").scheduler("default-scheduler").obj()
     file = write(tmp_path / "c.yaml", make_node("n1").cpu(4).obj(), theirs)
     assert first_lines(run("t", "-f", file), 2) == [
-        "default/t is not tried: it asks for scheduler 'default-scheduler', not for equipoise",
+        "default/t is not tried: it names scheduler 'default-scheduler', not equipoise",
         "scheduled here it would go to n1 with score 397; 1 of 1 node fit",
     ]
 

@@ -31,7 +31,10 @@ def still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def short(free: int) -> Json:
-    return {**CPU, "facts": [{"type": "resource", "message": f"asks 70 cpu, {free} free of 64"}]}
+    return {
+        **CPU,
+        "facts": [{"type": "resource", "message": f"requests 70 cpu, {free} free of 64"}],
+    }
 
 
 def rejected(*rejections: Json) -> Json:
@@ -90,23 +93,23 @@ def test_the_head_says_what_becomes_of_it_and_how_far_it_is(
 def test_facts_come_before_nodes_and_alike_nodes_together(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    fact = {"plugin": "NodeResourcesFit", "message": "asks 70 cpu, at most 63 free, on gpu-0"}
+    fact = {"plugin": "NodeResourcesFit", "message": "requests 70 cpu, at most 63 free, on gpu-0"}
     why = shown(capsys, pending(facts=[{**fact, "nodes": 3}])).split("\n\n")[1]
     assert why.splitlines() == [
         "Why",
-        "  - asks 70 cpu, at most 63 free, on gpu-0",
+        "  - requests 70 cpu, at most 63 free, on gpu-0",
         "  gpu-0, gpu-1",
-        "    NodeResourcesFit: Insufficient cpu: asks 70 cpu, 63 free of 64 (on gpu-0)",
+        "    NodeResourcesFit: Insufficient cpu: requests 70 cpu, 63 free of 64 (on gpu-0)",
         "  db",
-        "    NodeResourcesFit: Insufficient cpu: asks 70 cpu, 12 free of 64",
+        "    NodeResourcesFit: Insufficient cpu: requests 70 cpu, 12 free of 64",
         "    TaintToleration: node(s) had untolerated taint(s): "
         "dedicated=db:NoSchedule is not tolerated",
     ]
 
 
 def test_several_facts_have_lines_of_their_own(capsys: pytest.CaptureFixture[str]) -> None:
-    two = {**CPU, "facts": [{"message": "asks 9 cpu, 1 free"}, {"message": "offers no gpu"}]}
-    other = {**CPU, "facts": [{"message": "asks 9 cpu, 2 free"}, {"message": "offers no gpu"}]}
+    two = {**CPU, "facts": [{"message": "requests 9 cpu, 1 free"}, {"message": "offers no gpu"}]}
+    other = {**CPU, "facts": [{"message": "requests 9 cpu, 2 free"}, {"message": "offers no gpu"}]}
     nodes = {"a": rejected(two), "b": rejected(other)}
     facts = [{"message": "the taint x is not tolerated", "nodes": 1}]
     why = shown(capsys, pending(nodes=nodes, facts=facts)).split("\n\n")[1]
@@ -114,7 +117,7 @@ def test_several_facts_have_lines_of_their_own(capsys: pytest.CaptureFixture[str
         "  - the taint x is not tolerated (1 node)",
         "  a, b",
         "    NodeResourcesFit: Insufficient cpu",
-        "      asks 9 cpu, 1 free (on a)",
+        "      requests 9 cpu, 1 free (on a)",
         "      offers no gpu",
     ]
 
@@ -156,7 +159,7 @@ def test_a_node_is_told_in_full(capsys: pytest.CaptureFixture[str]) -> None:
         "db: rejected",
         "  NodeResourcesFit (Unschedulable)",
         "    - Insufficient cpu",
-        "    - asks 70 cpu, 12 free of 64",
+        "    - requests 70 cpu, 12 free of 64",
         "  TaintToleration (UnschedulableAndUnresolvable)",
         "    - node(s) had untolerated taint(s)",
         "    - dedicated=db:NoSchedule is not tolerated",

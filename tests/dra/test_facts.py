@@ -25,10 +25,10 @@ def messages(answer: Json, node: str) -> list[str]:
 
 def test_too_few_devices_are_counted() -> None:
     answer = explain(cluster(claim("c", 4)), using("p", "c").obj())
-    assert messages(answer, "n0") == ["c/r asks 4 devices of class gpu, 2 free of 2 that suit"]
-    assert messages(answer, "n2") == ["c/r asks 4 devices of class gpu, the node has none"]
+    assert messages(answer, "n0") == ["c/r requests 4 devices of class gpu, 2 free of 2 that suit"]
+    assert messages(answer, "n2") == ["c/r requests 4 devices of class gpu, the node has none"]
     (told,) = answer["facts"]
-    assert told["message"] == "c/r asks 4 devices of class gpu, at most 2 free, on n0"
+    assert told["message"] == "c/r requests 4 devices of class gpu, at most 2 free, on n0"
     assert (told["asked"], told["free"], told["nodes"]) == (4, 2, 3)
 
 
@@ -38,7 +38,7 @@ def test_devices_that_are_free_and_cannot_be_had_together_are_said_to_be_so() ->
     wanted["spec"]["devices"]["constraints"] = [same]
     answer = explain(cluster(wanted), using("p", "c").obj())
     assert messages(answer, "n0") == [
-        "c/r asks 2 devices of class gpu, 2 free of 2 that suit, "
+        "c/r requests 2 devices of class gpu, 2 free of 2 that suit, "
         "but parts of them are taken, or constraints do not allow it"
     ]
 
@@ -50,7 +50,7 @@ def test_a_selector_that_nothing_meets_is_quoted() -> None:
     exactly["selectors"] = [{"cel": {"expression": has}}]
     answer = explain(cluster(wanted), using("p", "c").obj())
     (told,) = answer["facts"]
-    assert told["message"].startswith("c/r asks 1 device of class gpu, 0 of 3 devices suit: ")
+    assert told["message"].startswith("c/r requests 1 device of class gpu, 0 of 3 devices suit: ")
     assert told["message"].endswith(has)
 
 

@@ -70,15 +70,18 @@ NAMES = {"key": "metadata.name", "operator": "In", "values": ["n9"]}
             "NodeResourcesFit",
             WEB,
             make_pod("p").cpu("4500m").memory("20Gi"),
-            ["asks 4.5 cpu, 4 free of 4", "asks 20Gi memory, 16Gi free of 16Gi"],
-            ["asks 4.5 cpu, at most 4 free, on n1", "asks 20Gi memory, at most 16Gi free, on n1"],
+            ["requests 4.5 cpu, 4 free of 4", "requests 20Gi memory, 16Gi free of 16Gi"],
+            [
+                "requests 4.5 cpu, at most 4 free, on n1",
+                "requests 20Gi memory, at most 16Gi free, on n1",
+            ],
             id="resources",
         ),
         pytest.param(
             "NodeResourcesFit",
             [make_node("big").cpu(64).memory("256Gi").pods(110).offer("nvidia.com/gpu", 8)],
             make_pod("p").cpu(1).request("nvidia.com/gpus", 1),
-            ["asks 1 nvidia.com/gpus, the node offers none"],
+            ["requests 1 nvidia.com/gpus, the node offers none"],
             ["no node offers nvidia.com/gpus; 1 offers nvidia.com/gpu"],
             id="a misspelt resource",
         ),
@@ -276,7 +279,7 @@ def test_a_node_that_is_tainted_and_too_small_says_both() -> None:
             "asked": "70",
             "free": "4",
             "allocatable": "4",
-            "message": "asks 70 cpu, 4 free of 4",
+            "message": "requests 70 cpu, 4 free of 4",
         }
     ]
 
@@ -297,17 +300,17 @@ IMMEDIATE = a_class("now", mode="Immediate")
         ),
         pytest.param(
             [a_claim("data", "nwo"), IMMEDIATE],
-            "claim data asks for the storage class nwo, which does not exist; there is now",
+            "claim data names the storage class nwo, which does not exist; there is now",
             id="no such class",
         ),
         pytest.param(
             [a_claim("data", "fast")],
-            "claim data asks for the storage class fast, which does not exist; there is none",
+            "claim data names the storage class fast, which does not exist; there is none",
             id="no class at all",
         ),
         pytest.param(
             [a_claim("data", "fast"), *map(a_class, ("d", "c", "b", "a"))],
-            "claim data asks for the storage class fast, which does not exist; "
+            "claim data names the storage class fast, which does not exist; "
             "there are a, b, c and 1 more",
             id="no class of a similar name",
         ),
@@ -411,8 +414,8 @@ def test_numa_cells() -> None:
     check_documented(answer)
     said = on_node(answer, "n1", "NodeResourceTopologyMatch")
     assert said == [
-        "the container asks 8 cpu of one NUMA cell: node-0 has 6 free, node-1 has 4 free",
-        "the container asks 1Gi memory of one NUMA cell: "
+        "the container requests 8 cpu of one NUMA cell: node-0 has 6 free, node-1 has 4 free",
+        "the container requests 1Gi memory of one NUMA cell: "
         "node-0 has 64Gi free, node-1 has 64Gi free",
     ]
     (entry,) = answer["nodes"]["n2"]["all"]
@@ -421,6 +424,6 @@ def test_numa_cells() -> None:
         {"cell": "node-1", "free": "3", "sure": "3", "allocatable": "16"},
     ]
     assert cluster(answer, "NodeResourceTopologyMatch") == [
-        "the container asks 8 cpu of one NUMA cell, at most 6 free, in node-0 of n1",
-        "the pod asks 8 cpu of one NUMA cell, at most 7 free, in node-0 of n2",
+        "the container requests 8 cpu of one NUMA cell, at most 6 free, in node-0 of n1",
+        "the pod requests 8 cpu of one NUMA cell, at most 7 free, in node-0 of n2",
     ]

@@ -119,7 +119,7 @@ def told(answer: Mapping[str, Any], node: str) -> dict[str, list[str]]:
 def test_a_plugin_of_ones_own_gives_facts() -> None:
     answer = explained(stage_with("Own"), make_pod("p").cpu(5).label(own="filters"))
     assert told(answer, "n1") == {
-        "NodeResourcesFit": ["asks 5 cpu, 4 free of 4"],
+        "NodeResourcesFit": ["requests 5 cpu, 4 free of 4"],
         "Own": ["n1 displeases"],
     }
     assert told(answer, "n2") == {"Own": ["n1 displeases"]}
@@ -148,7 +148,7 @@ def test_a_fault_in_facts_costs_the_facts(label: str) -> None:
     of_nodes = label == "fails to tell of all"
     assert told(answer, "n2") == {"Own": ["n1 displeases"] if of_nodes else []}
     assert bool([each for each in answer["facts"] if each["plugin"] == "Own"]) != of_nodes
-    assert told(answer, "n1")["NodeResourcesFit"] == ["asks 5 cpu, 4 free of 4"]
+    assert told(answer, "n1")["NodeResourcesFit"] == ["requests 5 cpu, 4 free of 4"]
     errors = stage.sample("equipoise_plugin_errors_total", plugin="Own", extension_point="Facts")
     assert errors
 
@@ -204,13 +204,13 @@ def test_a_node_that_fits_only_without_nominated_pods_names_them(apart: bool) ->
     assert told(answer, "n1") == {
         "NodeResourcesFit": [
             "keeps room for pods nominated to it: default/vip",
-            "asks 3 cpu, 1 free of 4",
+            "requests 3 cpu, 1 free of 4",
         ]
     }
     assert answer["fit"] == ["n2"]
     assert stage.core.state.columns.requested[0].sum() == 0, "the trial is reverted"
     answer = explained(stage, make_pod("p").cpu(5))
-    assert told(answer, "n1") == {"NodeResourcesFit": ["asks 5 cpu, 1 free of 4"]}
+    assert told(answer, "n1") == {"NodeResourcesFit": ["requests 5 cpu, 1 free of 4"]}
 
 
 def test_a_nominated_pod_that_is_needed_is_not_blamed() -> None:

@@ -245,7 +245,7 @@ async def groups(limit: int) -> dict[str, Any]:
 
 async def explain(query: ExplainQuery) -> dict[str, Any]:
     def verdict(number: int) -> dict[str, Any]:
-        fact = {"type": "resource", "message": f"asks 70 cpu, {number % 64} free"}
+        fact = {"type": "resource", "message": f"requests 70 cpu, {number % 64} free"}
         rejection = {"plugin": "NodeResourcesFit", "code": "Unschedulable"}
         told = {**rejection, "reasons": ["Insufficient cpu"]}
         return {**told, "fit": False, "all": [{**told, "facts": [fact]}]}

@@ -83,7 +83,7 @@ def _unbound(claim: PersistentVolumeClaim, objects: ObjectStore) -> tuple[str, s
         return "unbound", "is not bound and has no storage class"
     storage_class = objects.get(StorageClass, name)
     if storage_class is None:
-        missing = f"asks for the storage class {name}, which does not exist"
+        missing = f"names the storage class {name}, which does not exist"
         return "noClass", f"{missing}; {_instead(name, objects)}"
     if storage_class.volume_binding_mode != DELAYED:
         return "unbound", f"is not bound yet, and its storage class {name} binds immediately"
