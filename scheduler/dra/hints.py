@@ -3,35 +3,66 @@
 The rules are kube-scheduler's, with additions: a claim that is deleted while it holds devices frees
 them too, and one of the pod's own that is deleted no longer stands in its way; without a slice that
 is gone a pool may contradict itself no longer, and a class that goes leaves a resource to another.
-A claim that is being deleted and reserved for a pod is given up by its next attempt.
+A claim that is being deleted and reserved for a pod is given up by its next attempt. One that has
+got the pod as its owner can be used.
 
-And they are finer. A class concerns pods that name it, or a resource that it serves. A slice
-concerns pods of which some request selects a device of its pool, of whichever slice: it may have
-made the pool whole, or left it more of its counters. Those that ask for all devices are concerned
-by every pool. A failed selector is an error, after which a pod is tried again without any event.
+And they are finer. A pod whose claim is missing waits for that claim: no node, slice or class helps
+it, and at a start thousands of these come before the claim does. A pod whose class is missing, or
+whose claim is being allocated for another, waits for that. A class concerns pods that name it, or a
+resource that it serves. A slice concerns pods of which some request selects a device of its pool,
+of whichever slice: it may have made the pool whole, or left it more of its counters. So does a
+claim that frees devices. Those that ask for all devices are concerned by every pool. A failed
+selector is an error, after which a pod is tried again without any event.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from enum import Enum
+from typing import NamedTuple
 
 from scheduler.devices.demand import demand_key
+from scheduler.devices.pools import PoolKey
 from scheduler.dra.ledger import DeviceLedger
 from scheduler.dra.names import CLASS_PREFIX
 from scheduler.dra.pod_claims import UnusableClaimError, claim_keys, doomed_claims, usable_claims
 from scheduler.dra.pod_devices import PodDevices, Preparation
-from scheduler.model.devices import DeviceClass, ResourceClaim, ResourceSlice
+from scheduler.model.devices import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
-from scheduler.queueing.columns import MOST_KEYS, Answer, Indexed, Term, WaitingColumn, alike
+from scheduler.model.workloads import pod_group_of
+from scheduler.queueing.columns import MOST_KEYS, Answer, Indexed, Term, WaitingColumn
 from scheduler.queueing.hints import HintRegistration, by_uid
 
-Concern = Callable[[Sequence[ResourceClaim], frozenset[str]], bool]
+_RELEASED = "released"
+"""With the owner's uid: the token of events by which a claim of that owner went, or its devices."""
 
-_FREED = "freed"
-"""The token of events by which devices became free; no claim has such a key."""
-_REMOVED = "removed"
-"""With the owner's uid: the token of events by which a claim of that owner went."""
+
+class Lack(Enum):
+    """What a pod lacks, as far as events can cure it."""
+
+    CLAIM = "claim"
+    """One of its claims cannot be used: events of claims and of the pod itself count."""
+    CLASS = "class"
+    """A class; or a claim that is being allocated for another pod, of which events tell."""
+    DEVICES = "devices"
+    NOTHING = "nothing"
+    """No class serves it any more."""
+
+
+class Wish(NamedTuple):
+    """What a pod waits for."""
+
+    lack: Lack
+    claims: Sequence[ResourceClaim] = ()
+    """Those that need devices."""
+    resources: frozenset[str] = frozenset()
+    """Its extended resources, whether or not a class serves them."""
+    in_group: bool = False
+    """It stands for a gang, whose other members may ask for something else."""
+
+
+Concern = Callable[[Wish], bool]
 
 
 class DeviceHints:
@@ -42,71 +73,75 @@ class DeviceHints:
         self._preparation = preparation
 
     def registrations(self) -> Sequence[HintRegistration]:
-        """The events and hints."""
-        came_or_changed = Action.ADD | Action.UPDATE
+        """The events and hints; what a claim means to its pods, and what it frees, are two."""
+        any_change = Action.ADD | Action.UPDATE | Action.DELETE
+        frees = Action.UPDATE | Action.DELETE
         of_nodes = Action.ADD | Action.NODE_LABEL | Action.NODE_ALLOCATABLE
+        of_devices, by_demand = self.after_devices, self._by_demand
         return (
-            HintRegistration("Node", of_nodes, _always, alike(_always)),
-            HintRegistration(
-                "ResourceClaim",
-                came_or_changed | Action.DELETE,
-                self.after_claim,
-                self._by_claim,
-            ),
+            HintRegistration("Node", of_nodes, of_devices, by_demand),
+            HintRegistration("ResourceClaim", any_change, self.after_claim, self._by_claim),
+            HintRegistration("ResourceClaim", frees, of_devices, by_demand),
             HintRegistration("Pod", Action.POD_GENERATED_CLAIM, self.after_pod, by_uid),
-            HintRegistration(
-                "DeviceClass", came_or_changed | Action.DELETE, self.after_devices, self._by_demand
-            ),
-            HintRegistration(
-                "ResourceSlice",
-                came_or_changed | Action.DELETE,
-                self.after_devices,
-                self._by_demand,
-            ),
+            HintRegistration("DeviceClass", any_change, of_devices, by_demand),
+            HintRegistration("ResourceSlice", any_change, of_devices, by_demand),
         )
 
-    def after_devices(self, pod: PodInfo, event: Event) -> Hint:
-        """A class or a slice may be of use for what the pod asks."""
-        try:
-            claims = list(usable_claims(pod, self._ledger))
-        except UnusableClaimError:
-            return Hint.SKIP  # the pod waits for that claim
+    def wish(self, pod: PodInfo) -> Wish:
+        """What a rejected pod waits for."""
         needs = self._preparation.prepare(pod)
-        if needs is None:
-            return Hint.QUEUE  # no class serves it any more
-        claims = [each for each in claims if each.status.allocation is None]
+        in_group = pod_group_of(pod.pod.metadata) is not None
         if isinstance(needs, PodDevices):
-            claims = wanted(needs)
-        concerned = self._concerned_by(event)(claims, _resources(pod))
-        return Hint.QUEUE if concerned else Hint.SKIP
+            return Wish(Lack.DEVICES, wanted(needs), _resources(pod), in_group)
+        try:
+            found = list(usable_claims(pod, self._ledger))
+        except UnusableClaimError:
+            return Wish(Lack.CLAIM)
+        claims = [each for each in found if each.status.allocation is None]
+        lack = Lack.NOTHING if needs is None else Lack.CLASS
+        return Wish(lack, claims, _resources(pod), in_group)
+
+    def after_devices(self, pod: PodInfo, event: Event) -> Hint:
+        """A node, a class, a slice or what a claim freed may be of use for what the pod asks."""
+        return Hint.QUEUE if self._concerned_by(event)(self.wish(pod)) else Hint.SKIP
 
     def _concerned_by(self, event: Event) -> Concern:
-        """Says of claims, and extended resources of a pod, whether an event may cure them."""
-        both = [each for each in (event.old, event.new) if each is not None]
-        classes = [each for each in both if isinstance(each, DeviceClass)]
-        names = {each.metadata.name for each in classes}
-        served = {each.spec.extended_resource_name or "" for each in classes}
-        served |= {f"{CLASS_PREFIX}{name}" for name in names}
-        pools = {
-            (each.spec.driver, each.spec.pool.name)
-            for each in both
-            if isinstance(each, ResourceSlice)
-        }
-        index = self._ledger.index
+        """Says of wishes whether an event may fulfil them."""
+        if event.kind == "DeviceClass":
+            return self._by_class(event)
+        if event.kind == "Node":
+            return lambda wish: wish.lack in (Lack.DEVICES, Lack.NOTHING)
+        pools = _pools(event)
+        if not pools:
+            return lambda wish: False
+        index, freed = self._ledger.index, event.kind == "ResourceClaim"
         shapes = index.shapes_of(pools)
 
-        def concerned(claims: Sequence[ResourceClaim], resources: frozenset[str]) -> bool:
-            if names:
-                return bool(resources & served) or _named(claims, names)
-            return index.touches(claims, shapes)
+        def concerned(wish: Wish) -> bool:
+            if wish.lack is not Lack.DEVICES:
+                return wish.lack is Lack.NOTHING
+            return (freed and wish.in_group) or index.touches(wish.claims, shapes)
+
+        return concerned
+
+    def _by_class(self, event: Event) -> Concern:
+        both = [each for each in (event.old, event.new) if isinstance(each, DeviceClass)]
+        names = {each.metadata.name for each in both}
+        served = {each.spec.extended_resource_name or "" for each in both}
+        served |= {f"{CLASS_PREFIX}{name}" for name in names}
+
+        def concerned(wish: Wish) -> bool:
+            if wish.lack in (Lack.CLAIM, Lack.NOTHING):
+                return wish.lack is Lack.NOTHING
+            return bool(wish.resources & served) or _named(wish.claims, names)
 
         return concerned
 
     def _by_demand(self) -> WaitingColumn:
-        return DemandColumn(self._preparation, self._concerned_by)
+        return DemandColumn(self.wish, self._concerned_by)
 
     def after_claim(self, pod: PodInfo, event: Event) -> Hint:
-        """A claim of the pod is there or has changed, or some claim has freed devices."""
+        """A claim of the pod is there or has changed, or no longer stands in its way."""
         old, new = event.old, event.new
         try:
             own = {claim.metadata.uid for claim in usable_claims(pod, self._ledger)}
@@ -114,11 +149,11 @@ class DeviceHints:
             doomed = {each.metadata.uid for each in doomed_claims(pod, self._ledger)}
             concerned = isinstance(new, ResourceClaim) and new.metadata.uid in doomed
             return Hint.QUEUE if concerned else Hint.SKIP
-        if _freed(event) or _removed_owner(event) == pod.uid:
+        if _released_owner(event) == pod.uid:
             return Hint.QUEUE
         if not isinstance(new, ResourceClaim) or new.metadata.uid not in own:
             return Hint.SKIP
-        if isinstance(old, ResourceClaim) and old.status == new.status:
+        if isinstance(old, ResourceClaim) and _means_the_same(old, new):
             return Hint.SKIP
         return Hint.QUEUE
 
@@ -141,35 +176,31 @@ class DeviceHints:
 class DemandColumn:
     """Pods by what they ask of devices. An event costs O(different demands).
 
-    The claims of the first pod of each demand are kept, and not the pod: it may go before others.
-    Pods whose claims cannot be used are asked about one by one.
+    The wish of the first pod of each demand is kept, and not the pod: it may go before others. A
+    pod that lacks a claim is woken by that claim, and asks again for what it needs.
     """
 
-    def __init__(self, preparation: Preparation, concerned_by: Callable[[Event], Concern]) -> None:
-        self._preparation = preparation
+    def __init__(
+        self, wish: Callable[[PodInfo], Wish], concerned_by: Callable[[Event], Concern]
+    ) -> None:
+        self._wish = wish
         self._concerned_by = concerned_by
-        self._keys: dict[int, tuple[bytes, frozenset[str]]] = {}
-        self._groups: dict[
-            tuple[bytes, frozenset[str]], tuple[Sequence[ResourceClaim], set[int]]
-        ] = {}
-        self._unknown: dict[int, None] = {}
+        self._keys: dict[int, Hashable] = {}
+        self._groups: dict[Hashable, tuple[Wish, set[int]]] = {}
 
     def add(self, waiter: int, pod: PodInfo) -> None:
         """Add a waiter to those who ask for the same."""
-        needs = self._preparation.prepare(pod)
-        if not isinstance(needs, PodDevices):
-            self._unknown[waiter] = None
+        wish = self._wish(pod)
+        if wish.lack is Lack.CLAIM:
             return
-        claims = wanted(needs)
-        key = self._keys[waiter] = demand_key(claims), _resources(pod)
-        self._groups.setdefault(key, (claims, set()))[1].add(waiter)
+        key = self._keys[waiter] = (demand_key(wish.claims), wish._replace(claims=()))
+        self._groups.setdefault(key, (wish, set()))[1].add(waiter)
 
     def remove(self, waiter: int) -> None:
         """Remove a waiter."""
-        if waiter in self._unknown:
-            del self._unknown[waiter]
+        key = self._keys.pop(waiter, None)
+        if key is None:
             return
-        key = self._keys.pop(waiter)
         waiters = self._groups[key][1]
         waiters.remove(waiter)
         if not waiters:
@@ -181,14 +212,16 @@ class DemandColumn:
 
     def answer(self, event: Event) -> Answer:
         """Find the demands that an event concerns."""
+        if not self._groups or (event.kind == "ResourceClaim" and not _pools(event)):
+            return Answer()
         if len(self._groups) > MOST_KEYS:  # to compare them all takes too long
-            return Answer(list(self._keys), self._unknown)
+            return Answer(list(self._keys))
         concerned = self._concerned_by(event)
         cured: list[int] = []
-        for (_, resources), (claims, waiters) in self._groups.items():
-            if concerned(claims, resources):
+        for wish, waiters in self._groups.values():
+            if concerned(wish):
                 cured.extend(waiters)
-        return Answer(cured, self._unknown)
+        return Answer(cured)
 
 
 def wanted(needs: PodDevices) -> list[ResourceClaim]:
@@ -211,41 +244,55 @@ def _named(claims: Sequence[ResourceClaim], names: Collection[str]) -> bool:
     )
 
 
-def _always(pod: PodInfo, event: Event) -> Hint:
-    return Hint.QUEUE
-
-
 def _awaited(pod: PodInfo) -> Iterator[Term]:
-    yield [[_FREED]]
-    yield [[(_REMOVED, pod.uid)]]
+    yield [[(_RELEASED, pod.uid)]]
     for key in claim_keys(pod):
         yield [[key]]
 
 
 def _tokens(event: Event) -> Iterator[Hashable]:
-    if _freed(event):
-        yield _FREED
     if isinstance(event.new, ResourceClaim):
         yield event.new.metadata.key
-    elif owner := _removed_owner(event):
-        yield (_REMOVED, owner)
+    if owner := _released_owner(event):
+        yield (_RELEASED, owner)
 
 
-def _removed_owner(event: Event) -> str:
-    """The uid of whom a claim belonged to that is gone.
+def _released_owner(event: Event) -> str:
+    """The uid of whom a claim belongs to that is gone, or that gave back what it held.
 
     A claim for extended resources that an attempt has left keeps its pod from being placed, with or
     without devices.
     """
-    if not isinstance(event.old, ResourceClaim) or isinstance(event.new, ResourceClaim):
+    old, new = event.old, event.new
+    if not isinstance(old, ResourceClaim):
         return ""
-    owner = event.old.metadata.controller
+    if isinstance(new, ResourceClaim) and _freed(event) is None:
+        return ""
+    owner = old.metadata.controller
     return owner.uid if owner is not None else ""
 
 
-def _freed(event: Event) -> bool:
-    """Whether a claim gave back what it held."""
+def _means_the_same(old: ResourceClaim, new: ResourceClaim) -> bool:
+    """Whether a change of a claim leaves its pods where they were."""
+    return old.status == new.status and old.metadata.controller == new.metadata.controller
+
+
+def _pools(event: Event) -> set[PoolKey]:
+    """The pools of which an event may have made devices useful."""
+    freed = _freed(event)
+    if freed is not None:
+        return {(each.driver, each.pool) for each in freed.devices.results}
+    return {
+        (each.spec.driver, each.spec.pool.name)
+        for each in (event.old, event.new)
+        if isinstance(each, ResourceSlice)
+    }
+
+
+def _freed(event: Event) -> AllocationResult | None:
+    """What a claim gave back; None if it did not."""
     old, new = event.old, event.new
     if not isinstance(old, ResourceClaim) or old.status.allocation is None:
-        return False
-    return not isinstance(new, ResourceClaim) or new.status.allocation is None
+        return None
+    kept = isinstance(new, ResourceClaim) and new.status.allocation is not None
+    return None if kept else old.status.allocation

@@ -55,12 +55,25 @@ def wake_events(
     plugins: Iterable[str], registrations: Callable[[str], Sequence[HintRegistration]]
 ) -> tuple[WakeEvents, ...]:
     """For each of the plugins, the events it registered for; those without any are left out."""
-    found = ((plugin, tuple(map(in_words, registrations(plugin)))) for plugin in plugins)
+    found = ((plugin, tuple(map(in_words, _widest(registrations(plugin))))) for plugin in plugins)
     return tuple(
         WakeEvents(plugin, tuple(dict.fromkeys(events)), "; ".join(dict.fromkeys(events)))
         for plugin, events in found
         if events
     )
+
+
+def _widest(registrations: Sequence[HintRegistration]) -> list[HintRegistration]:
+    """All but those of which another of the same kind says more."""
+    return [
+        each
+        for each in registrations
+        if not any(
+            other.kind == each.kind and each.actions in other.actions
+            for other in registrations
+            if other.actions != each.actions
+        )
+    ]
 
 
 def in_words(registration: HintRegistration) -> str:

@@ -118,6 +118,10 @@ class Marks:
             place = self._order.index(entry)  # the sort plugin's keys have no order
         del self._order[place]
 
+    def known(self, numbers: Numbers) -> int:
+        """The waiters of these numbers as bits; whatever else a plugin may return is left out."""
+        return bits_of(numbers, self._waits.bit_length()) & self._waits
+
     def get(self, number: int) -> Mark | None:
         """The mark of a waiter."""
         for (label, exclude), bits in self._alike.items():
@@ -147,7 +151,7 @@ class Marks:
         A waiter that is marked by an event which excludes another pod, or none, excludes none.
         """
         self._leading = None
-        chosen = bits_of(numbers, self._waits.bit_length()) & self._waits
+        chosen = self.known(numbers)
         if exclude and len(self._alike) >= _MANY_KINDS and (label, exclude) not in self._alike:
             exclude = ""
         other = chosen & self._marked_otherwise(exclude) if exclude else 0
@@ -235,7 +239,7 @@ class _PluginWaiters:
         self.left_out: set[int] = set()
         """Waiters for which a column failed; their hints are called."""
         self.special = 0
-        """How many of them are gated, or pending."""
+        """Those of them that are gated, or pending, as bits."""
 
     def chosen(
         self,
@@ -305,7 +309,7 @@ class Waiters:
         for rejector in waiter.rejectors:
             group = self._groups[rejector]
             del group.waiters[number]
-            group.special -= waiter.special
+            group.special &= ~(1 << number)
             if number in group.left_out:
                 group.left_out.remove(number)
                 continue
@@ -337,11 +341,7 @@ class Waiters:
                 continue
             for registration in registrations:
                 cured, unsure = self._answer(group, registration, event)
-                if event.max_priority is None and not group.special:
-                    self._mark_all(cured, event)
-                else:
-                    chosen = group.chosen(cured, plugin[0], plugins, event.max_priority)
-                    self._mark_chosen(group, chosen, event)
+                self._mark_cured(group, cured, plugin[0], plugins, event)
                 if registration.hint is not None and unsure:
                     asked = group.chosen(unsure, plugin[0], plugins, event.max_priority)
                     self._call_hints(group.plugin, registration.hint, event, asked)
@@ -393,7 +393,8 @@ class Waiters:
 
     def _enter(self, group: _PluginWaiters, waiter: Waiter) -> None:
         group.waiters[waiter.number] = waiter
-        group.special += waiter.special
+        if waiter.special:
+            group.special |= 1 << waiter.number
         entered: list[WaitingColumn] = []
         try:
             for column in group.columns.values():
@@ -460,6 +461,29 @@ class Waiters:
             self._mark(waiter, plugin, event)
         return 1
 
+    def _mark_cured(
+        self,
+        group: _PluginWaiters,
+        cured: Numbers,
+        profile: str,
+        plugins: Collection[PluginOfProfile],
+        event: Event,
+    ) -> None:
+        """Mark those of the cured that an event to these plugins concerns, most of them at once."""
+        if event.max_priority is not None:
+            chosen = group.chosen(cured, profile, plugins, event.max_priority)
+            self._mark_all([each.number for each in chosen if not each.special], event)
+        elif group.special:
+            bits = self._marks.known(cured)
+            self._mark_all(bits & ~group.special, event)
+            chosen = group.chosen(bits & group.special, profile, plugins, None)
+        else:
+            self._mark_all(cured, event)
+            return
+        for waiter in chosen:
+            if waiter.special:
+                self._mark(waiter, group.plugin, event)
+
     def _mark(self, waiter: Waiter, plugin: str, event: Event) -> None:
         exclude = event.exclude
         verdict = Requeue.AT_ONCE if plugin in waiter.pending else Requeue.AFTER_BACKOFF
@@ -468,15 +492,6 @@ class Waiters:
             verdict = max(verdict, mark.verdict)
             exclude = exclude if exclude == mark.exclude else ""
         self._marks.put(waiter.number, Mark(verdict, event.label, exclude))
-
-    def _mark_chosen(
-        self, group: _PluginWaiters, waiters: Collection[Waiter], event: Event
-    ) -> None:
-        if not group.special:
-            self._mark_all([waiter.number for waiter in waiters], event)
-            return
-        for waiter in waiters:
-            self._mark(waiter, group.plugin, event)
 
     def _mark_all(self, numbers: Numbers, event: Event) -> None:
         """The same for many waiters, none of which is pending or gated."""

@@ -1,4 +1,4 @@
-"""The law of hints: what an event of slices or classes cures is tried again; not all else is."""
+"""The law of hints: what an event of slices, classes or claims cures is tried again, no more."""
 
 from __future__ import annotations
 
@@ -43,7 +43,10 @@ class Waiting:
         for piece in self.world.slices:
             state.set_object("ResourceSlice", piece.metadata.key, piece)
         for number, allocation in enumerate(self.world.allocated):
-            self.ledger.index.set_claim(str(number), allocation)
+            metadata = {"name": f"held-{number}", "namespace": "default", "uid": f"held-{number}"}
+            held = from_dict({"metadata": metadata, "spec": {}}, ResourceClaim)
+            held = replace(held, status=replace(held.status, allocation=allocation))
+            state.set_object("ResourceClaim", held.metadata.key, held)
         self.preparation = Preparation(self.ledger, extended_resources(state), 600.0)
         self.hints = DeviceHints(self.ledger, self.preparation)
         self.pods = [self._pod(number) for number in range(PODS)]
@@ -84,8 +87,11 @@ class Waiting:
         return "fits" if judgement.fits.any() else "no"
 
     def change(self) -> Event:
-        """Have something happen to a slice or a class."""
+        """Have something happen to a slice or a class, or a claim give back what it held."""
         random, objects = self.random, self.state.objects
+        held = [each for each in objects.all(ResourceClaim).values() if each.status.allocation]
+        if held and random.random() < 0.3:
+            return self._give_back(random.choice(held))
         choice = random.randrange(6)
         if choice == 0:
             name = random.choice(("gpu", "nic", "any", "late"))
@@ -111,6 +117,12 @@ class Waiting:
         old = objects.get(ResourceSlice, piece.metadata.key)
         self.state.set_object("ResourceSlice", piece.metadata.key, piece)
         return _event("ResourceSlice", old, piece)
+
+    def _give_back(self, claim: ResourceClaim) -> Event:
+        empty = replace(claim, status=replace(claim.status, allocation=None))
+        left = None if self.random.random() < 0.5 else empty
+        self.state.set_object("ResourceClaim", claim.metadata.key, left)
+        return _event("ResourceClaim", claim, left)
 
 
 def _event(kind: str, old: object, new: object) -> Event:
@@ -162,3 +174,90 @@ def test_a_slice_or_class_wakes_those_who_can_use_it_and_nobody_else() -> None:
         assert not answer.unsure
     nic = waiting.state.objects.get(DeviceClass, "nic")
     assert set(members(column.answer(_event("DeviceClass", nic, nic)).cured)) == {1, 2}
+
+
+def _waiting_for(count: int) -> list[PodInfo]:
+    """Pods whose claims are not there."""
+    return [
+        make_pod(f"p{number}").spec(resourceClaims=[_entry(f"own-{number}")]).info()
+        for number in range(count)
+    ]
+
+
+def _entry(name: str) -> dict[str, str]:
+    return {"name": "c", "resourceClaimName": name}
+
+
+def _own(name: str, of: str = "gpu", **status: object) -> ResourceClaim:
+    ask = {"deviceClassName": of, "allocationMode": "ExactCount", "count": 1}
+    metadata = {"name": name, "namespace": "default", "uid": name}
+    spec = {"devices": {"requests": [{"name": "r", "exactly": ask}]}}
+    return from_dict({"metadata": metadata, "spec": spec, "status": status}, ResourceClaim)
+
+
+def test_a_pod_whose_claim_is_missing_is_woken_by_that_claim_alone() -> None:
+    waiting = Waiting(Random(3))
+    waiting.pods = _waiting_for(2)
+    column, hints = waiting._column(), waiting.hints
+    node, piece = waiting.world.nodes[0], waiting.world.slices[0]
+    gpu = waiting.world.classes["gpu"]
+    held = _freeing(waiting)
+    for event in (
+        Event("Node", Action.ADD, None, node),
+        _event("ResourceSlice", None, piece),
+        _event("DeviceClass", None, gpu),
+        _event("ResourceClaim", held, None),
+    ):
+        assert column.answer(event) == ((), ())
+        assert {hints.after_devices(pod, event) for pod in waiting.pods} == {Hint.SKIP}
+    own = _own("own-0")
+    waiting.state.set_object("ResourceClaim", own.metadata.key, own)
+    came = _event("ResourceClaim", None, own)
+    assert [hints.after_claim(pod, came) for pod in waiting.pods] == [Hint.QUEUE, Hint.SKIP]
+
+
+def _freeing(waiting: Waiting) -> ResourceClaim:
+    """A claim with a device of the first pool."""
+    spec = waiting.world.slices[0].spec
+    device = {"request": "r", "driver": spec.driver, "pool": spec.pool.name, "device": "d"}
+    return _own("other", allocation={"devices": {"results": [device]}})
+
+
+def test_a_pod_whose_class_is_missing_is_woken_by_that_class_alone() -> None:
+    waiting = Waiting(Random(3))
+    lost = _own("lost", "unknown")
+    waiting.state.set_object("ResourceClaim", lost.metadata.key, lost)
+    waiting.pods = [make_pod("p").spec(resourceClaims=[_entry("lost")]).info()]
+    column = waiting._column()
+    node, piece = waiting.world.nodes[0], waiting.world.slices[0]
+    for event in (
+        Event("Node", Action.ADD, None, node),
+        _event("ResourceSlice", None, piece),
+        _event("DeviceClass", None, waiting.world.classes["gpu"]),
+    ):
+        assert column.answer(event) == ([], ())
+        assert waiting.hints.after_devices(waiting.pods[0], event) is Hint.SKIP
+    came = from_dict({"metadata": {"name": "unknown"}, "spec": {}}, DeviceClass)
+    assert column.answer(_event("DeviceClass", None, came)) == ([0], ())
+
+
+def test_freed_devices_wake_those_who_can_use_them_and_nobody_else() -> None:
+    waiting = Waiting(Random(3))
+    waiting.pods.clear()
+    for number, of in enumerate(("gpu", "nic")):
+        own = _own(f"own-{number}", of)
+        waiting.state.set_object("ResourceClaim", own.metadata.key, own)
+        waiting.pods.append(
+            make_pod(f"p{number}").spec(resourceClaims=[_entry(own.metadata.name)]).info()
+        )
+    column = waiting._column()
+    for driver, woken in ((GPU, {0}), (NIC, {1})):
+        pool = {"name": "new", "generation": 1, "resourceSliceCount": 1}
+        spec = {"driver": driver, "pool": pool, "allNodes": True, "devices": [{"name": "d"}]}
+        piece = from_dict({"metadata": {"name": f"new-{driver}"}, "spec": spec}, ResourceSlice)
+        waiting.state.set_object("ResourceSlice", piece.metadata.key, piece)
+        device = {"request": "r", "driver": driver, "pool": "new", "device": "d"}
+        held = _own("other", allocation={"devices": {"results": [device]}})
+        freed = column.answer(_event("ResourceClaim", held, _own("other")))
+        assert set(members(freed.cured)) == woken
+        assert column.answer(_event("ResourceClaim", None, held)).cured == ()

@@ -17,9 +17,12 @@ from scheduler.queueing import scheduling_queue, waiters
 from scheduler.queueing.columns import Alike, Answer, Indexed, label_tokens, required_tokens
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.queued_pod import QueuedPod
-from tests.queueing.support import NODE_ADD, NODE_TAINT, POD_DELETE, Bench, make_pod
+from tests.cost.counting import cost
+from tests.queueing.support import GATES, NODE_ADD, NODE_TAINT, POD_DELETE, Bench, make_pod
 
 ANYTHING = NODE_ADD.action | NODE_TAINT.action
+A_BIT = 10
+"""Operations for a waiter that is one of the bits of a number."""
 
 
 class Calls:
@@ -346,3 +349,26 @@ def test_an_index_finds_the_few_whom_an_event_concerns() -> None:
     for number in range(1000):
         index.add(number, make_pod("p", uid=str(number)))
     assert len(index.answer(NODE_ADD).unsure) <= 2
+
+
+class AllAtOnce(Everybody):
+    """The same, as the bits of one number that was made before."""
+
+    bits = 0
+
+    def answer(self, event: Event) -> Answer:
+        return Answer(self.bits)
+
+
+def test_one_gated_pod_does_not_make_an_event_dearer_for_all_who_wait() -> None:
+    def marking(count: int) -> int:
+        column = AllAtOnce()
+        bench = Bench({GATES: [HintRegistration("Node", ANYTHING, Calls(), lambda: column)]})
+        kinds(bench, numbered(count), GATES)
+        bench.queue.add(make_pod("gated", gates=["g"]))
+        column.bits = sum(1 << number for number in column.waiters)
+        taken = cost(lambda: bench.queue.on_event(NODE_ADD)).operations
+        assert bench.queue.active == count + 1
+        return taken
+
+    assert marking(400) <= marking(100) + 300 * A_BIT
