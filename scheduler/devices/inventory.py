@@ -13,7 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.devices.allocated import Allocated
-from scheduler.devices.pools import DevicePool, PoolKey, PoolStatus, PoolView, publish
+from scheduler.devices.pools import (
+    DevicePool,
+    PoolKey,
+    PoolStatus,
+    PoolView,
+    PublishedSlice,
+    publish,
+)
 from scheduler.devices.segments import Arena, NodeSegment
 from scheduler.devices.shapes import ShapeTable
 from scheduler.model.devices import AllocationResult, ResourceSlice
@@ -22,6 +29,8 @@ from scheduler.slices import checkpoint
 
 _FIRST_ROWS = 64
 _CHECK_EVERY = 64
+_MANY_SEERS = 64
+"""If more nodes see a pool, a change of it concerns any row: who they are is not worth a list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +114,12 @@ class Inventory:
 
     def shapes_of(self, pools: Iterable[PoolKey]) -> set[int]:
         """The numbers of the shapes of all devices of some pools, of whichever generation."""
-        return {
-            device.shape.number
-            for key in pools
-            if (pool := self._pools.get(key)) is not None
-            for each in pool.slices.values()
-            for device in each.devices
-        }
+        found: set[int] = set()
+        for key in pools:
+            pool = self._pools.get(key)
+            if pool is not None:
+                found.update(pool.shapes)
+        return found
 
     # --- Events -------------------------------------------------------------------------------
 
@@ -186,57 +194,53 @@ class Inventory:
         pool = self._pools.get(published.key)
         if pool is None:
             pool = self._pools[published.key] = DevicePool(published.key)
-        replaced = pool.slices.get(published.name)
-        if replaced is not None:
-            for device in replaced.devices:
-                self.shapes.release(device.shape)
-        before = self._take_out(pool)
-        pool.slices[published.name] = published
-        return self._pool_changed(pool, before)
+        return self._replace(pool, published.name, published)
 
     def _withdraw(self, raw: ResourceSlice) -> Touched:
         pool = self._pools.get((raw.spec.driver, raw.spec.pool.name))
-        if pool is None or raw.metadata.name not in pool.slices:
+        if pool is None or raw.metadata.name not in pool:
             return Touched()
-        before = self._take_out(pool)
-        for device in pool.slices.pop(raw.metadata.name).devices:
+        return self._replace(pool, raw.metadata.name, None)
+
+    def _replace(self, pool: DevicePool, name: str, new: PublishedSlice | None) -> Touched:
+        """A slice of a pool is there, is different or is gone."""
+        before = self._seers(pool)
+        old = pool.replace(name, new)
+        for device in () if old is None else old.devices:
             self.shapes.release(device.shape)
-        return self._pool_changed(pool, before)
-
-    def _seers(self, pool: DevicePool) -> set[str] | None:
-        """The nodes that see a pool; None: any may."""
-        if pool.key in self._shared or pool.key in self._troubled:
-            return None
-        return {each.local_to for each in pool.slices.values() if each.local_to is not None}
-
-    def _take_out(self, pool: DevicePool) -> set[str] | None:
-        """Before its slices change: no node finds the pool any more. Returns those that saw it."""
-        seers = self._seers(pool)
-        for each in pool.slices.values():
-            if each.local_to is not None and (pools := self._local.get(each.local_to)):
-                pools.discard(pool.key)
-                if not pools:
-                    del self._local[each.local_to]
-        self._troubled.pop(pool.key, None)
-        self._shared.discard(pool.key)
-        return seers
-
-    def _pool_changed(self, pool: DevicePool, before: set[str] | None) -> Touched:
-        key = pool.key
-        pool.views.clear()
-        if not pool.slices:
-            del self._pools[key]
-        for each in pool.slices.values():
-            if each.local_to is not None:
-                self._local.setdefault(each.local_to, set()).add(key)
-            elif not each.has_counters:
-                self._shared.add(key)
-        if pool.has_counters and key not in self._shared:
-            self._look_for_trouble(pool)
+        self._note_seers(pool, {each.local_to for each in (old, new) if each is not None})
         after = self._seers(pool)
+        if not pool:
+            del self._pools[pool.key]
         if before is None or after is None:
             return self._touch(None)
         return self._touch(self._row_of[name] for name in before | after if name in self._row_of)
+
+    def _seers(self, pool: DevicePool) -> set[str] | None:
+        """The nodes that see a pool; None: any may, or so many that it does not matter who."""
+        if pool.key in self._shared or pool.key in self._troubled:
+            return None
+        return set(pool.local) if len(pool.local) <= _MANY_SEERS else None
+
+    def _note_seers(self, pool: DevicePool, named: Iterable[str | None]) -> None:
+        """Have nodes find a pool of which a slice has changed that names some of them."""
+        key = pool.key
+        for node in named:
+            if node is None:
+                continue
+            if node in pool.local:
+                self._local.setdefault(node, set()).add(key)
+            elif pools := self._local.get(node):
+                pools.discard(key)
+                if not pools:
+                    del self._local[node]
+        if pool.is_open:
+            self._shared.add(key)
+        else:
+            self._shared.discard(key)
+        self._troubled.pop(key, None)
+        if pool.has_counters and not pool.is_open:
+            self._look_for_trouble(pool)
 
     def _look_for_trouble(self, pool: DevicePool) -> None:
         view, _ = pool.seen_by(Node())

@@ -7,7 +7,8 @@ is being updated or contradicts itself gives one without devices, which stops re
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter as Tally
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -195,22 +196,80 @@ class DevicePool:
 
     def __init__(self, key: PoolKey) -> None:
         self.key = key
-        self.slices: dict[str, PublishedSlice] = {}
         self.views: dict[object, PoolView] = {}
         """By what is seen: the names of slices and, where nodes choose by device, which of them."""
+        self.local: dict[str, dict[str, PublishedSlice]] = {}
+        """By name of a node: slices that only it sees."""
+        self._slices: dict[str, PublishedSlice] = {}
+        self._open: dict[str, PublishedSlice] = {}
+        """Slices that nodes may see without being named."""
+        self._counting: dict[str, PublishedSlice] = {}
+        """Slices with counters, which all nodes see."""
+        self._generations: Tally[int] = Tally()
+        """How many slices there are of each generation."""
+        self._shapes: Tally[int] = Tally()
+        """How many devices there are of each shape."""
+
+    def __bool__(self) -> bool:
+        """Whether there are slices."""
+        return bool(self._slices)
+
+    def __contains__(self, name: str) -> bool:
+        """Whether there is a slice of this name."""
+        return name in self._slices
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nodes may see devices of it without being named."""
+        return bool(self._open)
 
     @property
     def has_counters(self) -> bool:
         """Whether every node sees some of it."""
-        return any(each.has_counters for each in self.slices.values())
+        return bool(self._counting)
+
+    @property
+    def shapes(self) -> Collection[int]:
+        """The numbers of the shapes of all devices, of whichever generation."""
+        return self._shapes.keys()
+
+    def replace(self, name: str, new: PublishedSlice | None) -> PublishedSlice | None:
+        """A slice is there, is different or, None, is gone; returns the one before.
+
+        Costs what the two slices have, however many others there are.
+        """
+        self.views.clear()
+        old = self._slices.pop(name, None)
+        if old is not None:
+            self._count(old, -1)
+            del self._like(old)[name]
+            if old.local_to is not None and not self.local[old.local_to]:
+                del self.local[old.local_to]
+        if new is not None:
+            self._slices[name] = new
+            self._count(new, 1)
+            self._like(new)[name] = new
+        return old
+
+    def _like(self, each: PublishedSlice) -> dict[str, PublishedSlice]:
+        """The slices that the same nodes see."""
+        if each.has_counters:
+            return self._counting
+        return self._open if each.local_to is None else self.local.setdefault(each.local_to, {})
+
+    def _count(self, each: PublishedSlice, sign: int) -> None:
+        _add(self._generations, each.generation, sign)
+        for device in each.devices:
+            _add(self._shapes, device.shape.number, sign)
 
     def seen_by(self, node: Node) -> tuple[PoolView | None, bool]:
         """The view of a node, None if it sees nothing; and whether the view is new."""
-        seen = sorted((each for each in self.slices.values() if each.concerns(node)), key=_by_name)
+        seen = [*self._counting.values(), *self.local.get(node.name, {}).values()]
+        seen += [each for each in self._open.values() if each.concerns(node)]
         if not seen:
             return None, False
         newest = max(each.generation for each in seen)
-        seen = [each for each in seen if each.generation == newest]
+        seen = sorted((each for each in seen if each.generation == newest), key=_by_name)
         key = tuple(_sight(each, node) for each in seen)
         view = self.views.get(key)
         if view is None:
@@ -225,18 +284,26 @@ class DevicePool:
         which is by chance. Here all of them have to be right: the pool is as unfinished as any
         of them makes it.
         """
-        everywhere = list(self.slices.values())
         counts = {each.count for each in seen}
         elsewhere: list[PublishedSlice] = []
         if counts != {len(seen)}:
-            if any(each.generation > generation for each in everywhere):
+            if max(self._generations) > generation:
                 return PoolView(self.key, PoolStatus.OBSOLETE)
-            current = [each for each in everywhere if each.generation == generation]
-            if not counts <= {len(seen), len(current)}:
+            if not counts <= {len(seen), self._generations[generation]}:
                 return PoolView(self.key, PoolStatus.INCOMPLETE)
             names = {each.name for each in seen}
-            elsewhere = [each for each in current if each.name not in names]
+            elsewhere = [
+                each
+                for each in self._slices.values()
+                if each.generation == generation and each.name not in names
+            ]
         return _built(self.key, seen, elsewhere, node)
+
+
+def _add(tally: Tally[int], key: int, sign: int) -> None:
+    tally[key] += sign
+    if not tally[key]:
+        del tally[key]
 
 
 def _by_name(each: PublishedSlice) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from scheduler.model.devices import DeviceAttribute, ResourceClaim, SliceDevice
+from scheduler.model.devices import DeviceAttribute, ResourceClaim, ResourceSlice, SliceDevice
+from tests.cost.counting import cost
 from tests.devices.support import (
     DRIVER,
     ask,
@@ -20,6 +21,8 @@ from tests.devices.support import (
     slice_of,
 )
 
+POOL = 96
+"""Slices of a pool that spans so many nodes that none is told apart."""
 FIRST_THOUGHTS = 200
 """Steps after which a hopeless search has been found out, with room to spare."""
 
@@ -217,3 +220,62 @@ def test_who_wants_all_devices_is_thought_of_before_others_take_them() -> None:
     found = outcome(index, claim(ask("some", count=4), ask("all", allocationMode="All")))
     assert found.fits
     assert found.steps <= FIRST_THOUGHTS
+
+
+def _one_pool(count: int, where: str) -> list[ResourceSlice]:
+    """The slices of a pool that spans nodes."""
+    pool = {"name": "rack", "resourceSliceCount": count}
+    slices = []
+    for number in range(count):
+        node, spec = f"n{number}", {}
+        if where == "selector":
+            term = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}
+            spec["nodeSelector"] = {"nodeSelectorTerms": [{"matchExpressions": [term]}]}
+            spec["nodeName"] = None  # type: ignore[assignment]  # JSON
+        slices.append(slice_of(node, [device(node)], pool=pool, **spec))
+    return slices
+
+
+def _newer(each: ResourceSlice) -> ResourceSlice:
+    pool = msgspec.structs.replace(each.spec.pool, generation=each.spec.pool.generation + 1)
+    return msgspec.structs.replace(each, spec=msgspec.structs.replace(each.spec, pool=pool))
+
+
+@pytest.mark.parametrize("where", ["name", "selector"])
+def test_each_slice_of_a_pool_costs_the_same_however_many_there_are(where: str) -> None:
+    def published(count: int) -> int:
+        index, slices = (
+            index_of(*(f"n{number}" for number in range(count))),
+            _one_pool(count, where),
+        )
+
+        def work() -> None:
+            for each in slices:
+                index.set_slice(None, each)
+            for each in slices:
+                index.set_slice(each, _newer(each))
+                index.shapes_of([(DRIVER, "rack")])
+
+        return cost(work).operations
+
+    few = published(POOL)
+    assert published(2 * POOL) <= 2 * few + POOL
+
+
+def test_a_pool_that_many_nodes_see_is_right_on_each_of_them() -> None:
+    index = index_of(*(f"n{number}" for number in range(POOL)))
+    *most, last = _one_pool(POOL, "name")
+    for each in most:
+        index.set_slice(None, each)
+    rows = range(POOL)
+    everything = [claim(ask(allocationMode="All"))]
+    assert not index.judge(everything, rows).fits.any()
+    index.set_slice(None, last)
+    assert index.judge(everything, rows).fits.all()
+    newest = _newer(most[0])
+    index.set_slice(most[0], newest)
+    assert not index.judge(everything, rows).fits.any()
+    index.set_slice(newest, most[0])
+    assert index.judge(everything, rows).fits.all()
+    index.set_slice(last, None)
+    assert not index.judge(everything, rows).fits.any()
