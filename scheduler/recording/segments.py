@@ -31,6 +31,7 @@ import msgspec
 from scheduler import machine
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
+from scheduler.recording.blocks import EntryBlock, EntryEncoder
 from scheduler.recording.compression import zstd
 from scheduler.recording.entries import (
     SUFFIX,
@@ -57,32 +58,6 @@ _PREFIX = "segment-"
 BLOCK_ENTRIES = 1024
 _DIRECTORY_MODE, _FILE_MODE = 0o750, 0o640
 """Others on the machine may not read what all tenants run; the group of a volume may."""
-
-
-_ARRAY = b"\xdd"
-"""How MessagePack begins an array whose length has four bytes."""
-
-
-_ARRAY_HEAD = 1 + 4
-
-ENCODING_FAULTS = (TypeError, ValueError, OverflowError, RecursionError)
-"""What encoding raises for what MessagePack cannot hold."""
-
-
-def empty_block() -> bytearray:
-    """An array without entries; they are appended, and counted when it is written."""
-    return bytearray(_ARRAY_HEAD)
-
-
-def encoded_into(buffer: bytearray, encoder: msgspec.msgpack.Encoder, entry: RecordedEntry) -> bool:
-    """Append an entry; False, and nothing is appended, if it holds what MessagePack cannot."""
-    before = len(buffer)
-    try:
-        encoder.encode_into(entry, buffer, before)
-    except ENCODING_FAULTS:
-        del buffer[before:]
-        return False
-    return True
 
 
 class Bounds(NamedTuple):
@@ -125,12 +100,9 @@ class SegmentStart(NamedTuple):
 
 
 class _Batch(NamedTuple):
-    block: bytearray
-    """An `empty_block` and entries, one after the other."""
-    entries: int
-    """How many."""
+    block: EntryBlock
     start: SegmentStart | None = None
-    """In place of them: what a new segment begins with."""
+    """In place of a block: what a new segment begins with."""
 
 
 def segment_name(number: int) -> str:
@@ -161,7 +133,7 @@ class SegmentWriter:
         module = zstd()
         self._compressor = module.ZstdCompressor(level=LEVEL)  # a context of its own costs much
         self._whole_frame = module.ZstdCompressor.FLUSH_FRAME
-        self._encoder = msgspec.msgpack.Encoder()
+        self._encoder = EntryEncoder()
         self._sizes: dict[Path, int] = {}
         """Of all segments, the oldest first; the last one is being written."""
         self._file: Path | None = None
@@ -204,24 +176,24 @@ class SegmentWriter:
         """Whether another segment is to begin."""
         return self._full and not self._beginning
 
-    def put(self, block: bytearray, count: int) -> bool:
-        """Have a block of so many entries written; False if too many batches wait already."""
+    def put(self, block: EntryBlock) -> bool:
+        """Have a block written, which nobody adds to any more; False if too many wait already."""
         too_many = self._queue.qsize() >= WAITING_BATCHES
-        if too_many or self._waiting_bytes + len(block) > WAITING_BYTES:
-            self._dropped.inc(count)
+        if too_many or self._waiting_bytes + block.size > WAITING_BYTES:
+            self._dropped.inc(block.entries)
             return False
-        self._hand_over(_Batch(block, count))
+        self._hand_over(_Batch(block))
         return True
 
     def begin(self, start: SegmentStart) -> None:
         """Have a new segment begin, with a header and all that is there."""
         self._broken, self._beginning = False, True
-        self._hand_over(_Batch(bytearray(), 0, start))
+        self._hand_over(_Batch(EntryBlock(), start))
 
     def _hand_over(self, batch: _Batch) -> None:
         with self._handing_over:
             self.drained.clear()
-            self._waiting_bytes += len(batch.block)
+            self._waiting_bytes += batch.block.size
             self._queue.put(batch)
 
     def close(self, seconds: float) -> None:
@@ -237,9 +209,10 @@ class SegmentWriter:
                 self._write(batch)
             except Exception as fault:  # a recording never harms what it records
                 self._fail(fault)
-                self._dropped.inc(batch.entries if batch.start is None else batch.start.length)
+                lost = batch.block.entries if batch.start is None else batch.start.length
+                self._dropped.inc(lost)
             with self._handing_over:
-                self._waiting_bytes -= len(batch.block)
+                self._waiting_bytes -= batch.block.size
                 if self._queue.empty():
                     self.drained.set()
 
@@ -265,26 +238,24 @@ class SegmentWriter:
             self._write_first(self._begin(), batch.start)
         elif self._file is None:
             self._lost = True
-            self._dropped.inc(batch.entries)
+            self._dropped.inc(batch.block.entries)
             return
         else:
-            self._append(self._file, batch.block, batch.entries)
+            self._append(self._file, batch.block)
         self._look_whether_full()
 
     def _write_first(self, file: Path, start: SegmentStart) -> None:
         follows = start.header.follows and not self._lost
         header = msgspec.structs.replace(start.header, number=self._number, follows=follows)
-        buffer, count = empty_block(), 0
+        block = EntryBlock()
         for each in chain((header,), start.entries()):
-            if encoded_into(buffer, self._encoder, each):
-                count += 1
-            else:
-                self._dropped.inc()
-            if count >= BLOCK_ENTRIES or len(buffer) >= BLOCK_BYTES:
-                self._append(file, buffer, count)
-                buffer, count = empty_block(), 0
-        if count:
-            self._append(file, buffer, count)
+            # One by one: they may be long, and others need the interpreter's lock.
+            self._dropped.inc(self._encoder.encode((each,), block))
+            if block.entries >= BLOCK_ENTRIES or block.size >= BLOCK_BYTES:
+                self._append(file, block)
+                block = EntryBlock()
+        if block.entries:
+            self._append(file, block)
         self._first_bytes = self._sizes[file]
         self._lost = False
 
@@ -309,9 +280,8 @@ class SegmentWriter:
                 file.touch(mode=_FILE_MODE, exist_ok=False)
                 return file
 
-    def _append(self, file: Path, array: bytearray, count: int) -> None:
-        array[:_ARRAY_HEAD] = _ARRAY + count.to_bytes(_ARRAY_HEAD - 1, "big")
-        frame: bytes = self._compressor.compress(array, self._whole_frame)
+    def _append(self, file: Path, array: EntryBlock) -> None:
+        frame: bytes = self._compressor.compress(array.content(), self._whole_frame)
         block = len(frame).to_bytes(4, "little") + zlib.crc32(frame).to_bytes(4, "little") + frame
         self._make_room(file, len(block))
         append_to(file, block)

@@ -1,21 +1,21 @@
 """The tape: told of each step of the scheduler, it hands entries over to be written.
 
-Everything here runs on the scheduling thread. A step costs the encoding of its entry, while the
-object is at hand; another thread compresses and writes, without the interpreter's lock. It is woken
-rarely, with as much as a block holds, because each time the two threads pass that lock on to each
-other. When a segment is full, or entries could not be written, the next batch begins a segment that
-says all that is there at that moment.
+Everything here runs on the scheduling thread. A step costs an entry that refers to what it is
+about; some dozens of entries are encoded at once (`blocks`), while the objects are at hand. Another
+thread compresses and writes, without the interpreter's lock. It is woken rarely, with as much as a
+block holds, because each time the two threads pass that lock on to each other. When a segment is
+full, or entries could not be written, the next batch begins a segment that says all that is there
+at that moment.
 """
 
 from __future__ import annotations
 
 import asyncio
 import platform
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Never
-
-import msgspec
 
 from scheduler import __version__, machine
 from scheduler.model.devices import ResourceClaim
@@ -23,6 +23,7 @@ from scheduler.model.journal import NodeSearch
 from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
+from scheduler.recording.blocks import EntryBlock, EntryEncoder
 from scheduler.recording.entries import (
     FORMAT,
     Answered,
@@ -45,14 +46,7 @@ from scheduler.recording.entries import (
     Reverted,
     WaitEnded,
 )
-from scheduler.recording.segments import (
-    BLOCK_BYTES,
-    ENCODING_FAULTS,
-    Bounds,
-    SegmentStart,
-    SegmentWriter,
-    empty_block,
-)
+from scheduler.recording.segments import BLOCK_BYTES, Bounds, SegmentStart, SegmentWriter
 from scheduler.recording.trimming import trimmed
 
 log = get_logger(__name__)
@@ -62,7 +56,11 @@ FLUSH_SECONDS = 0.5
 CLOSE_SECONDS = 3.0
 LEAST_BLOCK_BYTES = 1 << 12
 """Shorter blocks would be too many."""
-_SUCCESS = (SUCCESS.code.value, SUCCESS.message)
+TOGETHER = 64
+"""How many entries are encoded at once."""
+LONG_BYTES = 1 << 14
+"""An entry that is longer waits for no other: what is encoded at once may not take long."""
+_OK = SUCCESS.code.value
 
 
 class Tape:
@@ -74,21 +72,23 @@ class Tape:
         bounds: Bounds,
         config: list[dict[str, Any]],
         metrics: Metrics,
-        clock: Callable[[], float] = machine.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
-        self._clock = clock
+        self._clock = clock = clock or machine.clock()
         self._writer = SegmentWriter(directory, bounds, metrics)
         self._dropped = metrics.recording_dropped
         self._config = config
         self._run = str(machine.uuid4())
         self._now = clock()
-        self._encode_into = msgspec.msgpack.Encoder().encode_into
+        self._encoder = EntryEncoder()
         # A block is written whole: it must be much shorter than all that there may be.
         self._block_bytes = min(BLOCK_BYTES, max(LEAST_BLOCK_BYTES, bounds.all_bytes // 8))
-        self._block = empty_block()
-        """Entries that wait for others, and how many."""
-        self._count = 0
-        self._objects: dict[str, dict[str, Any]] = {}
+        self._together = max(1, min(TOGETHER, self._block_bytes >> 10))
+        self._entries: list[RecordedEntry] = []
+        """To be encoded. Objects in them never change."""
+        self._block = EntryBlock()
+        """To be written."""
+        self._objects: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         """All objects by kind and key."""
         self._held: dict[str, str] = {}
         """The nodes of assumed pods that the watch has not confirmed, by uid."""
@@ -119,15 +119,25 @@ class Tape:
 
     def flush(self) -> None:
         """Hand over what was said; begin a segment if one is due."""
-        block, count = self._block, self._count
-        if count:
-            self._block, self._count = empty_block(), 0
+        self._encode()
+        self._hand_over()
+
+    def _encode(self) -> None:
+        """Add entries that wait to the block."""
+        if self._entries:
+            self._dropped.inc(self._encoder.encode(self._entries, self._block))
+            self._entries.clear()
+
+    def _hand_over(self) -> None:
+        block = self._block
+        if block.entries:
+            self._block = EntryBlock()
         if self._silent:
-            self._dropped.inc(count)
+            self._dropped.inc(block.entries)
             if self._writer.idle:
                 self._begin()
             return
-        if count and not self._writer.put(block, count):
+        if block.entries and not self._writer.put(block):
             self._fall_silent()
         elif self._writer.broken:
             self._silent, self._follows = True, False
@@ -161,22 +171,19 @@ class Tape:
         self._writer.begin(SegmentStart(header, there, *others))
         self._follows = True
 
-    def _say(self, entry: RecordedEntry) -> None:
-        # Here and now, while the object is in the caches of the processor. It is the whole cost of
-        # a step, so it calls nothing else.
-        block = self._block
-        before = len(block)
-        try:
-            self._encode_into(entry, block, before)
-        except ENCODING_FAULTS:
-            del block[before:]
-            self._dropped.inc()
-            return
-        self._count += 1
-        if len(block) >= self._block_bytes:
-            self.flush()
+    def _say(self, entry: RecordedEntry, size: int = 0) -> None:
+        """Keep an entry, of about so many bytes if it may be long."""
+        entries = self._entries
+        entries.append(entry)
+        if len(entries) >= self._together or size > LONG_BYTES:
+            self._encode_many()
 
-    # AnswerTold by the scheduler
+    def _encode_many(self) -> None:
+        self._encode()
+        if self._block.size >= self._block_bytes:
+            self._hand_over()
+
+    # Told by the scheduler
 
     def tick(self) -> None:
         """A step begins."""
@@ -192,14 +199,14 @@ class Tape:
         self._leading = True
         self._say(Began(self._now))
 
+    # Each pod comes through the next six: they call as little as possible, and no `_say`.
+
     def changed(self, kind: str, key: str, new: Any) -> None:
         """A change is applied."""
-        self._now = self._clock()
-        objects = self._objects.get(kind)
-        if objects is None:
-            objects = self._objects[kind] = {}
+        now = self._now = self._clock()
+        size = 0
         if new is None:
-            old = objects.pop(key, None)
+            old = self._objects[kind].pop(key, None)
             if old is not None and kind == "Pod":
                 self._settle(old.metadata.uid)
         else:
@@ -207,8 +214,12 @@ class Tape:
                 new = trimmed(new)
             elif new.spec.node_name:
                 self._settle(new.metadata.uid)
-            objects[key] = new
-        self._say(Changed(self._now, kind, key, new))
+            self._objects[kind][key] = new
+            size = new.metadata.json_bytes
+        entries = self._entries
+        entries.append(Changed(now, kind, key, new))
+        if len(entries) >= self._together or size > LONG_BYTES:
+            self._encode_many()
 
     def _settle(self, uid: str) -> None:
         """The watch has shown a pod on a node, or gone."""
@@ -222,8 +233,65 @@ class Tape:
         self, search: NodeSearch, node: str, score: int | None, feasible: int, evaluated: int
     ) -> None:
         """A search has found a node."""
-        given = _given(search)
-        self._say(NodeSearched(self._now, *given, node, score, feasible, evaluated, ()))
+        pod, in_pass, proposed, model = search
+        entries = self._entries
+        entries.append(
+            NodeSearched(
+                self._now,
+                pod.uid,
+                pod.key,
+                pod.pod.metadata.resource_version,
+                in_pass,
+                proposed,
+                model,
+                node,
+                score,
+                feasible,
+                evaluated,
+                (),
+            )
+        )
+        if len(entries) >= self._together:
+            self._encode_many()
+
+    def reserved(self, uid: str, node: str, status: Status) -> None:
+        """A pod was assumed, and Reserve has run."""
+        self._held[uid] = node
+        if self._nominated:
+            self._nominated.pop(uid, None)
+        if status is not SUCCESS:  # else Permit comes next, before anything else happens
+            self._reserve_rejected(uid, node, status)
+
+    def permitted(self, uid: str, status: Status) -> None:
+        """Permit has run."""
+        if status is not SUCCESS:
+            self._not_permitted(uid, status)
+            return
+        node = self._held.get(uid, "")
+        entries = self._entries
+        entries.append(Reserved(self._now, uid, node, _OK, "", _OK, ""))
+        if len(entries) >= self._together:
+            self._encode_many()
+
+    def bound(self, uid: str, node: str) -> None:
+        """A binding was accepted."""
+        now = self._now = self._clock()
+        entries = self._entries
+        entries.append(BindingAnswered(now, uid, node))
+        if len(entries) >= self._together:
+            self._encode_many()
+
+    # Others
+
+    def _reserve_rejected(self, uid: str, node: str, status: Status) -> None:
+        if not status.ok:
+            self._say(Reserved(self._now, uid, node, status.code.value, status.message, "", ""))
+
+    def _not_permitted(self, uid: str, status: Status) -> None:
+        if status.code is Code.WAIT:
+            self._waiting.add(uid)
+        node, verdict = self._held.get(uid, ""), (status.code.value, status.message)
+        self._say(Reserved(self._now, uid, node, _OK, "", *verdict))
 
     def unplaced(self, search: NodeSearch, plugins: Iterable[str], evaluated: int) -> None:
         """A search has found none."""
@@ -233,25 +301,6 @@ class Tape:
     def made_room(self, uid: str, message: str, nominated: str) -> None:
         """PostFilter has run."""
         self._say(MadeRoom(self._now, uid, message, nominated))
-
-    def reserved(self, uid: str, node: str, status: Status) -> None:
-        """A pod was assumed, and Reserve has run."""
-        self._held[uid] = node
-        if self._nominated:
-            self._nominated.pop(uid, None)
-        if not status.ok:  # else Permit comes next, before anything else happens
-            self._say(Reserved(self._now, uid, node, status.code.value, status.message, "", ""))
-
-    def permitted(self, uid: str, status: Status) -> None:
-        """Permit has run."""
-        node = self._held.get(uid, "")
-        if status is SUCCESS:
-            self._say(Reserved(self._now, uid, node, *_SUCCESS, *_SUCCESS))
-            return
-        if status.code is Code.WAIT:
-            self._waiting.add(uid)
-        verdict = (status.code.value, status.message)
-        self._say(Reserved(self._now, uid, node, *_SUCCESS, *verdict))
 
     def wait_ended(self, uid: str) -> None:
         """A pod waits on permit no longer."""
@@ -271,11 +320,6 @@ class Tape:
         self.tick()
         self._held.pop(uid, None)
         self._say(Forgotten(self._now, uid))
-
-    def bound(self, uid: str, node: str) -> None:
-        """A binding was accepted."""
-        self._now = self._clock()
-        self._say(BindingAnswered(self._now, uid, node))
 
     def failed(self, uid: str, reason: str, message: str) -> None:
         """An attempt has ended without a node."""
@@ -316,7 +360,7 @@ class Tape:
     def answered(self, plugin: str, path: str, pod: str, answer: bytes, fault: str) -> None:
         """A plugin out of process has answered."""
         self.tick()
-        self._say(Answered(self._now, plugin, path, pod, answer, fault))
+        self._say(Answered(self._now, plugin, path, pod, answer, fault), len(answer))
 
     def claim_written(self, uid: str, key: str, claim: ResourceClaim | None) -> None:
         """A claim was written, or deleted, and the watch has yet to show it."""
