@@ -18,7 +18,7 @@ NO_FILES = 4
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print a script that completes commands and options.
+    """Print a shell completion script.
 
     \b
     bash:    source <(equipoise completion bash)

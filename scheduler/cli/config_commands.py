@@ -42,7 +42,7 @@ def print_effective(file: Path | None) -> None:
 
 @config.command()
 def defaults() -> None:
-    """Print the configuration that holds when no file is given, as YAML."""
+    """Print the default configuration as YAML."""
     click.echo(_load(None).to_yaml(), nl=False)
 
 

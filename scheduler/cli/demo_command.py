@@ -20,7 +20,9 @@ _ERROR, _CRITICAL = 40, 50
 
 @click.command()
 @click.option("--once", is_flag=True, help="Schedule the workload, print a summary and exit.")
-@click.option("--nodes", default=100, type=click.IntRange(5, 5000), help="About how many nodes.")
+@click.option(
+    "--nodes", default=100, type=click.IntRange(5, 5000), help="Approximate number of nodes."
+)
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -37,10 +39,10 @@ _ERROR, _CRITICAL = 40, 50
 def demo(
     once: bool, nodes: int, port: int | None, api_port: int | None, config_file: Path | None
 ) -> None:
-    """Run a cluster to play with: API server, nodes, controllers, pods, and the scheduler.
+    """Run an embedded cluster: API server, nodes, controllers, pods, and the scheduler.
 
-    It writes a kubeconfig and says how to use it with kubectl and equipoise. All of it is gone when
-    the command ends.
+    It writes a kubeconfig and prints how to use it with kubectl and equipoise. Everything is
+    removed when the command ends.
     """
     from sandbox.demo.ports import API_PORT, SERVING_PORT, listen
     from scheduler.config.problems import ConfigError

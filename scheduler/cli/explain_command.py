@@ -44,7 +44,7 @@ PATH = "/api/v1/explain"
 
 @click.command()
 @click.argument("target", required=False, metavar="[POD | KIND/NAME]")
-@click.option("-n", "--namespace", help="Its namespace; default: the context's.")
+@click.option("-n", "--namespace", help="Namespace; default: that of the context.")
 @click.option(
     "--what-if",
     "what_if",
@@ -55,9 +55,9 @@ PATH = "/api/v1/explain"
 @lenient_option()
 @config_option()
 @server_option()
-@click.option("--node", "nodes", multiple=True, help="All about this node; may be repeated.")
-@click.option("--all", "each", is_flag=True, help="Each node by itself, however alike they are.")
-@click.option("--patch", "patches", is_flag=True, help="Show the changes of each remedy.")
+@click.option("--node", "nodes", multiple=True, help="Show this node in detail; may be repeated.")
+@click.option("--all", "each", is_flag=True, help="Show each node separately, even if similar.")
+@click.option("--patch", "patches", is_flag=True, help="Show each remedy as a patch or command.")
 @output_option(TABLE, WIDE, JSON, YAML)
 @click.pass_context
 def explain(
@@ -74,14 +74,15 @@ def explain(
     patches: bool,
     output: str,
 ) -> None:
-    """Show why a pod waits or where it goes, and what would let it run.
+    """Explain why a pod is pending or where it would be placed, and what would help.
 
-    It is about a pod (NAME, NAMESPACE/NAME, pod/NAME), or about deployment/NAME, statefulset/NAME,
-    replicaset/NAME, daemonset/NAME, job/NAME or podgroup/NAME: one of its pods that waits, and how
-    many like it fit. The scheduler is found by your kubeconfig, or by --server. With -f the pod is
-    judged on the objects of the files when `equipoise simulate` pops it. A pod that runs already is
-    judged as if it had to be placed now, and one that is not tried as if nothing held it. Exits 3
-    if it gets no node, or if too few replicas fit.
+    The argument is a pod (NAME, NAMESPACE/NAME, pod/NAME) or a workload: deployment/NAME,
+    statefulset/NAME, replicaset/NAME, daemonset/NAME, job/NAME or podgroup/NAME. Of a workload, one
+    pending pod is explained, and how many such pods fit. The scheduler is found with your
+    kubeconfig, or with --server. With -f, the pod is explained as `equipoise simulate` would
+    schedule it on the objects of the files. A running pod is explained as if it were scheduled now,
+    a gated one as if it were not gated. Exits with 3 if the pod gets no node, or if too few
+    replicas fit.
     """
     _check_combination(context, target, what_if, files, config_file)
     asked = parse_target(target, namespace) if target else None

@@ -44,7 +44,9 @@ Standing = Mapping[Identity, Seen]
 @click.command()
 @click.argument("pods", nargs=-1, metavar="[NAMESPACE/NAME]...")
 @files_option()
-@click.option("--node", metavar="NODE", help="The pods of this node, from files or the cluster.")
+@click.option(
+    "--node", metavar="NODE", help="Use the pods of this node, from files or the cluster."
+)
 @click.option("--expect", metavar="TEXT", help="Compare with this fingerprint.")
 @click.option("--kubeconfig", metavar="FILE", help="How to reach the cluster; as kubectl does.")
 @output_option(TABLE, JSON, YAML)
@@ -58,10 +60,10 @@ def fingerprint(
 ) -> None:
     """Print the fingerprint of pods, and compare it with a published one.
 
-    Pods are named, or read from manifests (-f), or listed live for a node (--node). Of a node, the
-    fingerprint in its NodeResourceTopology is what is compared with, made of the pods that it says
-    it counts. If they differ, sets of pods close to the given one are tried: without finished or
-    pending pods, or without a single one. Exits 1 if they differ.
+    Pods are given by name, read from manifests (-f), or listed for a node of the cluster (--node).
+    For a node, the fingerprint of the pods that its NodeResourceTopology counts is compared with
+    the published one. If they differ, similar sets of pods are tried: without finished or pending
+    pods, or without a single pod. Exits with 1 if they differ.
     """
     named = [_identity(text) for text in pods]
     if bool(named) == bool(files or node):

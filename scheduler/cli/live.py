@@ -106,7 +106,7 @@ _COMMON = ("cpu", "memory")
 @limit_option(500, "nodes")
 @output_option(TABLE, WIDE, JSON, YAML)
 def nodes(server: Remote, limit: int, output: str) -> None:
-    """List the nodes: what is requested of what they offer, and what keeps pods away."""
+    """List the nodes: requested and allocatable resources, and taints."""
     answer = ask_any_replica(server, "/api/v1/nodes", limit=limit)
     if for_programs(output):
         emit(answer, output)
@@ -141,9 +141,9 @@ def nodes(server: Remote, limit: int, output: str) -> None:
 @click.command()
 @server_option()
 @limit_option(50, "decisions")
-@click.option("--follow", "following", is_flag=True, help="Go on with new ones until Ctrl-C.")
-@click.option("--pod", help="Those about this pod: NAME or NAMESPACE/NAME.")
-@click.option("-n", "--namespace", help="Namespace of the pod; default: the context's.")
+@click.option("--follow", "following", is_flag=True, help="Print new decisions until Ctrl-C.")
+@click.option("--pod", help="Only decisions about this pod: NAME or NAMESPACE/NAME.")
+@click.option("-n", "--namespace", help="Namespace of the pod; default: that of the context.")
 @output_option(TABLE, WIDE, JSON, YAML)
 def decisions(
     server: Remote,
@@ -153,9 +153,9 @@ def decisions(
     namespace: str | None,
     output: str,
 ) -> None:
-    """List the latest decisions, the newest at the end.
+    """List the latest scheduling decisions, the newest last.
 
-    With --follow, JSON comes as one line per decision.
+    With --follow, JSON output has one line per decision.
     """
     about = _about(server, pod, namespace)
     latest = ask_leader(server, DECISIONS, limit=limit, pod=about)

@@ -53,7 +53,8 @@ def lenient_option() -> Callable[[Command], Command]:
     return click.option(
         "--lenient",
         is_flag=True,
-        help="Name unknown fields and impossible values of manifests on standard error, and go on.",
+        help="Print unknown fields and invalid values of manifests to standard error, and "
+        "continue.",
     )
 
 

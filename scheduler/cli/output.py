@@ -57,7 +57,7 @@ def output_option(*formats: str) -> Callable[[Command], Command]:
         type=click.Choice(formats),
         default=formats[0],
         show_default=True,
-        help="How to print.",
+        help="Output format.",
     )
 
 

@@ -13,9 +13,13 @@ from scheduler.cli.targets import parse_pod
 
 @click.command()
 @click.argument("pod")
-@click.option("-n", "--namespace", help="Namespace of the pod; default: the context's.")
-@click.option("--plugin", default="", help="For this plugin only; default: all that hold the pod.")
-@click.option("--reason", default="", help="Why, for the log.")
+@click.option("-n", "--namespace", help="Namespace of the pod; default: that of the context.")
+@click.option(
+    "--plugin",
+    default="",
+    help="Approve for this plugin only; default: for all that make the pod wait.",
+)
+@click.option("--reason", default="", help="The reason, for the log.")
 @click.option("--uid", default="", help="Only if the pod has this uid.")
 @server_option()
 @output_option(TABLE, JSON, YAML)
@@ -28,19 +32,21 @@ def approve(
     server: Remote,
     output: str,
 ) -> None:
-    """Let POD go on that waits for permission; `equipoise queue` lists such pods.
+    """Approve POD, which waits at Permit; `equipoise waiting` lists such pods.
 
-    The scheduler has to know callers (server.protection), and you need the right to approve
-    waitingpods.equipoise.dev in the pod's namespace.
+    The scheduler must authenticate callers (server.protection), and you need the permission to
+    approve waitingpods.equipoise.dev in the pod's namespace.
     """
     _decide("approve", pod, namespace, plugin, reason, uid, server, output)
 
 
 @click.command()
 @click.argument("pod")
-@click.option("-n", "--namespace", help="Namespace of the pod; default: the context's.")
-@click.option("--plugin", default="", help="For this plugin; default: all that hold the pod.")
-@click.option("--reason", default="", help="Why, for the pod's condition and the log.")
+@click.option("-n", "--namespace", help="Namespace of the pod; default: that of the context.")
+@click.option(
+    "--plugin", default="", help="Reject for this plugin; default: for all that make the pod wait."
+)
+@click.option("--reason", default="", help="The reason, for the pod's condition and the log.")
 @click.option("--uid", default="", help="Only if the pod has this uid.")
 @server_option()
 @output_option(TABLE, JSON, YAML)
@@ -53,9 +59,9 @@ def reject(
     server: Remote,
     output: str,
 ) -> None:
-    """Send POD back to the queue that waits for permission, and have it give its node back.
+    """Reject POD, which waits at Permit: it gives up its node and is queued again.
 
-    You need the right to reject waitingpods.equipoise.dev in the pod's namespace.
+    You need the permission to reject waitingpods.equipoise.dev in the pod's namespace.
     """
     _decide("reject", pod, namespace, plugin, reason, uid, server, output)
 

@@ -40,10 +40,10 @@ TIERS = (
 
 
 @click.command()
-@click.option("-n", "--namespace", help="Pods of this namespace; default: of all.")
-@click.option("--tier", type=click.Choice(TIERS), help="Pods of this tier; default: of all.")
-@click.option("-l", "--selector", help="Pods with these labels, as kubectl selects them.")
-@click.option("--each", is_flag=True, help="One line per pod, however alike they are.")
+@click.option("-n", "--namespace", help="Only pods of this namespace.")
+@click.option("--tier", type=click.Choice(TIERS), help="Only pods of this tier.")
+@click.option("-l", "--selector", help="Only pods that match this label selector.")
+@click.option("--each", is_flag=True, help="One line per pod, even if identical.")
 @server_option()
 @limit_option(100, "lines")
 @output_option(TABLE, WIDE, JSON, YAML)
@@ -56,9 +56,10 @@ def queue(
     limit: int,
     output: str,
 ) -> None:
-    """List the pods that wait, tier by tier, and why; alike pods of one owner share a line.
+    """List the pending pods by tier, and why; identical pods of one owner share a line.
 
-    Of messages the table has the rejections; -o wide has all of it. JSON and YAML have every pod.
+    The table shows the rejections of each message; -o wide shows whole messages. JSON and YAML have
+    every pod.
     """
     grouped = not each and not for_programs(output)
     answer = ask_leader(
@@ -164,9 +165,9 @@ def _pods(pods: Sequence[Entry], wide: bool) -> Table:
 @limit_option(100, "pods")
 @output_option(TABLE, JSON, YAML)
 def waiting(server: Remote, limit: int, output: str) -> None:
-    """List the pods that hold a node and wait for permission: for which plugin, and how long.
+    """List the pods that wait at Permit: for which plugin, and for how long.
 
-    `equipoise approve` and `reject` decide about them.
+    `equipoise approve` and `equipoise reject` end their wait.
     """
     answer = ask_leader(server, "/api/v1/waiting", limit=limit)
     if for_programs(output):

@@ -134,16 +134,16 @@ _OPTIONS = (
         show_envvar=True,
         callback=_server_urls,
         metavar="URL",
-        help="Where the scheduler serves; default: its leader, found by the kubeconfig. Repeat it "
-        "for each replica: the leader is asked.",
+        help="Address of the scheduler; default: the leader, found with the kubeconfig. Repeat it "
+        "for each replica: the leader is used.",
     ),
     click.option(
         "--kubeconfig",
         default="",
         metavar="FILE",
-        help="Default: $KUBECONFIG, ~/.kube/config, the pod's own account.",
+        help="Default: $KUBECONFIG, ~/.kube/config, the pod's service account.",
     ),
-    click.option("--context", "context_name", default="", help="A context of the kubeconfig."),
+    click.option("--context", "context_name", default="", help="Context of the kubeconfig."),
     click.option(
         "--lease",
         default=LEASE,
@@ -159,7 +159,7 @@ _OPTIONS = (
         default="",
         envvar="EQUIPOISE_TOKEN",
         show_envvar=True,
-        help="A bearer token of the cluster for the scheduler; default: the kubeconfig's.",
+        help="Bearer token for the scheduler; default: that of the kubeconfig.",
     ),
     click.option(
         "--certificate-authority",
@@ -167,12 +167,12 @@ _OPTIONS = (
         envvar="EQUIPOISE_CERTIFICATE_AUTHORITY",
         show_envvar=True,
         metavar="FILE",
-        help="With --server: who signed its certificate; default: whom the system trusts.",
+        help="With --server: CA file for its certificate; default: the system's CAs.",
     ),
     click.option(
         "--insecure-skip-tls-verify",
         is_flag=True,
-        help="With --server: trust any certificate, as self-signed.",
+        help="With --server: do not verify its certificate.",
     ),
 )
 

@@ -33,7 +33,7 @@ def moment(value: str) -> float:
     "--config",
     "config_file",
     type=click.Path(path_type=Path),
-    help="Decide by this configuration instead of the recorded one.",
+    help="Use this configuration instead of the recorded one.",
 )
 @click.option("--from", "begin", type=moment, metavar="TIME", help="Compare from this time on.")
 @click.option("--to", "end", type=moment, metavar="TIME", help="Stop at this time.")
@@ -45,11 +45,11 @@ def replay(
     end: float | None,
     output: str,
 ) -> None:
-    """Decide again what a daemon has recorded in DIRECTORY (run --record), and compare.
+    """Replay a recording (run --record) and compare the decisions.
 
-    With the recorded configuration every decision comes out the same, bit by bit; a difference is
-    an error (1). With another one, it shows which decisions differ, and what becomes of the pods if
-    that configuration had decided all along.
+    With the recorded configuration every decision must be identical; a difference is an error (exit
+    code 1). With another configuration, it shows which decisions differ, and the result for the
+    pods if that configuration had been used all along.
     """
     from scheduler.cli import replay_report
     from scheduler.config.problems import ConfigError

@@ -25,31 +25,49 @@ _LEADER_FLAGS = {
 @click.option(
     "--config", "config_file", type=click.Path(path_type=Path), help="Configuration file."
 )
-@click.option("--kubeconfig", help="How to reach the cluster; default: as kubectl, or in-cluster.")
+@click.option("--kubeconfig", help="Kubeconfig file; default: as for kubectl, or in-cluster.")
 @click.option("--context", help="The context of the kubeconfig.")
 @click.option("--master", help="Address of the API server; overrides the kubeconfig.")
 @click.option("--bind-address", help="Address to serve health and metrics on.")
 @click.option("--secure-port", type=int, help="Port to serve health and metrics on; 0: none.")
-@click.option("--tls-cert-file", help="Certificate to serve with; else one is made if needed.")
+@click.option(
+    "--tls-cert-file", help="Serving certificate; default: self-signed, if TLS is needed."
+)
 @click.option("--tls-private-key-file", help="Private key of the certificate.")
 @click.option("--client-ca-file", help="Accept client certificates signed by this authority.")
 @click.option(
     "--authorization-always-allow-paths",
     metavar="PATHS",
-    help="Comma-separated paths that are served to everybody.  [default: /healthz,/livez,/readyz]",
+    help="Comma-separated paths that need no authorization.  [default: /healthz,/livez,/readyz]",
 )
 @click.option("--leader-elect", type=bool, help="Whether to elect a leader among replicas.")
-@click.option("--leader-elect-lease-duration", help="How long others wait for a silent leader.")
-@click.option("--leader-elect-renew-deadline", help="How long a leader tries to renew.")
-@click.option("--leader-elect-retry-period", help="How often to try.")
+@click.option(
+    "--leader-elect-lease-duration",
+    help="How long standbys wait before they take over an unrenewed lease.",
+)
+@click.option(
+    "--leader-elect-renew-deadline",
+    help="How long the leader tries to renew its lease before it stops.",
+)
+@click.option(
+    "--leader-elect-retry-period", help="Time between attempts to acquire or renew the lease."
+)
 @click.option("--leader-elect-resource-name", help="Name of the Lease.")
 @click.option("--leader-elect-resource-namespace", help="Namespace of the Lease.")
-@click.option("--write-config-to", type=click.Path(path_type=Path), help="Write and exit.")
-@click.option("--record", metavar="DIR", help="Keep what is seen and decided, for replay.")
+@click.option(
+    "--write-config-to",
+    type=click.Path(path_type=Path),
+    help="Write the effective configuration to this file and exit.",
+)
+@click.option(
+    "--record",
+    metavar="DIR",
+    help="Record what the scheduler sees and decides into this directory, for replay.",
+)
 @click.option("--log-format", type=click.Choice(["auto", "json", "console"]), help="Log format.")
-@click.option("-v", "--verbosity", type=int, help="0 to 3 informs, 4 and more debugs.")
+@click.option("-v", "--verbosity", type=int, help="0 to 3: info, 4 and more: debug.")
 def run(config_file: Path | None, write_config_to: Path | None, **flags: Any) -> None:
-    """Schedule the pods of a cluster that name one of our profiles in schedulerName."""
+    """Run the scheduler: schedule the pods whose schedulerName is one of its profiles."""
     config = _configuration(config_file, flags)
     if write_config_to is not None:
         write_config_to.write_text(config.to_yaml())

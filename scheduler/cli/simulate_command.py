@@ -53,7 +53,7 @@ class PlacedPod(NamedTuple):
 @click.command()
 @files_option()
 @lenient_option()
-@click.option("--from-cluster", is_flag=True, help="Take the objects of a cluster, too.")
+@click.option("--from-cluster", is_flag=True, help="Add the objects of a cluster.")
 @click.option("--kubeconfig", help="With --from-cluster: how to reach it.  [default: as kubectl]")
 @click.option("--context", help="With --from-cluster: the context of the kubeconfig.")
 @config_option()
@@ -62,7 +62,7 @@ class PlacedPod(NamedTuple):
     nargs=3,
     multiple=True,
     metavar="N like NODE",
-    help="Add N empty nodes of the shape of one that is there; may be repeated.",
+    help="Add N empty nodes like an existing one; may be repeated.",
 )
 @click.option("--drain", multiple=True, metavar="NODE", help="Drain this node; may be repeated.")
 @click.option(
@@ -71,29 +71,34 @@ class PlacedPod(NamedTuple):
     metavar="KIND/NAME=N",
     help="Scale a workload, such as deployment/web=5 or deployment/shop/web=5.",
 )
-@click.option("--all-schedulers", is_flag=True, help="Place the pods of other schedulers, too.")
+@click.option(
+    "--all-schedulers", is_flag=True, help="Also schedule pods that name other schedulers."
+)
 @click.option(
     "--compare",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Place the same pods with this configuration as well, and show what differs.",
+    help="Also schedule the pods with this configuration, and show the differences.",
 )
 @click.option(
     "--more",
     metavar="KIND/NAME",
-    help="Say how many more pods of this workload, or like this pod, fit afterwards.",
+    help="Show how many more pods of this workload, or like this pod, fit afterwards.",
 )
 @click.option(
-    "--missing-nodes", is_flag=True, help="Say how many nodes the pods that wait would need."
+    "--missing-nodes", is_flag=True, help="Show how many more nodes the pending pods would need."
 )
-@click.option("--all", "each", is_flag=True, help="One line per pod, however alike they are.")
-@click.option("--batch", is_flag=True, help="Place all pods at once, compared with one by one.")
-@click.option("--evict", is_flag=True, help="Let pods evict others of lower priority.")
+@click.option("--all", "each", is_flag=True, help="One line per pod, even if identical.")
+@click.option(
+    "--batch", is_flag=True, help="Place all pods together (batch), and compare with one by one."
+)
+@click.option("--evict", is_flag=True, help="Allow preemption of pods with lower priority.")
 @click.option(
     "--plot",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Draw nodes before and after, and what waits, as SVG; with --batch the network, too.",
+    help="Draw the nodes before and after, and the pending pods, as SVG; with --batch also the "
+    "flow network.",
 )
 @output_option(TABLE, JSON, YAML)
 def simulate(
@@ -116,13 +121,13 @@ def simulate(
     plot: Path | None,
     output: str,
 ) -> None:
-    """Place the pods of manifests on the nodes of manifests, or those of a copy of a cluster.
+    """Schedule pods from files, or from a copy of a cluster, without changing a cluster.
 
-    Nothing is written to a cluster. A snapshot (equipoise snapshot) is a manifest, too.
-    Deployments, ReplicaSets, ReplicationControllers, StatefulSets, DaemonSets and Jobs count as the
-    pods their controllers would create; those of DaemonSets come first. Pods that name another
-    scheduler are left out; pods with a node count there. No pod is evicted without --evict.
-    Exits 0 even if pods stay pending.
+    A snapshot (equipoise snapshot) can be used as a file. Deployments, ReplicaSets,
+    ReplicationControllers, StatefulSets, DaemonSets and Jobs are replaced by the pods that their
+    controllers would create; those of DaemonSets come first. Pods that name another scheduler are
+    left out; pods that have a node use its resources. No pod is preempted without --evict. Exits
+    with 0 even if pods stay pending.
     """
     from scheduler.config.problems import ConfigError
     from scheduler.simulation import InputError, place, profile_names

@@ -21,15 +21,15 @@ STDOUT = "-"
 
 @click.command()
 @click.argument("file", default=STDOUT, type=click.Path(dir_okay=False))
-@click.option("--kubeconfig", help="How to reach the cluster; default: as kubectl, or in-cluster.")
+@click.option("--kubeconfig", help="Kubeconfig file; default: as for kubectl, or in-cluster.")
 @click.option("--context", help="The context of the kubeconfig.")
-@click.option("--anonymise", is_flag=True, help="Give everything another name.")
+@click.option("--anonymise", is_flag=True, help="Replace names, labels and images.")
 def snapshot(file: str, kubeconfig: str | None, context: str | None, anonymise: bool) -> None:
-    """Write all that a scheduler reads of a cluster to FILE, for -f of simulate and explain.
+    """Save what the scheduler reads of a cluster to FILE, for simulate -f and explain -f.
 
-    FILE ends in .json.zst, .json.gz or .json; standard output (-) gets .json.zst. What containers
-    run with, annotations, Secrets and ConfigMaps are left out. With --anonymise names, labels and
-    images are replaced as well: equal ones by equal ones.
+    FILE ends in .json.zst, .json.gz or .json; standard output (-) is .json.zst. Commands, arguments
+    and environment of containers, annotations, Secrets and ConfigMaps are left out. With
+    --anonymise names, labels and images are replaced, too: equal names by equal names.
     """
     from scheduler.cli.anonymising import anonymised
     from scheduler.cli.snapshots import pack

@@ -17,11 +17,11 @@ FORMAT = "%(prog)s %(version)s"
 
 
 @click.command()
-@click.option("--client", is_flag=True, help="Only what is installed here: ask no scheduler.")
+@click.option("--client", is_flag=True, help="Only the local version; do not contact a scheduler.")
 @server_option()
 @output_option(TABLE, JSON, YAML)
 def version(client: bool, server: Remote, output: str) -> None:
-    """Print the version, and that of the running scheduler if one can be asked."""
+    """Print the version, and that of the running scheduler if it can be reached."""
     running, reason = (None, "") if client else _running(server)
     if for_programs(output):
         emit({"client": {"version": __version__}, "server": running}, output)

@@ -192,21 +192,22 @@ class ServerSettings(Section, frozen=True):
     """Where health, metrics and debugging are served, and to whom; port 0 serves nothing."""
 
     bind_address: str = "127.0.0.1"
-    """Where health, metrics and explanations are served."""
+    """Address to serve health, metrics and explanations on."""
     port: int = 10259
-    """0 serves nothing."""
+    """Port to serve on; 0 disables serving."""
     tls_cert_file: str = ""
-    """Goes with `tlsPrivateKeyFile`. Without both, a certificate is made off loopback."""
+    """Serving certificate, with `tlsPrivateKeyFile`. Without both, a self-signed certificate is
+    generated unless the address is a loopback address."""
     tls_private_key_file: str = ""
     """The key of `tlsCertFile`."""
     client_ca_file: str = msgspec.field(default="", name="clientCAFile")
-    """Signs client certificates, whose subject is a user and its groups
+    """CA of client certificates, whose subject is a user and its groups
     ([serving.md](serving.md))."""
     protection: Literal["auto", "always"] = "auto"
     """`auto`: plain HTTP on loopback, else TLS and only callers that the API server authorizes;
     `always`: the latter ([serving.md](serving.md))."""
     always_allow_paths: tuple[str, ...] = ("/healthz", "/livez", "/readyz")
-    """Open to all; a trailing `*` stands for anything."""
+    """Paths that need no authorization; a trailing `*` matches any suffix."""
 
 
 class LoggingSettings(Section, frozen=True):
@@ -222,28 +223,28 @@ class BindingSettings(Section, frozen=True):
     """How many pods may be on their way to a node at once, and how long one API call may take."""
 
     concurrency: PositiveInt = 64
-    """Requests of one namespace for bindings and status at once; a third more is for other
-    namespaces. etcd commits requests that arrive together in one transaction."""
+    """Concurrent requests of one namespace for bindings and pod status; a third more is reserved
+    for other namespaces. etcd commits requests that arrive together in one transaction."""
     timeout_seconds: PositiveFloat = 30.0
-    """For one call of the API server."""
+    """Timeout of one request to the API server."""
     stop_seconds: NotNegativeFloat = 20.0
-    """How long a stop waits for bindings with an unknown outcome; then the lease is [left to
-    expire](leadership.md). Less than the grace period of the pod."""
+    """How long a shutdown waits for bindings with an unknown outcome; after that the lease is [left
+    to expire](leadership.md). Must be less than the pod's termination grace period."""
     confirm_seconds: PositiveFloat = 15.0
-    """A pod that the watch does not show on its node so long after its binding is read from the API
+    """If the watch does not confirm a binding within this time, the pod is read from the API
     server, and scheduled again if it has no node."""
     headroom_seconds: NotNegativeFloat = 0.0
-    """A node to which another scheduler has bound a pod keeps room for two more of that size for so
-    long; a binding of ours that would take it
-    [waits](bindings.md#beside-another-scheduler). 0: none waits."""
+    """For how long a node to which another scheduler has bound a pod keeps room for two more pods
+    of that size; a binding of ours that would use that room
+    [waits](bindings.md#beside-another-scheduler). 0 disables this."""
 
 
 class WatchdogSettings(Section, frozen=True):
     """When a scheduling loop counts as stuck."""
 
     stall_seconds: PositiveFloat = 60.0
-    """A scheduling loop without progress for so long ends the process, and another replica takes
-    over ([leadership](leadership.md))."""
+    """If the scheduling loop makes no progress for this long, the process ends and another replica
+    takes over ([leadership](leadership.md))."""
 
 
 class CacheCheckSettings(Section, frozen=True):
@@ -251,63 +252,66 @@ class CacheCheckSettings(Section, frozen=True):
 
     interval_seconds: NotNegativeFloat = 600.0
     """How often the cache is [compared with the API server](bindings.md#is-what-we-remember-true)
-    and repaired, give or take a fifth; 0: only on `SIGUSR2`."""
+    and repaired, ± 20 %; 0: only on `SIGUSR2`."""
 
 
 class EventSettings(Section, frozen=True):
     """Events waiting to be written; further ones are dropped and counted."""
 
     queue_size: PositiveInt = 16_384
-    """Events of one namespace that wait to be written; further ones are dropped and counted.
-    Warnings get three quarters of it, other namespaces a third more."""
+    """How many events of one namespace may be queued for writing; further ones are dropped and
+    counted. Warnings may use three quarters of the queue; a third more is reserved for other
+    namespaces."""
 
 
 class EquivalenceSettings(Section, frozen=True):
     """How verdicts are kept for classes of equal pods."""
 
     enabled: bool = True
-    """Verdicts and scores are kept for [classes of equal pods](equivalence.md); decisions are the
-    same without."""
+    """Cache filter results and scores for [classes of identical pods](equivalence.md). Decisions
+    are the same without the cache."""
     key: Literal["Content", "ControllerRef"] = "Content"
-    """`Content`: by what a pod is; `ControllerRef`: by its controller as well, and pods without one
-    have no class ([how](equivalence.md#how-it-works))."""
+    """`Content`: pods with the same relevant fields form a class; `ControllerRef`: they must also
+    have the same controller, and pods without one have no class
+    ([how](equivalence.md#how-it-works))."""
     budget_mebibytes: PositiveInt = 64
-    """Memory for kept verdicts; the least recently used go first."""
+    """Memory for cached results; the least recently used are evicted first."""
 
 
 class UnscheduledCost(Section, frozen=True):
     """What it costs a batch to leave a pod without a node, beyond the worst node it could get."""
 
     per: Literal["Pod", "Volume"] = "Pod"
-    """What it costs to leave a pod out: the same for all (many small pods win), or with `Volume` by
-    what it requests (large pods win)."""
+    """Cost of leaving a pod out of a batch: the same for all pods (favours many small pods), or
+    with `Volume` in proportion to its requests (favours large pods)."""
     points: float = 1000.0
-    """In points of score, beyond the worst node that the pod could get."""
+    """That cost in score points, on top of the worst node that the pod could get."""
     points_per_second: float = 10.0
-    """What each second of waiting adds, so that no pod is left out for ever."""
+    """Added for each second that the pod has waited, so that no pod is left out forever."""
 
 
 class BatchSettings(Section, frozen=True):
     """How a backlog is placed at once, by the cheapest flow through a network of pods and nodes."""
 
     enabled: bool = False
-    """A backlog whose pods contend for nodes is [placed at once](flow.md); needs
+    """Place a backlog whose pods compete for nodes [as one batch](flow.md); needs
     `equivalence.enabled`."""
     cost_model: Literal["Scores", "CpuMemory"] = "Scores"
-    """`Scores`: by the profile's plugins, where that is better than one by one; `CpuMemory`: by the
-    [published design](flow.md#the-published-design-costmodel-cpumemory), for every backlog."""
+    """`Scores`: costs from the profile's score plugins, used where a batch is better than one by
+    one; `CpuMemory`: the [published design](flow.md#the-published-design-costmodel-cpumemory), for
+    every backlog."""
     compare: bool = True
-    """`Scores` tries one by one as well and keeps the [better of the
+    """With `Scores`, also place the pods one by one and keep the [better of the
     two](flow.md#never-worse-than-one-by-one); `false` saves that time."""
     min_pending: PositiveInt = 20
-    """Fewer pods of one rank (priority, unless a profile sorts by something else) are placed one by
-    one."""
+    """With fewer pending pods of the same rank (priority, unless a profile sorts by something else)
+    they are placed one by one."""
     max_pods: PositiveInt = 10_000
-    """How many pods are placed at once."""
+    """The most pods in one batch."""
     window: Duration = Duration(0.1)
-    """How long to wait for more pods once there are enough, at most `10s`."""
+    """How long to wait for more pods once there are `minPending`; at most `10s`."""
     solver_timeout: PositiveDuration = Duration(10.0)
-    """How long the solver may take; after that pods are placed one by one."""
+    """Timeout of the solver; after that the pods are placed one by one."""
     unscheduled_cost: UnscheduledCost = UnscheduledCost()
 
 
@@ -315,31 +319,33 @@ class RecordingSettings(Section, frozen=True):
     """What the daemon saw and decided, kept in files for `equipoise replay`."""
 
     directory: str = ""
-    """Where [recordings](replay.md) are kept; nothing is recorded without it."""
+    """Directory of [recordings](replay.md); if empty, nothing is recorded."""
     max_bytes: PositiveInt = 512 * 2**20
-    """What all segments of the recording may take; the oldest go first."""
+    """Total size of all segments; the oldest are deleted first."""
     segment_bytes: PositiveInt = 32 * 2**20
-    """About how large a segment becomes; smaller ones can be dropped sooner, and repeat more."""
+    """Approximate size of a segment. Smaller segments can be deleted sooner, but each repeats the
+    state of the cluster."""
     max_age: NotNegativeDuration = Duration(0.0)
-    """Segments that are older are dropped; `0s` keeps them as long as there is room."""
+    """Older segments are deleted; `0s` keeps them as long as `maxBytes` allows."""
 
 
 class DeviceSettings(Section, frozen=True):
     """How devices are chosen for claims ([DynamicResources](plugins/DynamicResources.md))."""
 
     selection: Literal["FirstFit", "BestFit"] = "FirstFit"
-    """`FirstFit`: the first devices that fit, as kube-scheduler; `BestFit`: those that leave the
-    least stranded, on the node that they fit best."""
+    """`FirstFit`: the first devices that fit, as in kube-scheduler; `BestFit`: the devices, and the
+    node, that leave the least capacity stranded."""
 
 
 class OutsidePlugins(Section, frozen=True):
     """Plugins from outside the tree."""
 
     directory: str = ""
-    """Python files with [plugins of your own](plugins/first-plugin.md), relative to the working
-    directory. Their code runs when a configuration is loaded. Entry points are always loaded."""
+    """Directory with [your own plugins](plugins/first-plugin.md) as Python files, relative to the
+    working directory. Their code runs when a configuration is loaded. Entry points are always
+    loaded."""
     slow_after: PositiveDuration = Duration(0.1)
-    """An answer of an external plugin that takes longer is counted and reported."""
+    """Calls of external plugins that take longer are counted and logged."""
 
 
 class OwnPoints(Section, frozen=True):
@@ -449,9 +455,9 @@ class EquipoiseConfiguration(Section, frozen=True):
     """How long the lists of one pod may be ([below](#how-large-a-pod-may-be)); longer ones are not
     placed."""
     max_suspended_pods: PositiveInt = 1024
-    """Pods that may wait for answers of webhooks and extenders at once."""
+    """How many pods may wait for responses of webhooks and extenders at the same time."""
     tie_break_seed: int = 0
-    """Another seed breaks ties between equal nodes differently."""
+    """Seed for breaking ties between nodes with equal scores."""
 
     def own_points(self, scheduler_name: str) -> OwnPoints:
         """The sets of a profile at the points that only Equipoise has."""

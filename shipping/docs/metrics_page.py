@@ -28,7 +28,7 @@ HEAD = "\n".join(
         "Prometheus client.",
         "[dashboard.md](dashboard.md) shows them in panels, [serving.md](serving.md) says who may "
         "read them, [tuning.md](tuning.md) which",
-        'of them to look at when. "Asked by" names the alerts, with their runbooks, and the panels '
+        'of them to look at when. "Used by" names the alerts, with their runbooks, and the panels '
         "of the dashboard that use a metric.",
         "",
     ]
@@ -89,7 +89,7 @@ def page(metrics: Metrics | None = None) -> str:
     known, buckets = families(metrics), _buckets(metrics)
     lines = [HEAD]
     for title, prefixes in PREFIXES.items():
-        head = "| Metric | Type | Labels | Meaning | Asked by |"
+        head = "| Metric | Type | Labels | Meaning | Used by |"
         lines += [f"## {title}", "", head, "|---|---|---|---|---|"]
         for name in sorted(name for name in known if name.startswith(prefixes)):
             family = known[name]
