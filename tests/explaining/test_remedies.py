@@ -164,6 +164,15 @@ def test_a_selector_with_a_typing_error() -> None:
     )
 
 
+@pytest.mark.parametrize("key", ["matchFields", "matchExpressions", "term", "nodeSelector", ""])
+def test_a_selector_may_have_any_key(key: str) -> None:
+    objects = [make_worker("a").label(**{key: "ssd"}).obj(), make_worker("b").obj()]
+    assert proposed(objects, make_pod("p").node_selector(**{key: "sdd"})) == [
+        f"ask for nodes with {key}=ssd in place of {key}=sdd",
+        f"drop the node requirement {key}=sdd",
+    ]
+
+
 def test_terms_of_node_affinity() -> None:
     objects = [make_worker("a").label(disk="ssd", tier="x").obj()]
     pod = make_pod("p").required(

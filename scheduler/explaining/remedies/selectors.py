@@ -13,11 +13,12 @@ from scheduler.explaining.remedies.patches import Object, at, listed, put
 from scheduler.explaining.remedies.scene import Scene, Step, one_less, rows_of, ways
 from scheduler.explaining.remedies.spelling import close_to
 from scheduler.model.nodes import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from scheduler.model.selectors import NodeMatcher, compile_node_selector
+from scheduler.model.selectors import NodeMatcher, compile_node_selector, compile_set
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.state.columns import Rows
 
 CORRECT = "correct-selector"
+SELECTOR = "nodeSelector"
 EMPTY = "term"
 """In place of a field: the term has no requirements, and matches no node."""
 DROP = "drop-selector"
@@ -37,7 +38,7 @@ class NodeRequirement(NamedTuple):
     term: int
     """Which term; -1 for the selector."""
     field: str
-    """``matchExpressions`` or ``matchFields``; for the selector its key."""
+    """``matchExpressions`` or ``matchFields``; for the selector ``nodeSelector``."""
     place: int
     requirement: NodeSelectorRequirement
 
@@ -161,8 +162,8 @@ def _group(
 
 def _entries(raw: Object) -> tuple[list[NodeRequirement], list[list[NodeRequirement]]]:
     selector = [
-        NodeRequirement(-1, key, 0, NodeSelectorRequirement(key, "In", (value,)))
-        for key, value in (at(raw, "spec", "nodeSelector") or {}).items()
+        NodeRequirement(-1, SELECTOR, place, NodeSelectorRequirement(key, "In", (value,)))
+        for place, (key, value) in enumerate((at(raw, "spec", SELECTOR) or {}).items())
     ]
     terms = []
     for number, term in enumerate((at(raw, *TERMS) or [])[:MOST_TERMS]):
@@ -185,17 +186,22 @@ def _met(cycle: Cycle, entry: NodeRequirement, rows: Rows) -> Any:
     """Which rows meet one requirement."""
     if entry.field == EMPTY:
         return np.zeros(len(rows), np.bool_)
-    one = (entry.requirement,)
+    return cycle.state.columns.labels.match(_matcher(entry), rows)
+
+
+def _matcher(entry: NodeRequirement) -> NodeMatcher:
+    wanted = entry.requirement
+    if entry.field == SELECTOR:
+        return NodeMatcher(compile_set({wanted.key: wanted.values[0]}))
     fields = entry.field == "matchFields"
-    term = NodeSelectorTerm(match_fields=one) if fields else NodeSelectorTerm(one)
-    terms = compile_node_selector(NodeSelector((term,)), "spec")
-    return cycle.state.columns.labels.match(NodeMatcher(terms=terms), rows)
+    term = NodeSelectorTerm(match_fields=(wanted,)) if fields else NodeSelectorTerm((wanted,))
+    return NodeMatcher(terms=compile_node_selector(NodeSelector((term,)), "spec"))
 
 
 def _dropped(raw: Object, entries: Sequence[NodeRequirement]) -> Object:
     for entry in entries:
         if entry.term < 0:
-            raw = put(raw, ("spec", "nodeSelector", entry.field), None)
+            raw = put(raw, ("spec", SELECTOR, entry.requirement.key), None)
     of_terms = [entry for entry in entries if entry.term >= 0]
     if not of_terms:
         return raw
@@ -212,11 +218,12 @@ def _dropped(raw: Object, entries: Sequence[NodeRequirement]) -> Object:
 
 def _corrected(raw: Object, entry: NodeRequirement, key: str, values: tuple[str, ...]) -> Object:
     if entry.term < 0:
+        wrong = entry.requirement.key
         selector = {
-            (key if k == entry.field else k): (values[0] if k == entry.field else v)
-            for k, v in at(raw, "spec", "nodeSelector").items()
+            (key if k == wrong else k): (values[0] if k == wrong else v)
+            for k, v in at(raw, "spec", SELECTOR).items()
         }
-        return put(raw, ("spec", "nodeSelector"), selector)
+        return put(raw, ("spec", SELECTOR), selector)
     path = (*TERMS, entry.term, entry.field, entry.place)
     changed = put(raw, path, {**at(raw, *path), "key": key, "values": list(values)})
     if not values:
