@@ -30,8 +30,7 @@ from scheduler.dra.pod_devices import PodDevices, Preparation
 from scheduler.model.devices import AllocationResult, DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.workloads import pod_group_of
-from scheduler.queueing.columns import MOST_KEYS, Answer, Indexed, Term, WaitingColumn
+from scheduler.queueing.columns import MOST_KEYS, Answer, Indexed, Term, WaitingColumn, alike
 from scheduler.queueing.hints import HintRegistration, by_uid
 
 _RELEASED = "released"
@@ -58,8 +57,6 @@ class Wish(NamedTuple):
     """Those that need devices."""
     resources: frozenset[str] = frozenset()
     """Its extended resources, whether or not a class serves them."""
-    in_group: bool = False
-    """It stands for a gang, whose other members may ask for something else."""
 
 
 Concern = Callable[[Wish], bool]
@@ -90,16 +87,15 @@ class DeviceHints:
     def wish(self, pod: PodInfo) -> Wish:
         """What a rejected pod waits for."""
         needs = self._preparation.prepare(pod)
-        in_group = pod_group_of(pod.pod.metadata) is not None
         if isinstance(needs, PodDevices):
-            return Wish(Lack.DEVICES, wanted(needs), _resources(pod), in_group)
+            return Wish(Lack.DEVICES, wanted(needs), _resources(pod))
         try:
             found = list(usable_claims(pod, self._ledger))
         except UnusableClaimError:
             return Wish(Lack.CLAIM)
         claims = [each for each in found if each.status.allocation is None]
         lack = Lack.NOTHING if needs is None else Lack.CLASS
-        return Wish(lack, claims, _resources(pod), in_group)
+        return Wish(lack, claims, _resources(pod))
 
     def after_devices(self, pod: PodInfo, event: Event) -> Hint:
         """A node, a class, a slice or what a claim freed may be of use for what the pod asks."""
@@ -114,13 +110,13 @@ class DeviceHints:
         pools = _pools(event)
         if not pools:
             return lambda wish: False
-        index, freed = self._ledger.index, event.kind == "ResourceClaim"
+        index = self._ledger.index
         shapes = index.shapes_of(pools)
 
         def concerned(wish: Wish) -> bool:
             if wish.lack is not Lack.DEVICES:
                 return wish.lack is Lack.NOTHING
-            return (freed and wish.in_group) or index.touches(wish.claims, shapes)
+            return index.touches(wish.claims, shapes)
 
         return concerned
 
@@ -296,3 +292,19 @@ def _freed(event: Event) -> AllocationResult | None:
         return None
     kept = isinstance(new, ResourceClaim) and new.status.allocation is not None
     return None if kept else old.status.allocation
+
+
+def _any_devices(pod: PodInfo, event: Event) -> Hint:
+    """Whether an event may have made devices useful, to whomever."""
+    return Hint.QUEUE if event.kind == "DeviceClass" or _pools(event) else Hint.SKIP
+
+
+ANY_DEVICES = tuple(
+    HintRegistration(kind, actions, _any_devices, alike(_any_devices))
+    for kind, actions in (
+        ("DeviceClass", Action.ADD | Action.UPDATE | Action.DELETE),
+        ("ResourceSlice", Action.ADD | Action.UPDATE | Action.DELETE),
+        ("ResourceClaim", Action.UPDATE | Action.DELETE),
+    )
+)
+"""For those who stand for pods that ask for different devices."""

@@ -37,6 +37,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from scheduler.dra.hints import ANY_DEVICES
+from scheduler.dra.names import PLUGIN
 from scheduler.framework.faults import PluginFault
 from scheduler.model.events import ASSIGNED_POD, Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
@@ -65,6 +67,8 @@ log = get_logger(__name__)
 ROOM = "GangRoom"
 """The rejector of gangs that any room for any member may cure, not just the plugin that rejected
 the last one."""
+DEVICES = "GangDevices"
+"""The same of devices: the member that waits in the queue for all may ask for other ones."""
 
 MAX_ROUNDS = 3
 """How often members are tried whose nodes went away during the pass."""
@@ -410,7 +414,7 @@ class PodGroupPass:
         rejectors = frozenset[str]().union(*(each.plugins for each in unplaced)) | {plugin.name}
         pending = frozenset[str]().union(*(each.pending for each in unplaced))
         if self._differ(current.attempts):
-            rejectors |= {ROOM}
+            rejectors |= {ROOM, DEVICES} if PLUGIN in rejectors else {ROOM}
         self._requeue(current, message, rejectors, pending)
         return "unplaced"
 
@@ -493,6 +497,7 @@ HINTS = {
             _room,
             alike(_room, lambda pod: pod_group_of(pod.pod.metadata)),
         ),
-    )
+    ),
+    DEVICES: ANY_DEVICES,
 }
 """The events that may cure gangs whose members differ, or for which the cluster has no room."""
