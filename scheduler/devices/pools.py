@@ -289,8 +289,9 @@ class DevicePool:
         if counts != {len(seen)}:
             if max(self._generations) > generation:
                 return PoolView(self.key, PoolStatus.OBSOLETE)
-            if not counts <= {len(seen), self._generations[generation]}:
-                return PoolView(self.key, PoolStatus.INCOMPLETE)
+            current = self._generations[generation]
+            if not counts <= {len(seen), current}:
+                return PoolView(self.key, PoolStatus.INCOMPLETE, _missing(counts, current))
             names = {each.name for each in seen}
             elsewhere = [
                 each
@@ -298,6 +299,11 @@ class DevicePool:
                 if each.generation == generation and each.name not in names
             ]
         return _built(self.key, seen, elsewhere, node)
+
+
+def _missing(counts: Iterable[int], current: int) -> str:
+    said = " and ".join(str(count) for count in sorted(counts))
+    return f"resourceSliceCount is {said}, and its newest generation has {current}"
 
 
 def _add(tally: Tally[int], key: int, sign: int) -> None:

@@ -6,18 +6,21 @@ them.
 
 from __future__ import annotations
 
+from collections import Counter as Tally
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
 
 from scheduler.devices.demand import YES, Ask
+from scheduler.devices.pools import PoolStatus
 from scheduler.dra.judging import DeviceJudge
 from scheduler.dra.ledger import DeviceLedger
 from scheduler.dra.pod_devices import PodDevices
 from scheduler.model.devices import DeviceSelector, ResourceClaim
 from scheduler.plugin_api.cycle import Cycle
-from scheduler.plugin_api.facts import MAX_FACTS, MAX_TEXT, Fact, Told, fact, have, told
+from scheduler.plugin_api.facts import MAX_FACTS, MAX_NODES, MAX_TEXT, Fact, Told, fact, have, told
 from scheduler.state.columns import Rows
 
 
@@ -40,8 +43,19 @@ class Supply(NamedTuple):
         return self.free < max(self.asked, 1)
 
 
-Way = tuple[tuple[Supply, ...], tuple[str, ...]]
-"""What sets rows apart: their supplies, and claims whose devices cannot be used there."""
+class Trouble(NamedTuple):
+    """A pool of which a node can use nothing, because its slices are not all there or are wrong."""
+
+    driver: str
+    pool: str
+    state: str
+    reason: str
+
+
+Way = tuple[tuple[Supply, ...], tuple[str, ...], tuple[Trouble, ...]]
+"""What sets rows apart: their supplies, claims whose devices cannot be used there, and pools."""
+
+_STATES = {PoolStatus.INCOMPLETE: "incomplete", PoolStatus.INVALID: "invalid"}
 
 
 def claimed(cycle: Cycle) -> list[Fact]:
@@ -63,14 +77,28 @@ def failures(
 
 def _ways(ledger: DeviceLedger, judge: DeviceJudge, devices: PodDevices, rows: Rows) -> list[Way]:
     supplies: list[tuple[Supply, ...]] = [()] * len(rows)
+    troubles: list[tuple[Trouble, ...]] = [()] * len(rows)
     for group, judgement in judge.judged(devices, rows):
         for number in range(len(judgement.outcomes)):
             places = group.places[judgement.codes == number]
             found = tuple(_supplies(ledger, group.claims, int(rows[places[0]])))
             for place in places.tolist():
                 supplies[place] = found
+            if _troubles(ledger, int(rows[places[0]])):  # then all of them have some
+                for place in places[:MAX_NODES].tolist():
+                    troubles[place] = _troubles(ledger, int(rows[place]))
     away = judge.claims_away(devices, rows)
-    return list(zip(supplies, away, strict=True))
+    return list(zip(supplies, away, troubles, strict=True))
+
+
+def _troubles(ledger: DeviceLedger, row: int) -> tuple[Trouble, ...]:
+    views = ledger.index.inventory.segment(row).views
+    found = (
+        Trouble(*view.key, _STATES[view.status], view.reason)
+        for view in views
+        if view.status in _STATES
+    )
+    return tuple(islice(found, MAX_FACTS))
 
 
 def _supplies(ledger: DeviceLedger, claims: Sequence[ResourceClaim], row: int) -> Iterator[Supply]:
@@ -110,14 +138,21 @@ def _selectors(ledger: DeviceLedger, claim: ResourceClaim, ask: Ask) -> tuple[st
 
 
 def _spelt(cycle: Cycle, way: Way) -> list[Fact]:
-    supplies, away = way
+    supplies, away, troubles = way
     short = [each for each in supplies if each.short]
     facts = [_shortage(each) for each in short or supplies]
     facts += [
         fact("resourceClaim", f"claim {name} holds devices that cannot be used here", claims=[name])
         for name in away
     ]
+    facts += [_pool_fact(each) for each in troubles]
     return facts or claimed(cycle)
+
+
+def _pool_fact(trouble: Trouble, **more: object) -> Fact:
+    driver, pool, state, reason = trouble
+    message = f"resource pool {driver}/{pool} is {state}: {reason}"[:MAX_TEXT]
+    return fact("devicePool", message, driver=driver, pool=pool, state=state, **more)
 
 
 def _asked(supply: Supply) -> str:
@@ -164,11 +199,14 @@ def cluster_facts(
         return [{**each, "nodes": len(rows)} for each in claimed(cycle)]
     ways = _ways(ledger, judge, devices, rows)
     facts: list[Fact] = []
-    for number in range(max((len(supplies) for supplies, _ in ways), default=0)):
-        here = [supplies[number] if number < len(supplies) else None for supplies, _ in ways]
+    for number in range(max((len(supplies) for supplies, _, _ in ways), default=0)):
+        here = [supplies[number] if number < len(supplies) else None for supplies, _, _ in ways]
         short = sum(each is not None and each.short for each in here)
         if short:
             facts.append(_of_cluster(cycle, here, rows, short))
+    seen = Tally(each for _, _, troubles in ways for each in troubles)
+    worst = seen.most_common(MAX_FACTS)
+    facts += [_pool_fact(each, nodes=count) for each, count in worst]
     return facts or [{**each, "nodes": len(rows)} for each in claimed(cycle)]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from scheduler.simulation import explain, place
 from tests.builders import Json, make_node
 from tests.dra.devices import claim, device_class, slice_of, using
@@ -83,3 +85,40 @@ def test_pods_are_placed_as_long_as_there_are_devices() -> None:
     assert sum(node is not None for _, node, _ in outcome) == 3
     (message,) = [message for _, node, message in outcome if node is None]
     assert message == "0/3 nodes are available: 3 cannot allocate all claims."
+
+
+def broken(**pool: int) -> Json:
+    """A slice with two devices of one name, or of a pool that is not all there."""
+    raw = slice_of("n0", 2)
+    if not pool:
+        raw["spec"]["devices"][1]["name"] = "gpu-0"
+    raw["spec"]["pool"].update(pool)
+    return raw
+
+
+@pytest.mark.parametrize(
+    ("piece", "state", "reason"),
+    [
+        (broken(), "invalid", "duplicate device name gpu-0"),
+        (
+            broken(resourceSliceCount=3),
+            "incomplete",
+            "resourceSliceCount is 3, and its newest generation has 1",
+        ),
+    ],
+)
+def test_a_pool_that_cannot_be_used_is_named_with_what_is_wrong_in_it(
+    piece: Json, state: str, reason: str
+) -> None:
+    objects = [
+        *(make_node(f"n{i}").obj() for i in range(2)),
+        {"kind": "DeviceClass", **device_class()},
+        {"kind": "ResourceSlice", **piece},
+        {"kind": "ResourceClaim", **claim("c")},
+    ]
+    answer = explain(objects, using("p", "c").obj())
+    told = f"resource pool gpu.example.com/n0 is {state}: {reason}"
+    lacking = "c/r asks 1 device of class gpu, the node has none"
+    assert messages(answer, "n0") == [lacking, told]
+    assert messages(answer, "n1") == [lacking]
+    assert (answer["facts"][-1]["message"], answer["facts"][-1]["nodes"]) == (told, 1)
