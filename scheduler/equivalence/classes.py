@@ -9,6 +9,9 @@ So the controller and its revision lead to the class, without a look at all that
 is then compared with the first of its revision. If they differ (a webhook that changes some pods,
 an edited label, an index in a label), the encoded spec leads to the class, for all further pods of
 that revision. Both hold as long as nothing has changed that keys are derived from.
+
+Pods of which each has a claim of its own have a template in common all the same: it leaves out what
+claims are called. The keys that claims may enter are made for each of these pods.
 """
 
 from __future__ import annotations
@@ -28,7 +31,7 @@ from scheduler.equivalence.verdicts import AnswerColumn
 from scheduler.model.meta import OwnerReference
 from scheduler.model.packed import as_text
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.pods import PodSpec, Volume
+from scheduler.model.pods import ClaimVolume, PodSpec, Volume
 from scheduler.model.resources import sizes_reported
 from scheduler.state.aspects import Aspect, ChangeLog
 
@@ -110,14 +113,16 @@ _REVISION_LABELS = ("pod-template-hash", "controller-revision-hash")
 
 
 class _EqualPods:
-    """Pods that differ in nothing but their names."""
+    """Pods that differ in nothing but their names, and those of their claims."""
 
     __slots__ = (
-        *("alike", "controller", "exemplar", "keys", "kin", "mixed", "named", "own", "pod_class"),
-        *("positions", "revision", "text", "used", "volumes"),
+        *("claims", "controller", "exemplar", "keys", "mixed", "named", "own", "places"),
+        *("pod_class", "positions", "revision", "text", "used", "volumes"),
     )
 
-    def __init__(self, exemplar: PodInfo, controller: OwnerReference | None, text: int) -> None:
+    def __init__(
+        self, exemplar: PodInfo, controller: OwnerReference | None, text: int, *, claims: bool
+    ) -> None:
         self.exemplar = exemplar
         self.text = text
         """The length of its encoding."""
@@ -129,13 +134,13 @@ class _EqualPods:
         """The revision whose pods it represents."""
         self.mixed = False
         """Whether a pod of that revision was different."""
-        self.kin: bytes | None = None
-        """The key by which pods that differ in the names of their claims find this template."""
+        self.claims = claims
+        """Whether volumes of its pods are those of claims, which may be others for each pod."""
         self.keys: list[Key] = []
-        self.own: Sequence[Key] = ()
-        """Of these keys, those that were made for the last pod itself."""
-        self.alike = False
-        """Whether no pod has a key of its own, as long as keys are derived from the same."""
+        self.places: tuple[int, ...] = ()
+        """The keys that are made for each pod, as long as keys are derived from the same."""
+        self.own: Sequence[Key] | None = None
+        """These keys of the last pod."""
         self.positions: tuple[int, ...] = ()
         self.pod_class: PodClass | None = None
         self.used = 0
@@ -196,8 +201,6 @@ class Classes:
         self._templates: dict[bytes, _EqualPods] = {}
         self._revisions: dict[Revision, _EqualPods] = {}
         """The template of each revision; an entry is dropped with its template."""
-        self._kin: dict[bytes, _EqualPods] = {}
-        """The template of pods with claims of their own; likewise."""
         self.mismatches = 0
         """Revisions of which a pod was different from the first."""
         self._template_text = 0
@@ -206,12 +209,28 @@ class Classes:
         self.overfull = False
         """Whether there are more classes than may be kept; `drop_oldest` helps."""
         self._looks = 0
-        self._own = [place for place, (_, each) in enumerate(self._declared) if each.own]
+        self._keys_of = [each.key for _, each in self._declared]
+        self._own = tuple(place for place, (_, each) in enumerate(self._declared) if each.own)
         """The plugins whose keys are made for each pod."""
-        self._own_declared = [self._declared[place][1] for place in self._own]
-        self._no_own_keys: Sequence[Key] = (None,) * len(self._own)
-        derived = (each.reads.keys for _, each in self._declared if each.reads is not None)
-        self._derived_from: tuple[Aspect, ...] = tuple(sorted(frozenset().union(*derived)))
+        self._by_claims = tuple(
+            place
+            for place, (_, each) in enumerate(self._declared)
+            if not each.own and each.reads_claims
+        )
+        """The plugins whose keys are made for each pod that has claims."""
+        reads = [(each, each.reads.keys) for _, each in self._declared if each.reads is not None]
+        derived = frozenset().union(*(aspects for _, aspects in reads))
+        self._derived_from: tuple[Aspect, ...] = tuple(sorted(derived))
+        self._derived = {
+            aspect: tuple(
+                place
+                for place, (_, each) in enumerate(self._declared)
+                if each.reads is not None and aspect in each.reads.keys
+            )
+            for aspect in self._derived_from
+        }
+        """The keys that are derived from each aspect."""
+        self._own_from = frozenset().union(*(aspects for each, aspects in reads if each.own))
         self._counts_of = _picker(self._derived_from)
 
     def __len__(self) -> int:
@@ -242,17 +261,12 @@ class Classes:
         template = self._template(pod, controller)
         positions = self.stamp()
         if template.positions != positions or not template.keys:
-            template.keys = self._keys(template, positions)
-            template.positions = positions
-            template.pod_class = None
-            template.alike = not any(
-                each.concerns is None or each.concerns(pod) for each in self._own_declared
-            )
-        own = self._no_own_keys if template.alike else self._keys_of_its_own(pod)
+            self._follow(template, pod, positions)
+        own = [self._keys_of[place](pod) for place in template.places]
         pod_class = template.pod_class
         if pod_class is None or pod_class.used == FORGOTTEN or own != template.own:
             template.own = own
-            for place, key in zip(self._own, own, strict=True):
+            for place, key in zip(template.places, own, strict=True):
                 template.keys[place] = key
             uid = controller.uid if self._by_controller and controller else ""
             pod_class = self._intern(pod, template.keys, uid, template.text)
@@ -260,9 +274,6 @@ class Classes:
         pod_class.pods += 1
         template.used = pod_class.used = self._looks
         return pod_class
-
-    def _keys_of_its_own(self, pod: PodInfo) -> Sequence[Key]:
-        return tuple(each.key(pod) for each in self._own_declared)
 
     def _template(self, pod: PodInfo, controller: OwnerReference | None) -> _EqualPods:
         """The pods that this one is equal to, by its revision or else by what it says."""
@@ -289,32 +300,17 @@ class Classes:
         return self._by_content(pod, controller)
 
     def _by_content(self, pod: PodInfo, controller: OwnerReference | None) -> _EqualPods:
-        text = template_of(pod)
+        # How long the names of claims are counts towards the limits: they matter beyond these.
+        claims = bool(pod.pod.spec.volumes and pod.volumes.claims and not pod.excess)
+        text = kin_of(pod) if claims else template_of(pod)
         template = self._templates.get(text)
         if template is None:
-            template = self._new_template(text, pod, controller)
-            if pod.volumes.claims:
-                self._derive_with_kin(template)
-            return template
-        pod.adopt(template.exemplar)
+            return self._new_template(text, pod, controller, claims=claims)
+        if claims:
+            pod.adopt_but_claims(template.exemplar)
+        else:
+            pod.adopt(template.exemplar)
         return template
-
-    def _derive_with_kin(self, template: _EqualPods) -> None:
-        """Have pods of which each has a claim of its own share all that is not about claims.
-
-        Their keys are still computed one by one, as the claims may be anything.
-        """
-        pod = template.exemplar
-        if pod.excess:
-            return
-        text = kin_of(pod)
-        speaks = self._kin.get(text)
-        if speaks is not None:
-            pod.adopt_but_claims(speaks.exemplar)
-            return
-        template.kin = text
-        self._kin[text] = template
-        self._template_text += len(text)
 
     def stamp(self) -> tuple[int, ...]:
         """Another one as soon as the class of some pod may have become another."""
@@ -356,14 +352,14 @@ class Classes:
         self.overfull = number > 1 and (number > self.TEMPLATES or self._class_text > self.TEXT)
 
     def _new_template(
-        self, text: bytes, pod: PodInfo, controller: OwnerReference | None
+        self, text: bytes, pod: PodInfo, controller: OwnerReference | None, *, claims: bool
     ) -> _EqualPods:
         self._template_text += len(text)
         while self._templates and (
             len(self._templates) >= self.TEMPLATES or self._template_text > self.TEXT
         ):
             self._drop_template(next(iter(self._templates)))
-        template = self._templates[text] = _EqualPods(pod, controller, len(text))
+        template = self._templates[text] = _EqualPods(pod, controller, len(text), claims=claims)
         return template
 
     def _drop_template(self, text: bytes) -> None:
@@ -371,31 +367,32 @@ class Classes:
         self._template_text -= len(text)
         if gone.revision is not None:
             self._revisions.pop(gone.revision, None)
-        if gone.kin is not None:
-            self._template_text -= len(gone.kin)
-            del self._kin[gone.kin]
 
-    def _keys(self, template: _EqualPods, positions: tuple[int, ...]) -> list[Key]:
-        """The keys that pods of a template have in common.
+    def _follow(self, template: _EqualPods, pod: PodInfo, positions: tuple[int, ...]) -> None:
+        """Bring the keys that the pods of a template have in common up to date.
 
         Those that are derived from nothing that changed are still true.
         """
-        pod = template.exemplar
-        if not template.keys:
-            return [None if each.own else each.key(pod) for _, each in self._declared]
-        changed = {
-            aspect
-            for aspect, old, new in zip(
-                self._derived_from, template.positions, positions, strict=True
-            )
-            if old != new
-        }
-        return [
-            each.key(pod)
-            if each.reads is not None and not each.own and each.reads.keys & changed
-            else key
-            for (_, each), key in zip(self._declared, template.keys, strict=True)
-        ]
+        first, keys = not template.keys, template.keys or [None] * len(self._declared)
+        counts = zip(self._derived_from, template.positions or positions, positions, strict=True)
+        changed = [aspect for aspect, old, new in counts if old != new]
+        template.positions = positions
+        if first or not self._own_from.isdisjoint(changed):
+            template.places, template.own = self._places(template, pod), None
+        stale = {place for aspect in changed for place in self._derived[aspect]}
+        renewed = list(keys)
+        for place in range(len(keys)) if first else stale.difference(template.places):
+            key = None if place in self._own else self._keys_of[place](template.exemplar)
+            renewed[place] = None if place in template.places else key
+        if first or renewed != keys:
+            template.keys, template.pod_class = renewed, None
+
+    def _places(self, template: _EqualPods, pod: PodInfo) -> tuple[int, ...]:
+        """The keys that are made for each pod of a template."""
+        own = (self._declared[place][1] for place in self._own)
+        concerned = any(each.concerns is None or each.concerns(pod) for each in own)
+        by_claims = self._by_claims if template.claims else ()
+        return (*self._own, *by_claims) if concerned else by_claims
 
     def _intern(self, pod: PodInfo, keys: Sequence[Key], controller: str, text: int) -> PodClass:
         policy = pod.pod.spec.preemption_policy
@@ -430,10 +427,11 @@ def template_of(pod: PodInfo) -> bytes:
 
 def kin_of(pod: PodInfo) -> bytes:
     """The same but for the names of volumes' claims, encoded."""
-    metadata, spec = pod.pod.metadata, _of_any_claims(pod.pod.spec)
-    spec = msgspec.structs.replace(
-        spec, volumes=tuple(map(_without_name, _distinctive(spec.volumes)))
-    )
+    metadata, spec = pod.pod.metadata, pod.pod.spec
+    if spec.resource_claims:
+        spec = _of_any_claims(spec)
+    volumes = tuple(map(_without_name, _distinctive(spec.volumes)))
+    spec = msgspec.structs.replace(spec, volumes=volumes)
     return _encoded((metadata.namespace, metadata.labels, metadata.controller, spec))
 
 
@@ -464,7 +462,7 @@ def _without_name(volume: Volume) -> Volume:
     claim = volume.persistent_volume_claim
     if claim is None:
         return volume
-    unnamed = msgspec.structs.replace(claim, claim_name="")
+    unnamed = _READ_ONLY if claim.read_only else _READ_WRITE
     return msgspec.structs.replace(volume, persistent_volume_claim=unnamed)
 
 
@@ -489,5 +487,6 @@ def _canonical(identity: tuple[Any, ...]) -> bytes:
     return _CANONICAL.encode(identity)
 
 
+_READ_ONLY, _READ_WRITE = ClaimVolume(read_only=True), ClaimVolume()
 _ENCODER = msgspec.msgpack.Encoder(enc_hook=as_text)
 _CANONICAL = msgspec.msgpack.Encoder(order="deterministic", enc_hook=repr)

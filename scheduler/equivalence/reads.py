@@ -28,6 +28,9 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     """The key is made for each pod, also for pods of one template: it reads what these differ in,
     such as their claims for devices, which they name or which were made for each of them. Not for
     pods that do not concern the plugin, if it says so (`Declaration.concerns`)."""
+    claims: bool = True
+    """The key may depend on which claims the pod's volumes name, or on these claims. It is then
+    made for each pod that has any. If not, pods that differ in these names alone share a key."""
     kept: bool = True
     """Answers are kept per row. Otherwise they are computed for each pod, because almost every
     placement changes almost all of them; they still are the same for all pods of a class."""
@@ -61,6 +64,11 @@ class Declaration(msgspec.Struct, frozen=True):
     def own(self) -> bool:
         """Whether its keys are made for each pod."""
         return self.reads is not None and self.reads.own
+
+    @property
+    def reads_claims(self) -> bool:
+        """Whether its keys may depend on the claims of a pod's volumes."""
+        return self.reads is None or self.reads.claims
 
     @property
     def kept(self) -> bool:

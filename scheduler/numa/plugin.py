@@ -64,8 +64,8 @@ class NodeResourceTopologyMatch:
     name = NAME
     observes = (KIND,)
     traits = PluginTraits(row_by_row=True, absolute=True, keeps_books=True)
-    filter_reads: Reads | None = Reads(rows=frozenset({Aspect.TOPOLOGY}))
-    score_reads = Reads(rows=frozenset({Aspect.TOPOLOGY}))
+    filter_reads: Reads | None = Reads(rows=frozenset({Aspect.TOPOLOGY}), claims=False)
+    score_reads = Reads(rows=frozenset({Aspect.TOPOLOGY}), claims=False)
 
     def __init__(self, args: NodeResourceTopologyMatchArgs | None, handle: Handle) -> None:
         args = args or NodeResourceTopologyMatchArgs()

@@ -24,7 +24,7 @@ class NodeResourcesBalancedAllocation:
 
     name = BALANCED_ALLOCATION
     traits = PluginTraits(absolute=True)
-    score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}))
+    score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}), claims=False)
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:
         self._resources = (args and args.resources) or CPU_AND_MEMORY

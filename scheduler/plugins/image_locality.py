@@ -30,7 +30,7 @@ class ImageLocality:
     name = IMAGE_LOCALITY
 
     traits = PluginTraits(absolute=True)
-    score_reads = Reads(cluster=frozenset({Aspect.IMAGES, Aspect.NODE}))
+    score_reads = Reads(cluster=frozenset({Aspect.IMAGES, Aspect.NODE}), claims=False)
 
     def __init__(self, args: Any, handle: Handle) -> None: ...
 

@@ -95,6 +95,7 @@ class InterPodAffinity:
     filter_reads = score_reads = Reads(
         cluster=frozenset({Aspect.NODE, Aspect.LABELS, Aspect.PODS, Aspect.NAMESPACES}),
         keys=frozenset({Aspect.TERMS, Aspect.NAMESPACES}),
+        claims=False,
         kept=False,
     )
 

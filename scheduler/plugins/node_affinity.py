@@ -50,7 +50,7 @@ class NodeAffinity:
     )
     CONFLICT = Status(Code.UNRESOLVABLE, ("pod affinity terms conflict",), NODE_AFFINITY)
 
-    filter_reads = score_reads = Reads(rows=frozenset({Aspect.LABELS}))
+    filter_reads = score_reads = Reads(rows=frozenset({Aspect.LABELS}), claims=False)
 
     def __init__(self, args: NodeAffinityArgs | None, handle: Handle) -> None:
         added = (args and args.added_affinity) or NodeAffinityRules()

@@ -57,7 +57,7 @@ class NodeConditions:
     name = NODE_CONDITIONS
     traits = PluginTraits(row_by_row=True)
 
-    filter_reads = Reads(rows=frozenset({Aspect.CONDITIONS}))
+    filter_reads = Reads(rows=frozenset({Aspect.CONDITIONS}), claims=False)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._sets = handle.state.columns.conditions.interner

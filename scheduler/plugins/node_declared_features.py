@@ -37,7 +37,7 @@ class NodeDeclaredFeatures:
         Code.UNRESOLVABLE, ("node(s) didn't match Pod's required features",), NODE_DECLARED_FEATURES
     )
 
-    filter_reads = Reads(rows=frozenset({Aspect.FEATURES}))
+    filter_reads = Reads(rows=frozenset({Aspect.FEATURES}), claims=False)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         sets = handle.state.columns.features.interner

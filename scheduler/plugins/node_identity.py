@@ -39,7 +39,7 @@ class NodeName:
         Code.UNRESOLVABLE, ("node(s) didn't match the requested node name",), NODE_NAME
     )
 
-    filter_reads = Reads()
+    filter_reads = Reads(claims=False)
 
     def __init__(self, args: Any, handle: Handle) -> None: ...
 
@@ -78,7 +78,7 @@ class NodeUnschedulable:
     traits = PluginTraits(row_by_row=True)
     CORDONED = Status(Code.UNRESOLVABLE, ("node(s) were unschedulable",), NODE_UNSCHEDULABLE)
     TAINT = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
-    filter_reads = Reads(rows=frozenset({Aspect.UNSCHEDULABLE}))
+    filter_reads = Reads(rows=frozenset({Aspect.UNSCHEDULABLE}), claims=False)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._state = handle.state

@@ -36,7 +36,7 @@ class NodePorts:
         NODE_PORTS,
     )
 
-    filter_reads = Reads(rows=frozenset({Aspect.PORTS}))
+    filter_reads = Reads(rows=frozenset({Aspect.PORTS}), claims=False)
 
     def __init__(self, args: Any, handle: Handle) -> None: ...
 

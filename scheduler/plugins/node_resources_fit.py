@@ -52,8 +52,10 @@ class NodeResourcesFit:
     name = NODE_RESOURCES_FIT
     traits = PluginTraits(row_by_row=True, by_sums=True, absolute=True)
     observes = ("DeviceClass",)
-    score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}))
-    filter_reads = Reads(rows=score_reads.rows, keys=frozenset({Aspect.DEVICE_CLASSES}))
+    score_reads = Reads(rows=frozenset({Aspect.ALLOCATABLE, Aspect.REQUESTED}), claims=False)
+    filter_reads = Reads(
+        rows=score_reads.rows, keys=frozenset({Aspect.DEVICE_CLASSES}), claims=False
+    )
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         args = args or NodeResourcesFitArgs()

@@ -44,7 +44,7 @@ class TaintToleration:
     traits = PluginTraits(row_by_row=True)
     UNTOLERATED = Status(Code.UNRESOLVABLE, ("node(s) had untolerated taint(s)",), TAINT_TOLERATION)
 
-    filter_reads = score_reads = Reads(rows=frozenset({Aspect.TAINTS}))
+    filter_reads = score_reads = Reads(rows=frozenset({Aspect.TAINTS}), claims=False)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._state = handle.state

@@ -73,6 +73,7 @@ class PodTopologySpread:
     filter_reads = score_reads = Reads(
         cluster=frozenset({Aspect.NODE, Aspect.LABELS, Aspect.TAINTS, Aspect.PODS}),
         keys=frozenset({Aspect.SERVICES, Aspect.CONTROLLERS}),
+        claims=False,
         kept=False,
     )
 
