@@ -144,7 +144,7 @@ class AnswerColumn:
         self.sync(int(rows[-1]) if len(rows) else 0)
         at = where(rows)
         known = self.known[at]
-        if known.all():
+        if np.count_nonzero(known) == len(rows):  # several times as fast as `all`
             self.statistics.hits += len(rows)
             return self.values[at]
         missing, there = rows, at

@@ -132,7 +132,7 @@ def _best_of(cycle: Cycle, rows: Rows, totals: Scores, seed: int) -> int:
     So the choice depends on nothing but names: not on history, row numbers or replica, and
     different pods break the same tie differently.
     """
-    (best,) = (totals == totals.max()).nonzero()
+    (best,) = (totals == totals.item(totals.argmax())).nonzero()
     return int(best[_among_equals(cycle, rows.take(best), seed)])
 
 

@@ -37,7 +37,8 @@ class ObjectStore:
 
     def get(self, kind: type[T], key: str) -> T | None:
         """One object."""
-        return self.all(kind).get(key)
+        objects = self._kinds.get(kind.__name__)
+        return None if objects is None else objects.get(key)
 
     def confirmed(self, kind: type[T], key: str) -> T | None:
         """The watched version of an object, whatever is assumed."""
