@@ -16,7 +16,7 @@ import pstats
 import ssl
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -129,8 +129,10 @@ def calibrate() -> float:
 
 
 @contextmanager
-def answering(directory: Path) -> Iterator[str]:
-    """A server in a process of its own; the kubeconfig that leads to it."""
+def answering(
+    directory: Path, work: Callable[..., None] = serve, *args: object
+) -> Iterator[tuple[str, Connection]]:
+    """A server in a process of its own; the kubeconfig that leads to it, and a line to it."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(directory / "ca.crt")
     certificate = authority.issue_cert("127.0.0.1")
@@ -138,12 +140,12 @@ def answering(directory: Path) -> Iterator[str]:
     certificate.cert_chain_pems[0].write_to_path(directory / "tls.crt")
     ours, theirs = multiprocessing.Pipe()
     files = str(directory / "tls.crt"), str(directory / "tls.key")
-    server = multiprocessing.Process(target=serve, args=(files, theirs))
+    server = multiprocessing.Process(target=work, args=(files, theirs, *args))
     server.start()
     try:
         address = f"https://127.0.0.1:{ours.recv()}"
         cluster = {"server": address, "certificate-authority": str(directory / "ca.crt")}
-        yield Kubeconfig(directory, cluster).write()
+        yield Kubeconfig(directory, cluster).write(), ours
     finally:
         server.terminate()
         server.join()
@@ -157,7 +159,7 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="show where the time goes")
     options = parser.parse_args()
     profile = cProfile.Profile(time.process_time)
-    with tempfile.TemporaryDirectory() as name, answering(Path(name)) as config:
+    with tempfile.TemporaryDirectory() as name, answering(Path(name)) as (config, _):
         if options.profile:
             profile.enable()
         results = sorted(uvloop.run(measure(config, options.pods, options.rounds)))
