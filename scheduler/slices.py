@@ -14,22 +14,28 @@ After a checkpoint everything may have changed: nodes may be gone, rows may belo
 Code looks up again what it needs, or asks `slices_ended` whether anything else ran in between.
 A section that changes the state for a while and reverts that runs as `unbroken`: no checkpoint
 inside it stops. If it takes some milliseconds, `whole_slice` comes before it.
+
+All work in slices shares one slice in each turn of the event loop: what is ready at once would
+otherwise hold the loop for the sum of it. Work that finds the slice of this turn over waits for
+another turn, in order of arrival.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, ParamSpec, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 from greenlet import getcurrent, greenlet
 
 from scheduler import machine
 
 SLICE_SECONDS = 0.005
-"""How long synchronous work may hold the event loop."""
+"""How long synchronous work, all of it together, may hold the event loop in one turn."""
 
 PACE = 2048
 """How many entries of an object are read between two checkpoints. No pod within the default limits
@@ -60,12 +66,70 @@ def resting(rest: Callable[[], Awaitable[None]]) -> Iterator[None]:
         _rest.reset(token)
 
 
+class _Turn:
+    """What work in slices has of a turn of one event loop.
+
+    A turn begins with the first slice in it, and ends when the loop has run all that was ready.
+    """
+
+    __slots__ = ("_begun", "_ends_at", "_waiting")
+
+    def __init__(self) -> None:
+        self._begun = False
+        self._ends_at = 0.0
+        self._waiting: deque[object] = deque()
+
+    async def slice(self, *, whole: bool) -> float:
+        """Return when there is time for work, and how much; a whole slice if that is asked."""
+        if self._begun and not whole:
+            left = self._ends_at - machine.perf_counter()
+            if left > 0:
+                return left
+        if self._begun or self._waiting:
+            await self._next()
+        self._begun = True
+        self._ends_at = machine.perf_counter() + SLICE_SECONDS
+        asyncio.get_running_loop().call_soon(self._end)  # which runs in the next turn
+        return SLICE_SECONDS
+
+    async def _next(self) -> None:
+        """Wait for a turn in which no slice has begun, and for those that came before."""
+        ticket = object()
+        self._waiting.append(ticket)
+        try:
+            # Not an event: that would wake those who wait one turn too late.
+            while self._begun or self._waiting[0] is not ticket:  # noqa: ASYNC110  as said above
+                await asyncio.sleep(0)
+        finally:
+            self._waiting.remove(ticket)
+
+    def _end(self) -> None:
+        self._begun = False
+
+
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turn] = WeakKeyDictionary()
+
+
+def _turn() -> _Turn:
+    loop = asyncio.get_running_loop()
+    turn = _turns.get(loop)
+    if turn is None:
+        turn = _turns[loop] = _Turn()
+    return turn
+
+
 class _Sliced(greenlet):  # type: ignore[misc]  # greenlet ships no types
     """The stack of one piece of work; its parent is the stack that awaits it."""
 
+    seconds = 0.0
     ends_at = 0.0
     unbroken = 0
     ended = 0
+
+    def begin(self, seconds: float) -> None:
+        """Begin a slice of so many seconds."""
+        self.seconds = seconds
+        self.ends_at = machine.perf_counter() + seconds
 
 
 async def in_slices(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -83,13 +147,15 @@ async def in_slices_until(stopped: Callable[[], bool], function: Callable[[], R]
 
 async def _run(work: _Sliced, stopped: Callable[[], bool]) -> Any:
     work.gr_context = copy_context()  # else context variables have no values in there
+    turn = _turn()
+    work.begin(await turn.slice(whole=False))
     try:
         while True:
-            work.ends_at = machine.perf_counter() + SLICE_SECONDS
             result = work.switch()
             if work.dead:
                 return result
             await _rest.get()()
+            work.begin(await turn.slice(whole=True))
             if stopped():
                 return None
     finally:
@@ -104,6 +170,12 @@ def checkpoint() -> None:
     if isinstance(work, _Sliced) and not work.unbroken and machine.perf_counter() >= work.ends_at:
         work.ended += 1
         work.parent.switch()
+
+
+def slice_seconds() -> float:
+    """How much time the slice had when it began: less than a whole one if others had it before."""
+    work = getcurrent()
+    return work.seconds if isinstance(work, _Sliced) else SLICE_SECONDS
 
 
 def whole_slice() -> None:

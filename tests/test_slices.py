@@ -148,6 +148,65 @@ async def test_two_pieces_of_work_take_turns() -> None:
     assert seen == ["a0", "b0", "a1", "b1"]
 
 
+async def test_all_work_that_is_ready_shares_one_slice_of_a_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 5.0)
+    monkeypatch.setattr(slices, "machine", clock)
+
+    def work(steps: int) -> None:
+        for _ in range(steps):
+            clock.now += 1.0
+            checkpoint()
+
+    tasks = [asyncio.create_task(in_slices(work, steps)) for steps in (1, 2, 3, 20, 40) * 4]
+    turns = []
+    while not all(task.done() for task in tasks):
+        before = clock.now
+        await asyncio.sleep(0)
+        turns.append(clock.now - before)
+    assert max(turns) <= 5.0
+    assert clock.now == 4 * (1 + 2 + 3 + 20 + 40)
+    assert len(turns) <= 2 * clock.now / 5.0  # and the loop is not idle meanwhile
+
+
+async def test_short_work_does_not_wait_for_the_end_of_long_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = Clock()
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 5.0)
+    monkeypatch.setattr(slices, "machine", clock)
+    ended: list[str] = []
+
+    def work(name: str, steps: int) -> None:
+        for _ in range(steps):
+            clock.now += 5.0
+            checkpoint()
+        ended.append(name)
+
+    async with asyncio.TaskGroup() as tasks:
+        for name, steps in (("long", 9), ("longer", 10), ("a", 1), ("b", 1), ("c", 2)):
+            tasks.create_task(in_slices(work, name, steps))
+    assert ended == ["a", "b", "c", "long", "longer"]
+
+
+async def test_work_that_is_cancelled_before_it_begins_leaves_its_turn_to_others() -> None:
+    seen: list[str] = []
+
+    def work(name: str) -> None:
+        seen.append(name)
+        checkpoint()
+
+    first, second, third = (asyncio.create_task(in_slices(work, name)) for name in "abc")
+    await asyncio.sleep(0)
+    assert seen == ["a"]  # the others wait for the next turn
+    second.cancel()
+    await asyncio.gather(first, second, third, return_exceptions=True)
+    assert seen == ["a", "c"]
+    assert second.cancelled()
+
+
 async def test_context_variables_have_the_values_of_the_caller() -> None:
     variable: ContextVar[str] = ContextVar("variable", default="none")
     variable.set("caller's")

@@ -26,12 +26,19 @@ from scheduler.kube.http1 import MAX_BODY_BYTES, Head, HttpResponse, Reader, Str
 
 Check = Callable[[], None]
 """Raises if a request must not go out."""
+Waiter = asyncio.Future[HttpResponse]
 
 CONNECT_TIMEOUT_SECONDS = 10.0
 # Room for all binding slots, events and status updates at once.
 MAX_CONNECTIONS = 256
-# A stampede overflows the server's backlog, and a connection it dropped comes seconds later.
-MAX_CONNECTING = 32
+# A stampede overflows the server's backlog, and a connection it dropped comes seconds later. Nor
+# may it hold the event loop: each handshake takes most of a millisecond of CPU.
+MAX_CONNECTING = 8
+# Streams have room of their own: they do not wait behind requests whose connections fail.
+MAX_OPENING = 4
+# How many answers reach those who wait for them in one turn of the event loop. To deal with one,
+# and to send what was waiting for its slot, takes some 0.2 ms of CPU.
+ANSWERS_AT_ONCE = 16
 # How many bytes of a stream may wait for us: one batch of changes is decoded from at most twice
 # this without giving the loop back, which takes a few milliseconds.
 STREAM_BUFFER_BYTES = 128 * 1024
@@ -109,6 +116,8 @@ class ConnectionPool:
         self._clock = clock
         self._room = asyncio.Semaphore(limit)
         self._connecting = asyncio.Semaphore(MAX_CONNECTING)
+        self._opening = asyncio.Semaphore(MAX_OPENING)
+        self._answers = _Answers(asyncio.get_running_loop())
         self._key: tuple[object, ...] = ()
         # By the time of their last use. The latest is used first, so that the rest can grow old.
         self._idle: deque[_Connection] = deque()
@@ -142,7 +151,9 @@ class ConnectionPool:
             except Ambiguous:
                 if not (harmless and kept):
                     raise
-            return await self._carry(await self._connect(endpoint), endpoint, message, check, limit)
+            async with self._connecting:
+                connection = await self._connect(endpoint)
+            return await self._carry(connection, endpoint, message, check, limit)
 
     async def open_stream(self, endpoint: ApiEndpoint, message: bytes) -> "Stream":
         """Send one request on a connection of its own and return its answer once it begins.
@@ -150,9 +161,10 @@ class ConnectionPool:
         Raises as `exchange`; the caller sets the deadline, and closes the stream.
         """
         loop = asyncio.get_running_loop()
-        stream: Stream = await self._connected(
-            endpoint, lambda: Stream(loop, self._open, endpoint.server)
-        )
+        async with self._opening:
+            stream: Stream = await self._connected(
+                endpoint, lambda: Stream(loop, self._open, endpoint.server)
+            )
         try:
             await stream.begin(message)
         except BaseException:
@@ -208,7 +220,7 @@ class ConnectionPool:
 
     async def _connect(self, endpoint: ApiEndpoint) -> "_Connection":
         loop = asyncio.get_running_loop()
-        return await self._connected(endpoint, lambda: _Connection(loop, self._open))
+        return await self._connected(endpoint, lambda: _Connection(loop, self._open, self._answers))
 
     async def _connected(self, endpoint: ApiEndpoint, protocol: "Callable[[], P]") -> "P":
         if self._closed:
@@ -235,11 +247,56 @@ class ConnectionPool:
             connection.abort()
 
 
+class _Answers:
+    """Hands answers to those who wait for them, so many in each turn of the event loop, in order.
+
+    All may come at once, and each wakes a task, and another that waits for its slot.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._left = ANSWERS_AT_ONCE
+        self._counting = False
+        """Whether the end of this turn is awaited."""
+        self._waiting: deque[tuple[Waiter, HttpResponse | Exception]] = deque()
+
+    def hand_out(self, waiter: Waiter, answer: HttpResponse | Exception) -> None:
+        """An answer has come, or will not come."""
+        self._waiting.append((waiter, answer))
+        self._count()
+        self._hand_out()
+
+    def _count(self) -> None:
+        if not self._counting:
+            self._counting = True
+            self._loop.call_soon(self._next_turn)
+
+    def _next_turn(self) -> None:
+        self._left, self._counting = ANSWERS_AT_ONCE, False
+        if self._waiting:
+            self._count()
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self._waiting and self._left:
+            waiter, answer = self._waiting.popleft()
+            if waiter.done():  # its request was given up
+                continue
+            self._left -= 1
+            if isinstance(answer, Exception):
+                waiter.set_exception(answer)
+            else:
+                waiter.set_result(answer)
+
+
 class _Connection(asyncio.Protocol):
     """One connection; `usable` while it is open and no answer is outstanding."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, all_open: "dict[_Connection | Stream, None]"
+        self,
+        loop: asyncio.AbstractEventLoop,
+        all_open: "dict[_Connection | Stream, None]",
+        answers: _Answers,
     ) -> None:
         self.usable = False
         self.kept = False
@@ -247,9 +304,10 @@ class _Connection(asyncio.Protocol):
         self.used = 0.0
         self._loop = loop
         self._all_open = all_open
+        self._answers = answers
         self._transport: asyncio.Transport | None = None
         self._reader: Reader | None = None
-        self._waiter: asyncio.Future[HttpResponse] | None = None
+        self._waiter: Waiter | None = None
 
     async def exchange(self, message: bytes, check: Check | None, limit: int) -> HttpResponse:
         """Send a request and wait for its answer. Raises Ambiguous, OSError or what `check` does.
@@ -263,9 +321,10 @@ class _Connection(asyncio.Protocol):
             check()
         self.usable = False
         self._reader = reader(limit)
-        self._waiter = self._loop.create_future()
+        waiter: Waiter = self._loop.create_future()
+        self._waiter = waiter
         self._transport.write(message)
-        return await self._waiter
+        return await waiter
 
     def abort(self) -> None:
         """Close at once."""
@@ -311,14 +370,17 @@ class _Connection(asyncio.Protocol):
     def _settle(self, answer: HttpResponse) -> None:
         self._reader = None
         self.usable = answer.reusable
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(answer)
+        self._hand_out(answer)
 
     def _fail(self, error: Exception) -> None:
         self._reader = None
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_exception(error)
+        self._hand_out(error)
         self.abort()
+
+    def _hand_out(self, answer: HttpResponse | Exception) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            self._answers.hand_out(waiter, answer)
 
 
 class Stream(asyncio.Protocol):

@@ -11,7 +11,7 @@ A list after the first emits the difference to what is known, so consumers never
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Never, TypeVar
@@ -51,7 +51,7 @@ from scheduler.model.objects import Change
 from scheduler.observe.arenas import OutsideArenas
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
-from scheduler.slices import in_slices
+from scheduler.slices import in_slices, unbroken
 
 log = get_logger(__name__)
 
@@ -72,8 +72,9 @@ STALE_SECONDS = 180.0
 MAX_GARBLED = 3
 # How many bytes of a page are decoded and delivered before the event loop runs other tasks.
 PAGE_SLICE_BYTES = 128 * 1024
-# How many objects likewise, of a page or a stream: small ones take some 10 µs each.
-OBJECTS_AT_ONCE = 128
+# How many objects likewise, of a page or a stream: small ones take some 10 µs each to decode, and
+# as much to take in. More follow as long as the slice is not over.
+OBJECTS_AT_ONCE = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +98,7 @@ class Reflector(Generic[T]):
     `on_changes` is called on the event loop with each batch, in the server's order, after `store`
     has taken the batch, and in slices: others run at its checkpoints, and nothing further is read
     until it has returned. What it raises ends `run`, as the consumer's state can then no longer be
-    trusted. At most one buffer of events, or as much of a page, is decoded between two awaits.
+    trusted. Objects are decoded in the same slices, a few at a time.
 
     `age` is the time since the last event, bookmark or page of a list.
 
@@ -245,17 +246,16 @@ class Reflector(Generic[T]):
 
     async def _take_page(self, page: Page, seen: set[str]) -> None:
         self._heard = self._clock()
+        for items in _portions(page.items or ()):
+            await in_slices(self._take_items, items, seen)
+
+    def _take_items(self, items: list[msgspec.Raw], seen: set[str]) -> None:
         changes: list[Change[T]] = []
-        taken = 0
-        for raw in page.items or ():
-            with self._outside_arenas:
+        with self._outside_arenas, unbroken():
+            for raw in items:
                 seen.add(self._upsert(raw, changes))
-            taken += len(memoryview(raw))
-            if taken >= PAGE_SLICE_BYTES or len(changes) >= OBJECTS_AT_ONCE:
-                await self._deliver(changes)
-                changes, taken = [], 0
-                await asyncio.sleep(0)
-        await self._deliver(changes)
+        if changes:
+            self._on_changes(changes)
 
     async def _watch(self) -> bool:
         """Follow from the position until the server ends the stream. True if anything came."""
@@ -317,15 +317,13 @@ class Reflector(Generic[T]):
 
     async def _take_lines(self, lines: list[bytes]) -> None:
         for start in range(0, len(lines), OBJECTS_AT_ONCE):
-            if start:
-                await asyncio.sleep(0)
-            await self._take_some(lines[start : start + OBJECTS_AT_ONCE])
+            await in_slices(self._take_some, lines[start : start + OBJECTS_AT_ONCE])
 
-    async def _take_some(self, lines: list[bytes]) -> None:
+    def _take_some(self, lines: list[bytes]) -> None:
         began = self._clock()
         changes: list[Change[T]] = []
         try:
-            with self._outside_arenas:
+            with self._outside_arenas, unbroken():
                 for line in lines:
                     self._take_line(line, changes)
             self._heard = began
@@ -333,7 +331,8 @@ class Reflector(Generic[T]):
         finally:
             # Also before an error ends the stream: `store` has these changes already.
             self._metrics.watch_decode.observe(self._clock() - began)
-            await self._deliver(changes)
+            if changes:
+                self._on_changes(changes)
 
     def _take_line(self, line: bytes, changes: list[Change[T]]) -> None:
         event = read_event(self._events, line)
@@ -399,6 +398,20 @@ class Reflector(Generic[T]):
     async def _deliver(self, changes: list[Change[T]]) -> None:
         if changes:
             await in_slices(self._on_changes, changes)
+
+
+def _portions(items: Iterable[msgspec.Raw]) -> Iterator[list[msgspec.Raw]]:
+    """The items of a page, as many together as are taken without a pause."""
+    some: list[msgspec.Raw] = []
+    size = 0
+    for raw in items:
+        some.append(raw)
+        size += len(memoryview(raw))
+        if size >= PAGE_SLICE_BYTES or len(some) >= OBJECTS_AT_ONCE:
+            yield some
+            some, size = [], 0
+    if some:
+        yield some
 
 
 def _doubts_position(error: Exception) -> bool:

@@ -27,7 +27,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Never, TypeVar
 
-from scheduler import machine, slices
+from scheduler import machine
 from scheduler.equivalence.cache import EquivalenceCache
 from scheduler.equivalence.classes import FILTER, PodClass
 from scheduler.framework.faults import PluginFault
@@ -54,7 +54,7 @@ from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.groups import IN_PASS
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.scheduling_queue import SchedulingQueue
-from scheduler.slices import checkpoint, in_slices_until, slices_ended
+from scheduler.slices import checkpoint, in_slices_until, slice_seconds, slices_ended
 from scheduler.state.cache import ClusterState
 from scheduler.webhooks.answers import REMOTE_ANSWERS, AnswerNeeded
 from scheduler.webhooks.suspension import Suspension
@@ -176,7 +176,7 @@ class Scheduler:
 
     def _schedule_some(self) -> None:
         self.queue.flush()
-        end = self.clock() + slices.SLICE_SECONDS
+        end = self.clock() + slice_seconds()
         while not (self._stopped or self.bindings.full):
             if self.schedule_one() is None or self.clock() >= end:
                 break

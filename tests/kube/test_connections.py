@@ -3,7 +3,8 @@
 import asyncio
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
+from typing import Never
 
 import pytest
 
@@ -11,6 +12,7 @@ from scheduler.kube import connections
 from scheduler.kube.connections import ApiEndpoint, ConnectionPool
 from scheduler.kube.credentials import ApiAccess
 from scheduler.kube.errors import Ambiguous, Unreachable
+from scheduler.kube.http1 import HttpResponse
 from tests.raw_servers import listening
 
 from .support import ManualClock, eventually
@@ -373,3 +375,54 @@ async def test_a_stampede_opens_a_few_connections_at_a_time_and_takes_those_that
         )
         assert [answer.body for answer in answers] == [b"yes"] * 64
         assert server.accepted < 64
+
+
+async def test_answers_that_come_at_once_are_dealt_with_some_in_each_turn_of_the_loop() -> None:
+    loop = asyncio.get_running_loop()
+    answers = connections._Answers(loop)
+    woken: list[int] = []
+    waiters: list[asyncio.Future[HttpResponse]] = [loop.create_future() for _ in range(40)]
+
+    async def wait(number: int) -> None:
+        with suppress(Ambiguous):
+            await waiters[number]
+        woken.append(number)
+
+    async with asyncio.TaskGroup() as tasks:
+        for number in range(40):
+            tasks.create_task(wait(number))
+        await asyncio.sleep(0)
+        waiters[3].cancel()  # its request was given up: it counts for nothing
+        for number, waiter in enumerate(waiters):
+            lost = number % 10 == 0
+            answer = Ambiguous("cut") if lost else HttpResponse(200, b"", True)
+            answers.hand_out(waiter, answer)
+        turns = []
+        while len(woken) < 39:
+            before = len(woken)
+            await asyncio.sleep(0)
+            turns.append(len(woken) - before)
+    assert turns == [16, 16, 7]
+    assert woken == [number for number in range(40) if number != 3]
+    answers.hand_out(late := loop.create_future(), HttpResponse(200, b"late", True))
+    assert late.result().body == b"late"  # in a turn without others nothing waits
+
+
+async def test_streams_are_opened_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    opening, most = 0, 0
+
+    async def connected(*_: object) -> Never:
+        nonlocal opening, most
+        opening += 1
+        most = max(most, opening)
+        await asyncio.sleep(0)
+        opening -= 1
+        raise Unreachable("nobody is there")
+
+    monkeypatch.setattr(connections, "MAX_OPENING", 3)
+    async with talking() as server, pooled() as pool:
+        monkeypatch.setattr(pool, "_connected", connected)
+        opened = (pool.open_stream(server.endpoint, b"") for _ in range(10))
+        outcomes = await asyncio.gather(*opened, return_exceptions=True)
+    assert all(isinstance(outcome, Unreachable) for outcome in outcomes)
+    assert most == 3
