@@ -7,7 +7,8 @@ be provisioned for that row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -33,13 +34,14 @@ from scheduler.plugins.volumes.catalog import (
     StorageCapacities,
     usable_nodes,
 )
+from scheduler.plugins.volumes.dealing import NONE, Deal, first_of_each
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows
 from scheduler.state.labels import LabelColumn, LabelColumns
 
 Positions = NDArray[np.intp]
 
-_NONE = -1
+_NONE = NONE
 
 
 class PodClaims(msgspec.Struct, frozen=True):
@@ -63,11 +65,6 @@ class _Choice(msgspec.Struct, frozen=True):
     claim: PersistentVolumeClaim
     volumes: Sequence[AvailableVolume]
     picked: Positions
-
-    def ids(self) -> Positions:
-        """The identity of the volume on each row; 0 for none."""
-        # The last is what _NONE points at.
-        return np.array([*map(id, self.volumes), 0])[self.picked]
 
 
 class PodVolumesByRow(msgspec.Struct, frozen=True):
@@ -110,6 +107,9 @@ class VolumeSearch:
         self._capacities = capacities
         self._rows = rows
         self._nodes = _NodeFinder(state.columns.labels, rows)
+        self._nothing: Positions = np.full(len(rows), _NONE)
+        self._possible: dict[Hashable, tuple[Mask, Mask]] = {}
+        """Where volumes can be provisioned, by class and size."""
 
     def find(self, claims: PodClaims) -> PodVolumesByRow:
         """Find volumes for all rows. Raises TranslationError, QuantityError, SelectorError."""
@@ -119,10 +119,15 @@ class VolumeSearch:
         for claim in pinned:
             row = self._state.row(claim.metadata.annotations[SELECTED_NODE])
             no_volume |= self._rows != (_NONE if row is None else row)
-        nothing = np.full(len(self._rows), _NONE)
-        choices = [_Choice(claim, (), nothing) for claim in pinned]
+        choices = [_Choice(claim, (), self._nothing) for claim in pinned]
         choices += self._match([claim for claim in claims.delayed if not _pinned(claim)])
+        everywhere = set()
         for choice in choices:
+            # Equal claims that are provisioned on all rows are looked at once.
+            if choice.picked is self._nothing:
+                if (wanted := _provisioned(choice.claim)) in everywhere:
+                    continue
+                everywhere.add(wanted)
             # Only the first reason on a row counts.
             needed = (choice.picked == _NONE) & ~no_volume & ~no_capacity
             if needed.any():
@@ -162,71 +167,58 @@ class VolumeSearch:
     # Claims that may get an available volume
 
     def _match(self, claims: Sequence[PersistentVolumeClaim]) -> list[_Choice]:
-        choices: list[_Choice] = []
-        for claim in sorted(claims, key=requested):
-            volumes = self._suitable(claim)
-            choices.append(_Choice(claim, volumes, self._pick(volumes, choices)))
-        return choices
-
-    def _pick(self, volumes: Sequence[AvailableVolume], earlier: Sequence[_Choice]) -> Positions:
-        """The first volume for each row that can be used there and that no earlier claim gets.
-
-        Volumes for the same nodes are interchangeable, so only as many of them are tried as there
-        are claims.
-        """
-        depth = len(earlier) + 1
-        by_label: dict[str, dict[str, list[int]]] = {}
-        others: dict[Alternatives, list[int]] = {}
-        for number, available in enumerate(volumes):
-            if available.label is None:
-                peers = others.setdefault(available.nodes, [])
+        in_order = sorted(claims, key=requested)
+        by_class: dict[str, list[PersistentVolumeClaim]] = {}
+        found: dict[str, _Choice] = {}
+        for claim in in_order:
+            named = self._named(claim)
+            if named is None:
+                by_class.setdefault(class_of(claim), []).append(claim)
             else:
-                peers = by_label.setdefault(available.label[0], {}).setdefault(
-                    available.label[1], []
-                )
-            if len(peers) < depth:
-                peers.append(number)
-        none = len(volumes)
-        ids = np.array([*map(id, volumes), 0])
-        taken = [choice.ids() for choice in earlier]
-        picked = np.full(len(self._rows), none)
-        for level in range(depth):
-            for found in self._candidates(by_label, others, level, none):
-                for given in taken:
-                    found[ids[found] == given] = none
-                np.minimum(picked, found, out=picked)
-        picked[picked == none] = _NONE
-        return picked
+                mask = self._nodes.mask(named.nodes)
+                picked = np.where(mask, 0, _NONE)
+                found[claim.metadata.key] = _Choice(claim, (named,), picked)
+        for class_name, alike in by_class.items():
+            for choice in self._deal(self._available.free(class_name), alike):
+                found[choice.claim.metadata.key] = choice
+        return [found[claim.metadata.key] for claim in in_order]
 
-    def _candidates(
-        self,
-        by_label: Mapping[str, Mapping[str, Sequence[int]]],
-        others: Mapping[Alternatives, Sequence[int]],
-        level: int,
-        none: int,
-    ) -> Iterator[Positions]:
-        """The number of a volume for each row, once for each label and each set of nodes."""
-        for key, values in by_label.items():
-            numbers = {value: peers[level] for value, peers in values.items() if len(peers) > level}
-            yield self._nodes.spread(key, numbers, none)
-        for nodes, peers in others.items():
-            if len(peers) > level:
-                yield np.where(self._nodes.mask(nodes), peers[level], none)
-
-    def _suitable(self, claim: PersistentVolumeClaim) -> Sequence[AvailableVolume]:
-        """Volumes for a claim, smallest first; only that one whose ``claimRef`` names it."""
+    def _named(self, claim: PersistentVolumeClaim) -> AvailableVolume | None:
+        """The volume whose ``claimRef`` names a claim: it gets that one or none."""
         class_name, required = class_of(claim), ClaimRequirements(claim)
         for available in self._available.prebound(class_name, claim.metadata.key):
             if promised_to(available.volume, claim) and required.fits(available):
-                return [available]
+                return available
+        return None
+
+    def _deal(
+        self, volumes: Sequence[AvailableVolume], claims: Sequence[PersistentVolumeClaim]
+    ) -> list[_Choice]:
+        """Free volumes for claims of their class, which are sorted by size."""
+        required = [ClaimRequirements(claim) for claim in claims]
+        if not volumes:
+            return [_Choice(claim, volumes, self._nothing) for claim in claims]
+        if len(claims) == 1:
+            picked = first_of_each(self._nodes, volumes, required[0].suits, len(self._rows))
+            return [_Choice(claims[0], volumes, picked)]
+        wishes = suitable(volumes, required)
+        deal = Deal(self._nodes, volumes, wishes)
         return [
-            available for available in self._available.free(class_name) if required.suits(available)
+            _Choice(claim, volumes, deal.pick(suits))
+            for claim, suits in zip(claims, wishes, strict=True)
         ]
 
     # Claims for which a volume is provisioned
 
     def provision(self, claim: PersistentVolumeClaim) -> tuple[Mask, Mask]:
         """Where a volume can be provisioned for a claim, and where there is capacity for it."""
+        wanted = _provisioned(claim)
+        known = self._possible.get(wanted)
+        if known is None:
+            known = self._possible[wanted] = self._provision(claim)
+        return known
+
+    def _provision(self, claim: PersistentVolumeClaim) -> tuple[Mask, Mask]:
         objects = self._state.objects
         storage_class = objects.get(StorageClass, class_of(claim))
         if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
@@ -247,6 +239,11 @@ def _pinned(claim: PersistentVolumeClaim) -> bool:
     return SELECTED_NODE in claim.metadata.annotations
 
 
+def _provisioned(claim: PersistentVolumeClaim) -> Hashable:
+    """What decides where a volume can be provisioned for a claim."""
+    return class_of(claim), claim.spec.resources.requests.get(STORAGE)
+
+
 def requested(claim: PersistentVolumeClaim) -> int:
     """The size that a claim requests, in nano-units. Raises QuantityError."""
     return parse(claim.spec.resources.requests.get(STORAGE, 0)).nanos
@@ -257,7 +254,7 @@ class ClaimRequirements:
 
     def __init__(self, claim: PersistentVolumeClaim) -> None:
         self._spec = claim.spec
-        self._size = requested(claim)
+        self.size = requested(claim)
         self._modes = frozenset(claim.spec.access_modes)
 
     @cached_property
@@ -265,11 +262,19 @@ class ClaimRequirements:
         written = self._spec.selector
         return compile_label_selector(written, "spec.selector") if written else Selector()
 
+    @property
+    def but_size(self) -> Hashable:
+        """All that is required but the size: equal for claims that the same volumes suit."""
+        spec = self._spec
+        written = spec.selector
+        selector = msgspec.json.encode(written) if written else b""
+        return self._modes, selector, spec.volume_mode, spec.volume_attributes_class_name
+
     def fits(self, available: AvailableVolume) -> bool:
         """Whether the claim can get a volume whose ``claimRef`` names it."""
         volume = available.volume.spec
         return (
-            available.size >= self._size
+            available.size >= self.size
             and volume.volume_mode == self._spec.volume_mode
             and volume.volume_attributes_class_name == self._spec.volume_attributes_class_name
         )
@@ -281,6 +286,29 @@ class ClaimRequirements:
             and self._modes.issubset(available.volume.spec.access_modes)
             and self._selector.matches(available.volume.metadata.labels)
         )
+
+
+def suitable(
+    volumes: Sequence[AvailableVolume], required: Sequence[ClaimRequirements]
+) -> list[Mask]:
+    """Which volumes, the smallest first, suit each claim, likewise sorted.
+
+    Volumes are compared once with claims that differ in their size.
+    """
+    known: dict[Hashable, Mask] = {}
+    found = []
+    for each in required:
+        alike = known.get(each.but_size)
+        if alike is None:  # those that are too small for it are so for all later ones
+            suits = [each.suits(available) for available in volumes]
+            alike = known[each.but_size] = np.array(suits, np.bool_)
+        large = bisect_left(volumes, each.size, key=_size)
+        found.append(alike & (np.arange(len(volumes)) >= large))
+    return found
+
+
+def _size(available: AvailableVolume) -> int:
+    return available.size
 
 
 def _allowed(terms: Sequence[TopologySelectorTerm]) -> Alternatives:
@@ -308,12 +336,15 @@ class _NodeFinder:
         self._rows = rows
         self._sorted: dict[str, tuple[LabelColumn, Positions, NDArray[np.int32]]] = {}
         self._known: dict[Alternatives, Positions] = {}
+        self._masks: dict[Alternatives, Mask] = {}
 
     def mask(self, alternatives: Alternatives) -> Mask:
-        """Whether each row satisfies one of the alternatives."""
-        mask: Mask = np.zeros(len(self._rows), np.bool_)
-        mask[self.positions(alternatives)] = True
-        return mask
+        """Whether each row satisfies one of the alternatives; not to be written to."""
+        known = self._masks.get(alternatives)
+        if known is None:
+            known = self._masks[alternatives] = np.zeros(len(self._rows), np.bool_)
+            known[self.positions(alternatives)] = True
+        return known
 
     def positions(self, alternatives: Alternatives) -> Positions:
         """The positions in ``rows`` that satisfy one of the alternatives, each once."""
