@@ -45,7 +45,7 @@ class GangRegistry:
 
     def __init__(self, handle: Handle) -> None:
         self._gangs: dict[str, Gang] = {}
-        self._activate = handle.queue.activate
+        self._retry = handle.queue.retry
         self._permit = handle.permits.waiting
         self._clock = handle.run.clock
         self._listeners: list[GangListener] = []
@@ -84,14 +84,15 @@ class GangRegistry:
             self._group_changed(_as(PodGroup, event.old), _as(PodGroup, event.new))
 
     def activate_changed(self, event: Event) -> None:
-        """Move the members of changed gangs that are without nodes to the active queue.
+        """Have the members of changed gangs that are without nodes tried again.
 
-        The state and the queue have applied the event: no member is activated before they know it.
+        After the back-off of a pass that failed: whoever writes a PodGroup again and again must not
+        cause a pass each time. The state and the queue have applied the event already.
         """
         changed = list(self._to_activate.values())
         self._to_activate.clear()
         for gang in changed:
-            self._activate(dict.fromkeys(gang.without_nodes()))
+            self._retry(dict.fromkeys(gang.without_nodes()))
             if gang.rules is None:
                 self.reject_all(gang, f"pod group {gang.key} was deleted")
 
@@ -238,7 +239,7 @@ class GangRegistry:
     def drop_lapsed(self, gang: Gang) -> None:
         """Stop counting members at permit that were rejected or timed out and still hold nodes.
 
-        They are activated, since a pass may end before they are back in the queue.
+        They are tried again, since a pass may end before they are back in the queue.
         """
         lapsed = [
             uid for uid in gang.waiting_at_permit if (each := self._permit(uid)) and each.rejected
@@ -247,7 +248,7 @@ class GangRegistry:
             self.remove_waiting(gang, uid)
             gang.with_nodes.discard(uid)
         if lapsed:
-            self._activate({gang.members[uid].metadata.key for uid in lapsed})
+            self._retry({gang.members[uid].metadata.key for uid in lapsed})
 
     def _reject_one(self, gang: Gang, uid: str, reason: str) -> None:
         """Reject a member that waits at permit. It stops counting at once."""

@@ -36,6 +36,10 @@ class HandleQueue:
         """Move waiting pods to the active queue, without back-off."""
         return self._connected.activate(keys)
 
+    def retry(self, keys: Collection[str]) -> None:
+        """Have waiting pods tried again after their back-off."""
+        self._connected.retry(keys)
+
     def tell(self, event: Event) -> None:
         """Publish a change in a plugin's own books."""
         self._connected.on_event(event)

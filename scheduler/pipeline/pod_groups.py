@@ -153,7 +153,7 @@ class PodGroupPass:
                 return False
             current.group = group
             self._scheduler.suspension.resume(first.queued.info.uid)
-            if self._waits_for_member(current):
+            if self._waits_for_member(current) or self._backs_off(current):
                 return True
             with self._queue.events_deferred():
                 current.began = slices_ended()
@@ -161,7 +161,7 @@ class PodGroupPass:
                 result = self._place(current)
         except Exception as fault:
             group = current.group
-            log.error("A gang could not be tried", exc=fault, pod=first.queued.key, group=group)
+            log.error("Pass over a pod group failed", exc=fault, pod=first.queued.key, group=group)
             current.revert()
             for attempt in current.attempts:
                 self._failures.failed(attempt, f"{type(fault).__name__}: {fault}")
@@ -194,6 +194,25 @@ class PodGroupPass:
             self._queue.requeue_together(members, rejectors, (), message, cohort, tried=False)
             self._scheduler.suspension.settled(current.first.queued.info.uid)
         return bool(joined)
+
+    def _backs_off(self, current: _Pass) -> bool:
+        """Have new members wait for the back-off of their gang, if other pods are ready.
+
+        Otherwise whoever creates pods of a gang that does not fit would make all others wait for a
+        pass each time.
+        """
+        members = [each.queued for each in current.attempts]
+        if not self._queue.active or any(queued.attempts > 1 for queued in members):
+            return False
+        left = self._queue.backoff_left(current.plugin.members(current.group))
+        if left <= 0:
+            return False
+        message = f"pod group {current.group} backs off: its members could not be placed"
+        rejectors, cohort = (current.plugin.name,), ("group", current.group)
+        self._queue.requeue_together(members, rejectors, (), message, cohort, left, tried=False)
+        self._queue.retry([queued.key for queued in members])
+        self._scheduler.suspension.settled(current.first.queued.info.uid)
+        return True
 
     def _schedule_alone(self, queued: QueuedPod, proposals: Proposals) -> None:
         """Schedule a member like any other pod: enough others hold nodes."""
@@ -255,7 +274,7 @@ class PodGroupPass:
         if not enough:
             result = self._give_up(current, standing)
             if changed:
-                self._queue.activate({attempt.queued.key for attempt in current.attempts})
+                self._queue.retry({attempt.queued.key for attempt in current.attempts})
             return result
         self._sort_out_rest(current)
         self._bind(current, needed, release=complete)

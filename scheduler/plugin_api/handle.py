@@ -50,6 +50,10 @@ class PluginQueue(Protocol):
         """Move waiting pods (``namespace/name``) to the active queue, without back-off."""
         ...
 
+    def retry(self, keys: Collection[str]) -> None:
+        """Have waiting pods (``namespace/name``) tried again after their back-off."""
+        ...
+
     def tell(self, event: Event) -> None:
         """Publish an event: a change in a plugin's own state. Hints decide which pods it wakes."""
         ...

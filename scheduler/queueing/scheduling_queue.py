@@ -180,6 +180,11 @@ class SchedulingQueue:
         queued = self._pods.get(key)
         return uid in self._in_flight or (queued is not None and queued.info.uid == uid)
 
+    def backoff_left(self, keys: Iterable[str]) -> float:
+        """For how many seconds the last of these pods backs off; 0 if none of them does. O(n)."""
+        waiting = (queued for key in keys if (queued := self._pods.get(key)) is not None)
+        return max((queued.backoff_until - self._clock() for queued in waiting), default=0.0)
+
     def registrations(self, profile: str, plugin: str) -> Sequence[HintRegistration]:
         """The events that may cure rejections of a plugin."""
         return self._hints.registrations((profile, plugin))
@@ -412,6 +417,18 @@ class SchedulingQueue:
                 self._force(queued)
         self._in_flight.activate(keys)
         return len(waiting)
+
+    def retry(self, keys: Collection[str]) -> None:
+        """Have waiting pods tried again once their back-off has ended.
+
+        Sooner if no other pod is active. A pod in flight that is rejected then backs off, too.
+        """
+        for key in keys:
+            queued = self._pods.get(key)
+            if queued is not None and queued.tier in (Tier.UNSCHEDULABLE, Tier.GATED):
+                queued.woken = False  # it is tried for another reason
+                self._place(queued, Requeue.AFTER_BACKOFF, _FORCE_ACTIVATE)
+        self._in_flight.activate(keys)
 
     def retry_gated(self) -> None:
         """Run PreEnqueue again for all gated pods; O(n log n) in their number."""

@@ -97,7 +97,7 @@ async def test_a_member_that_others_bind_wakes_those_who_found_no_room() -> None
     await stage.run()
     assert set(stage.tiers().values()) == {"unschedulable"}
     stage.see(member("c").on("elsewhere"))
-    await stage.run()
+    await stage.later(15.0)
     assert bound(stage) == ["a", "b"]
 
 

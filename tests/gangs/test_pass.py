@@ -10,6 +10,8 @@ from tests.builders import make_node, make_pod, make_worker
 from tests.gangs.support import bound, gang_stage, make_group, member, messages
 from tests.pipeline.support import Stage, Word, turns
 
+UNSCHEDULABLE = {"result": "unschedulable", "profile": "equipoise"}
+
 
 def nothing_is_left(stage: Stage) -> None:
     """No pod is assumed, in flight or waiting at permit; the state is that of the watch."""
@@ -63,6 +65,34 @@ async def test_a_gang_is_woken_as_one_and_tried_once() -> None:
     assert bound(stage) == ["a", "b", "c"]
     assert stage.sample("equipoise_gang_passes_total", result="unplaced") == 1
     assert stage.sample("equipoise_gang_passes_total", result="placed") == 1
+
+
+async def test_new_members_and_changes_of_a_gang_that_backs_off_cost_no_pass_each() -> None:
+    stage = gang_stage()
+    stage.see(make_node("n1").cpu("2"), make_group("g", 3))
+    stage.see(member("a"), member("b"), member("c"))
+    await stage.run()
+    for number in range(10):
+        stage.see(make_group("g", 4 + number % 2), member(f"new-{number}"))
+        stage.see(make_pod(f"other-{number}").cpu("10"))
+        await stage.run()
+    assert stage.sample("equipoise_gang_passes_total", result="unplaced") <= 2
+    assert stage.sample("scheduler_schedule_attempts_total", **UNSCHEDULABLE) >= 10
+    stage.see(make_node("n2").cpu("100"))
+    await stage.later(15.0)
+    assert set("abc") <= set(bound(stage))
+    assert {f"new-{number}" for number in range(10)} <= set(bound(stage))
+
+
+async def test_a_new_member_of_a_gang_that_backs_off_is_tried_at_once_if_nothing_else_is() -> None:
+    stage = gang_stage()
+    stage.see(make_node("n1").cpu("3"), make_group("g", 3), member("a"), member("b", cpu="3"))
+    stage.see(member("c"))
+    await stage.run()
+    stage.lose(member("b", cpu="3"))
+    stage.see(member("d"))
+    await stage.run()
+    assert bound(stage) == ["a", "c", "d"]
 
 
 async def test_an_event_that_cannot_help_wakes_nobody() -> None:
@@ -261,7 +291,7 @@ async def test_the_group_is_deleted_while_members_wait_for_permission() -> None:
     nothing_is_left(stage)
     assert messages(stage)["a"] == "pod group default/g was deleted"
     stage.see(make_group("g", 2))
-    await stage.run()
+    await stage.later(15.0)
     assert bound(stage) == ["a", "b"]
 
 
