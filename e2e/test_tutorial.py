@@ -140,7 +140,7 @@ def surroundings(directory: Path, kubectl: Path) -> dict[str, str]:
     programs = directory / "bin"
     programs.mkdir()
     # Who explains a pod that gets no node ends with 3; the page means that, too.
-    explained = f'"{sys.executable}" -m scheduler "$@"\ncode=$?\n'
+    explained = f'"{sys.executable}" -m e2e.harness.patient "$@"\ncode=$?\n'
     explained += 'case "$1:$code" in explain:3) exit 0;; esac\nexit $code'
     for name, script in {"equipoise": explained, "kubectl": f'exec "{kubectl}" "$@"'}.items():
         (programs / name).write_text(f"#!/bin/sh\n{script}\n")

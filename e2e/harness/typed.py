@@ -28,7 +28,7 @@ DOCUMENTED = "https://127.0.0.1:10259"
 def main() -> int:
     """Exit as the command would."""
     arguments, state = sys.argv[1:], Path(os.environ["TYPED"])
-    command = [sys.executable, "-m", "scheduler", *arguments]
+    command = [sys.executable, "-m", "e2e.harness.patient", *arguments]
     if arguments[:1] == ["run"]:
         return _run(command, state)
     environment = {**os.environ, "EQUIPOISE_SERVER": _server(state)}
