@@ -22,7 +22,7 @@ HOST = "kubernetes.io/hostname"
 
 def busy() -> list[Json]:
     """A crowded cluster with all that may depend on an order: gangs, affinity, victims, daemons."""
-    objects = crowd(40)
+    objects = crowd(20)
     for body in objects:
         if body["kind"] == "Node":
             body["metadata"].setdefault("labels", {})[HOST] = body["metadata"]["name"]
