@@ -66,7 +66,7 @@ def resting(rest: Callable[[], Awaitable[None]]) -> Iterator[None]:
         _rest.reset(token)
 
 
-class _Turn:
+class LoopTurn:
     """What work in slices has of a turn of one event loop.
 
     A turn begins with the first slice in it, and ends when the loop has run all that was ready.
@@ -107,14 +107,19 @@ class _Turn:
         self._begun = False
 
 
-_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, _Turn] = WeakKeyDictionary()
+_turns: WeakKeyDictionary[asyncio.AbstractEventLoop, LoopTurn] = WeakKeyDictionary()
+TURN: ContextVar[LoopTurn | None] = ContextVar("turn", default=None)
+"""Set where several processes are simulated on one event loop: they do not wait for each other."""
 
 
-def _turn() -> _Turn:
+def _turn() -> LoopTurn:
+    own = TURN.get()
+    if own is not None:
+        return own
     loop = asyncio.get_running_loop()
     turn = _turns.get(loop)
     if turn is None:
-        turn = _turns[loop] = _Turn()
+        turn = _turns[loop] = LoopTurn()
     return turn
 
 

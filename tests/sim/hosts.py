@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextvars import Context, ContextVar, copy_context
 from typing import Any, Literal, Protocol
 
+from scheduler.slices import TURN, LoopTurn
+
 EPOCH = 1_767_225_600.0
 """What wall clocks show at the beginning: 2026-01-01T00:00:00Z."""
 
@@ -58,6 +60,7 @@ class Host:
         self.stop_at = 0
         """The number of callbacks after which `on_stop` is called; 0: never."""
         self.on_stop: Callable[[], None] = lambda: None
+        self._turn = LoopTurn()
         self._true = true
         self._began = true.now
         self._shown = self._began
@@ -130,6 +133,7 @@ class Host:
         """A context in which callbacks run on this host."""
         context = copy_context()
         context.run(HOST.set, self)
+        context.run(TURN.set, self._turn)
         return context
 
     def task(self, work: Any, name: str | None = None) -> asyncio.Task[Any]:

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.sim.hosts import THREAD, Host, Thread
+from scheduler.slices import checkpoint, in_slices
+from tests.sim.hosts import HOST, THREAD, Host, Thread
 from tests.sim.loop import DeadlockError, LivelockError, TooManySteps
 from tests.sim.network import HIGH_WATER
 from tests.sim.simulation import Simulation
@@ -287,6 +288,28 @@ def test_a_dead_host_does_nothing_not_even_clean_up() -> None:
         assert cleaned == []
 
     run(work)
+
+
+def test_a_host_does_not_wait_for_slices_of_work_on_a_dead_one() -> None:
+    done: list[str] = []
+
+    def long() -> None:
+        for _ in range(1_000):
+            checkpoint()
+        host = HOST.get()
+        done.append(host.name if host else "")
+
+    async def work(simulation: Simulation) -> None:
+        dying, other = simulation.host("h"), simulation.host("o")
+        for _ in range(3):  # one works, two wait for their turn
+            dying.task(in_slices(long))
+        await asyncio.sleep(0)
+        dying.state = "dead"
+        other.task(in_slices(long))
+        await asyncio.sleep(1.0)
+
+    run(work)
+    assert done == ["o"]
 
 
 # Connections
