@@ -368,6 +368,8 @@ def _ask(
     mode = raw.allocation_mode or EXACT_COUNT
     if mode not in (EXACT_COUNT, ALL):
         fault = f": unsupported count mode {mode}"
+    if mode == EXACT_COUNT and raw.count < 0:  # no API server accepts it, but files may have it
+        fault = f": count {raw.count} is less than 1"
     if not of_class:
         fault = ": missing device class name (unsupported request type?)"
     elif of_class not in classes:

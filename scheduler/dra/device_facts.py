@@ -36,6 +36,8 @@ class Supply(NamedTuple):
     suited: int
     free: int
     selectors: tuple[str, ...]
+    constraints: tuple[str, ...]
+    """On the devices of this request, perhaps together with those of others."""
 
     @property
     def short(self) -> bool:
@@ -121,6 +123,7 @@ def _supplies(ledger: DeviceLedger, claims: Sequence[ResourceClaim], row: int) -
             sum(suited),
             free,
             _selectors(ledger, claims[ask.claim], ask),
+            tuple(_constraints(claims[ask.claim], ask)),
         )
 
 
@@ -135,6 +138,17 @@ def _selectors(ledger: DeviceLedger, claim: ResourceClaim, ask: Ask) -> tuple[st
             if f"{request.name}/{each.name}" == ask.full_name:
                 written += each.selectors
     return tuple(each.cel.expression[:MAX_TEXT] for each in written if each.cel is not None)
+
+
+def _constraints(claim: ResourceClaim, ask: Ask) -> Iterator[str]:
+    """``matchAttribute example.com/board``, for each constraint that a request is under."""
+    for each in islice(claim.spec.devices.constraints or (), MAX_FACTS):
+        if each.requests and not {ask.full_name, ask.parent} & {*each.requests}:
+            continue
+        if each.match_attribute is not None:
+            yield f"matchAttribute {each.match_attribute}"[:MAX_TEXT]
+        elif each.distinct_attribute is not None:
+            yield f"distinctAttribute {each.distinct_attribute}"[:MAX_TEXT]
 
 
 def _spelt(cycle: Cycle, way: Way) -> list[Fact]:
@@ -171,8 +185,10 @@ def _shortage(supply: Supply) -> Fact:
         message = f"{_asked(supply)}, 0 of {supply.devices} suit: {which}"
     else:
         message = f"{_asked(supply)}, {supply.free} free of {supply.suited} that suit"
-        if not supply.short:
-            message += ", but parts of them are taken, or constraints do not allow it"
+        if not supply.short and supply.constraints:
+            message += f", but not enough that meet {' and '.join(supply.constraints)}"
+        elif not supply.short:
+            message += ", but parts of them are taken, or other requests need them"
     return _device_fact(supply, message)
 
 

@@ -53,6 +53,7 @@ def test_a_broken_slice_makes_its_pool_invalid_and_no_other(devices: list[dict[s
     ("wanted", "text"),
     [
         (claim(ask(count=10**18)), "number of requested devices 1000000000000000000 exceeds"),
+        (claim(ask(count=-1)), "request r: count -1 is less than 1"),
         (claim(ask(allocationMode="Most")), "unsupported count mode Most"),
         (claim(ask(expression="device.")), "claim default/c: selector #0: CEL compile error"),
         (claim(ask(expression="1 + ")), "claim default/c: selector #0: CEL compile error"),
@@ -73,7 +74,7 @@ def test_a_claim_that_cannot_be_understood_fails_with_a_text(
     assert names(index, claim()) == ["d"]
 
 
-def test_a_count_below_one_asks_for_one() -> None:
+def test_a_count_of_zero_asks_for_one() -> None:
     index = index_of()
     index.set_slice(None, slice_of("n0", [device("d")]))
     assert names(index, claim(ask(count=0))) == ["d"]

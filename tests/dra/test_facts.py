@@ -41,7 +41,22 @@ def test_devices_that_are_free_and_cannot_be_had_together_are_said_to_be_so() ->
     answer = explain(cluster(wanted), using("p", "c").obj())
     assert messages(answer, "n0") == [
         "c/r requests 2 devices of class gpu, 2 free of 2 that suit, "
-        "but parts of them are taken, or constraints do not allow it"
+        "but not enough that meet matchAttribute gpu.example.com/board"
+    ]
+
+
+def test_requests_that_need_the_same_devices_are_said_to_do_so() -> None:
+    wanted = claim("c", 2)
+    requests = wanted["spec"]["devices"]["requests"]
+    requests.append({**requests[0], "name": "s"})
+    distinct = {"requests": ["s"], "distinctAttribute": "gpu.example.com/board"}
+    wanted["spec"]["devices"]["constraints"] = [distinct]
+    answer = explain(cluster(wanted), using("p", "c").obj())
+    assert messages(answer, "n0") == [
+        "c/r requests 2 devices of class gpu, 2 free of 2 that suit, "
+        "but parts of them are taken, or other requests need them",
+        "c/s requests 2 devices of class gpu, 2 free of 2 that suit, "
+        "but not enough that meet distinctAttribute gpu.example.com/board",
     ]
 
 
