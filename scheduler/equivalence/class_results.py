@@ -133,21 +133,23 @@ class ClassResults:
     def refresh(self, evaluator: Evaluator) -> int:
         """Judge and score again what has changed; returns how many rows that were."""
         changed: list[Aspect] = []
-        rows = self._stale(changed)
-        if not len(rows):
-            return 0
+        touched = self._stale(changed)
+        rows = _NO_ROWS
         try:
-            if len(rows) == 1:
-                self._judge_one(int(rows[0]), self._affected(tuple(changed)), evaluator)
-            else:
-                self._judge(rows, self._affected(tuple(changed)), evaluator)
+            if touched is None or len(touched) > 1:
+                rows = self._state.rows() if touched is None else np.array(sorted(touched), np.intp)
+                if len(rows):
+                    self._judge(rows, self._affected(tuple(changed)), evaluator)
+            elif touched:
+                self._judge_one(*touched, self._affected(tuple(changed)), evaluator)
+                return 1
         except BaseException:
             self._reader = None  # half done: next time, from the start
             raise
         return len(rows)
 
-    def _stale(self, changed: list[Aspect]) -> Rows:
-        """The rows to look at again, and the aspects that changed; all rows if none is named."""
+    def _stale(self, changed: list[Aspect]) -> set[int] | None:
+        """The rows to look at again, and the aspects that changed; None: all rows."""
         if self._reader is None:
             self._reader = ChangeReader(self._state, self._reads)
             touched = None
@@ -156,11 +158,10 @@ class ClassResults:
         if touched is None:
             changed.clear()
             self._erase()
-            return self._state.rows()
-        if not touched:
-            return _NO_ROWS
-        self.widen()
-        return np.unique(np.array(touched, np.intp)) if len(set(touched)) > 1 else _one(touched[0])
+            return None
+        if touched:
+            self.widen()
+        return set(touched)
 
     def _affected(self, changed: tuple[Aspect, ...]) -> AffectedColumns:
         """The columns whose answers may be different after these aspects changed; none: all."""

@@ -196,7 +196,10 @@ class Pod(Struct, frozen=True):
 
     def condition(self, kind: str) -> Condition | None:
         """The status condition of this type, if the pod has one."""
-        return next((c for c in self.status.conditions if c.type == kind), None)
+        for condition in self.status.conditions:  # asked some times for each pod: no generator
+            if condition.type == kind:
+                return condition
+        return None
 
 
 def named_node(pod: Pod) -> str:

@@ -225,10 +225,10 @@ class Evaluation:
 
         They do if what is not kept rejects no row, and rates all alike.
         """
-        results = self._results
-        if results is None or len(self.feasible()) != results.count:
+        rows, results = self.feasible(), self._results
+        if results is None or len(rows) != results.count:
             return None
-        live = self.live_totals(self.feasible())
+        live = self.live_totals(rows)
         if live is not None:
             self._totals = self._join(results, live)
             return None
