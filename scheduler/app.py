@@ -45,7 +45,7 @@ from scheduler.model.objects import KINDS
 from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
-from scheduler.observe.runtime import EventLoopLag, GcPauses, interpreter
+from scheduler.observe.runtime import EventLoopLag, GcPauses, freeze_imports, interpreter
 from scheduler.observe.samples import Samples
 from scheduler.observe.watchdog import Watchdog
 from scheduler.operators.podgroups import PodGroupOperator, write_status
@@ -581,6 +581,7 @@ def _resource(kind: str) -> WatchedResource[Any]:
 
 async def run(config: Configuration, connect: Callable[[Metrics], Any]) -> int:
     """Run a daemon under the signals of a process: TERM and INT stop it, USR2 checks its cache."""
+    freeze_imports()
     metrics = Metrics(__version__)
     client: KubeClient = await connect(metrics)
     try:

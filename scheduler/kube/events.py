@@ -26,6 +26,7 @@ from scheduler.kube.timestamps import micro_time
 from scheduler.kube.writes import PATIENT_MOST, ApiWriter
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
+from scheduler.slices import checkpoint, in_slices
 
 log = get_logger(__name__)
 
@@ -166,9 +167,12 @@ class EventRecorder:
         return True
 
     def sweep(self) -> None:
-        """Finish series that ended, refresh those that go on. O(series); `run` calls it."""
+        """Finish series that ended, refresh those that go on. O(series), in slices; `run` calls."""
         now = self._clock()
         for key, series in list(self._series.items()):
+            checkpoint()
+            if self._series.get(key) is not series:
+                continue  # it ended meanwhile
             if now - series.last_seen > SERIES_SECONDS:
                 del self._series[key]
                 self._finish(series)
@@ -218,7 +222,7 @@ class EventRecorder:
     async def _sweep_forever(self) -> Never:
         while True:
             await self._sleep(SWEEP_SECONDS)
-            self.sweep()
+            await in_slices(self.sweep)
 
     async def _write(self, series: _Series) -> None:
         backoff = RetryDelays(1.0, 10.0, rng=self._rng)

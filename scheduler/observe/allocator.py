@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import NamedTuple, Never, Protocol
 
+from scheduler import machine
 from scheduler.observe.instruments import Counter
 from scheduler.observe.tables import Tables
 
@@ -32,6 +33,8 @@ KEPT_IDLE_BYTES = 2 << 20
 HOLES_BYTES = 1 << 20
 """When so much less is in use than at the last trim, or a sixteenth, another one may find more."""
 LOOK_SECONDS = 2.0
+LOOK_SHARE = 0.002
+"""Looks take no more of the time: one that takes 10 ms, with very many free pieces, is rare."""
 
 
 class Heap(NamedTuple):
@@ -129,7 +132,11 @@ class IdleMemory:
         *,
         tables: Tables | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        clock: Callable[[], float] = machine.monotonic,
     ) -> None:
+        self._clock = clock
+        self._took = 0.0
+        """How long it took to ask for the heap."""
         self._returned = returned
         self._tables = tables or Tables()
         self._allocator: Allocator = allocator or Glibc()
@@ -144,7 +151,7 @@ class IdleMemory:
     async def run(self) -> Never:
         """Look from time to time, until cancelled."""
         while True:
-            await self._sleep(LOOK_SECONDS)
+            await self._sleep(max(LOOK_SECONDS, self._took / LOOK_SHARE))
             await self.look()
 
     async def look(self) -> None:
@@ -154,7 +161,9 @@ class IdleMemory:
         """
         self._tables.shrink()
         resident = self._allocator.resident_bytes()
+        began = self._clock()
         free, used = self._allocator.heap()
+        self._took = self._clock() - began
         unused = resident - used
         self._in_use = max(self._in_use, used)
         if self._in_use - used > max(HOLES_BYTES, used // 16):

@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 
+from scheduler import slices
 from scheduler.kube.client import MERGE_PATCH
 from scheduler.kube.errors import Ambiguous, Conflict, Forbidden, NotFound, TooManyRequests
 from scheduler.kube.events import CAPACITY, EventRecorder, RegardingReference, truncate
 from scheduler.kube.writes import PATIENT_LEAST, ApiWriter
 from scheduler.observe.metrics import Metrics
+from scheduler.slices import in_slices
 from tests.patience import PATIENCE
 
 from .support import Call, ManualClock, ScriptedClient, eventually, sample
@@ -157,6 +159,23 @@ async def test_the_final_count_is_written_when_the_series_has_ended() -> None:
     [call] = await bench.send()
     assert call.body["series"]["count"] == 7
     assert bench.recorder._series == {}
+
+
+async def test_a_sweep_of_many_series_gives_the_loop_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slices, "SLICE_SECONDS", 0.0)
+    bench = Bench()
+    for number in range(10):
+        bench.record(f"note {number}")
+    bench.clock.now += 361
+    sweeping = asyncio.create_task(in_slices(bench.recorder.sweep))
+    left = []
+    while not sweeping.done():
+        await asyncio.sleep(0)
+        left.append(len(bench.recorder._series))
+        if len(left) == 3:
+            bench.record("note 8")  # anew, so it is not the series that has ended
+    assert left[:3] == [10, 9, 8]
+    assert [key.note for key in bench.recorder._series] == ["note 8"]
 
 
 async def test_a_series_that_goes_on_is_refreshed_every_half_hour() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ctypes
 import platform
 
@@ -16,6 +17,7 @@ from scheduler.observe.allocator import (
     keep_freed_memory,
 )
 from scheduler.observe.metrics import Metrics
+from tests.kube.support import ManualClock
 
 MIB = 2**20
 only_glibc = pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has this")
@@ -117,6 +119,26 @@ async def test_little_is_not_worth_a_trim() -> None:
     heap = SetHeap(free=IDLE_BYTES, resident=200 * MIB)
     await looks(IdleMemory(Metrics().memory_returned, heap))
     assert heap.trims == 0
+
+
+async def test_looks_that_take_long_are_rare() -> None:
+    clock, slept = ManualClock(), []
+
+    class SlowHeap(SetHeap):
+        def heap(self) -> Heap:
+            clock.now += 0.0005 if self.asked < 2 else 0.01
+            return super().heap()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) == 5:
+            raise asyncio.CancelledError
+
+    heap = SlowHeap(free=0, resident=100 * MIB, used=90 * MIB)
+    memory = IdleMemory(Metrics().memory_returned, heap, sleep=sleep, clock=clock)
+    with pytest.raises(asyncio.CancelledError):
+        await memory.run()
+    assert slept == [2.0, 2.0, 2.0, pytest.approx(5.0), pytest.approx(5.0)]
 
 
 async def test_a_look_asks_for_the_heap_once() -> None:

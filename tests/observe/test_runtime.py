@@ -15,6 +15,7 @@ from scheduler.observe.runtime import (
     EventLoopLag,
     GcPauses,
     freeze_after_sync,
+    freeze_imports,
     freeze_while_syncing,
 )
 from tests.patience import PATIENCE
@@ -115,6 +116,14 @@ def test_freezing_hides_what_is_alive_and_raises_the_threshold() -> None:
     freeze_after_sync()
     assert gc.get_freeze_count() > before
     assert gc.get_threshold()[2] == OLD_THRESHOLD
+
+
+@pytest.mark.usefixtures("collector_as_it_was")
+def test_what_was_imported_is_not_looked_at_again() -> None:
+    before = len(gc.get_objects())
+    freeze_imports()
+    assert gc.get_freeze_count() > before // 2
+    assert len(gc.get_objects()) < before // 100
 
 
 @pytest.mark.usefixtures("collector_as_it_was")
