@@ -26,7 +26,8 @@ MIDDLE_THRESHOLD = 1
 OLD_THRESHOLD = 2_000
 MOST_AT_ONCE = 6_250
 """Collections hold all threads, for about a microsecond an object among very many pods. So one that
-is not a full one looks at so many at most. That costs no more in all: what survives is
+is not a full one looks at so many at most; at more if older objects have ended meanwhile, since the
+interpreter counts those that begin less those that end. That costs no more in all: what survives is
 looked at once as young and once as middle-aged, however much at a time. Fewer young ones at a time
 would cost more: their number goes up and down with bindings, and passes a lower threshold far more
 often. A full one comes after twelve million objects, if a quarter more are alive than after the
