@@ -57,8 +57,8 @@ def cells_line(demo: Demo) -> str:
     pinned = sum(listed.exclusive for kubelet in kubelets for listed in kubelet.listed())
     cells = sum(len(kubelet.machine.cells) for kubelet in kubelets)
     return (
-        f"Then {pinned} pods more got CPUs of their own in {cells} NUMA cells, "
-        f"{demo.numa.refused} refused with TopologyAffinityError"
+        f"Then {pinned} more pods got exclusive CPUs in {cells} NUMA cells, "
+        f"{demo.numa.refused} rejected with TopologyAffinityError"
     )
 
 
@@ -67,4 +67,4 @@ def devices_line(demo: Demo) -> str:
     wanted = {app.name for app in APPS if app.devices}
     bound = sum(count for name, count in demo.bound_by_app().items() if name in wanted)
     boards = sum(map(boards_of, demo.nodes()))
-    return f"And {bound} pods more got {demo.allocated_devices()} parts of {boards} boards"
+    return f"Then {bound} more pods got {demo.allocated_devices()} parts of {boards} boards"

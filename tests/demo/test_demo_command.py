@@ -46,9 +46,9 @@ async def test_once_prints_a_summary_and_ends_well(tmp_path: Path) -> None:
     assert "didn't match Pod's node affinity/selector" in out
     assert "example.com/approval" in out
     # A fifth pod of six CPUs would fit the node with two cells, but neither of them.
-    assert "Then 5 pods more got CPUs of their own in 2 NUMA cells, 0 refused" in out
+    assert "Then 5 more pods got exclusive CPUs in 2 NUMA cells, 0 rejected" in out
     # Two boards of one node: a half, two quarters by claims, and one by an extended resource.
-    assert "And 4 pods more got 4 parts of 2 boards" in out
+    assert "Then 4 more pods got 4 parts of 2 boards" in out
 
 
 async def test_an_interrupt_ends_the_demo_well_without_a_terminal(tmp_path: Path) -> None:
