@@ -28,7 +28,10 @@ SAYS = {
     "kubectl get nodes": ("numa-000", "Ready", "ssd"),
     "equipoise version": ("equipoise",),
     "kubectl get pods -o wide": ("web-", "Running"),
-    "equipoise explain deployment/web": ("3 of 3 pods have nodes", "placed anew it would go to"),
+    "equipoise explain deployment/web": (
+        "3 of 3 pods have nodes",
+        "if scheduled now, it would go to",
+    ),
     "kubectl get pods -l app=big": ("Pending", "Running"),
     "kubectl get events": ("FailedScheduling", "pod/big-", "Insufficient cpu"),
     "equipoise explain deployment/big": ("asks", "cpu", "What would help"),

@@ -67,7 +67,7 @@ _IF_NOT_HELD = {
     "gated": "without the gate it would",
     "group": "alone, without its group, it would",
     "terminating": "otherwise it would",
-    "ended": "placed anew it would",
+    "ended": "if scheduled now, it would",
     "other-scheduler": "scheduled here it would",
 }
 """In which states a pod is not tried, or not by itself, and when it would be."""
@@ -82,7 +82,7 @@ def _conclude(answer: Answer) -> None:
     if state in _IF_NOT_HELD:
         paragraph(f"{_IF_NOT_HELD[state]} {_outcome(answer, answer['wouldGoTo'])}", DIM)
     elif standing["node"]:
-        paragraph(f"placed anew it would {_outcome(answer, answer['node'])}", DIM)
+        paragraph(f"if scheduled now, it would {_outcome(answer, answer['node'])}", DIM)
         if plugin := answer["countsItself"]:
             words = f"on {standing['node']}, {plugin} counts the pod itself: it may fit there"
             paragraph(words, DIM)
@@ -303,7 +303,7 @@ def _remedies(answer: Answer, patches: bool, owner: Target | None) -> None:
         paragraph(remedy["summary"], "bold", INDENT + label, rest)
         effects = []
         if remedy["opens"]:
-            effects.append(f"opens {some(remedy['opens'])}")
+            effects.append(f"then fits on {some(remedy['opens'])}")
         if replicas := remedy.get("replicas"):
             effects.append(f"{replicas['fit']} of {replicas['asked']} then fit together")
         if affected := remedy.get("affects"):

@@ -8,7 +8,7 @@ from typing import Any
 from scheduler.pipeline.placement import tie_ranks
 from scheduler.slices import checkpoint
 
-_AS_IF = "as if it were placed now: "
+_AS_IF = "if scheduled now: "
 _HOW = "the choice among equals depends on a hash of the names of pod and node (tieBreakSeed)"
 
 
@@ -103,7 +103,7 @@ def _parts(own: Mapping[str, int], others: Mapping[str, int]) -> list[dict[str, 
 def _tipped(parts: list[dict[str, Any]]) -> str:
     """What spoke most for the node, and what against it."""
     first, last = parts[0], parts[-1]
-    text = f"{first['plugin']} tipped it ({first['difference']:+})"
+    text = f"{first['plugin']} made the difference ({first['difference']:+})"
     if last["difference"] < 0 < first["difference"]:
         return f"{text}, against {last['plugin']} ({last['difference']})"
     return text

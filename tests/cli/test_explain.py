@@ -130,7 +130,7 @@ def test_a_placed_pod_is_judged_as_if_it_had_to_be_placed(tmp_path: Path) -> Non
     file = write(tmp_path / "c.yaml", node, make_pod("r").cpu(3).on("n1").obj())
     result = run("r", "-f", file)
     assert result.exit_code == 0
-    assert "default/r is on n1\nplaced anew it would go to n1 with score" in result.stdout
+    assert "default/r is on n1\nif scheduled now, it would go to n1 with score" in result.stdout
 
 
 def first_lines(result: Result, count: int) -> list[str]:
@@ -245,7 +245,7 @@ def test_the_environment_names_the_server_and_files_take_precedence(
 
 def test_a_bound_pod_says_where_it_is(served: Served) -> None:
     result = run("running", "--server", served.url)
-    assert "default/running is on big\nplaced anew it would go to big" in result.stdout
+    assert "default/running is on big\nif scheduled now, it would go to big" in result.stdout
     answer = json.loads(run("running", "-o", "json", "--server", served.url).stdout)
     assert answer["boundTo"] == "big"
 

@@ -191,9 +191,9 @@ def test_remedies_are_numbered_and_say_what_they_open_and_whom_they_affect(
     assert help_.splitlines() == [
         "What would help",
         "  1. lower cpu to 63",
-        "     opens gpu-0",
+        "     then fits on gpu-0",
         "  2. tolerate dedicated",
-        "     opens db-0, db-1, db-2 and 2 more; affects team/web",
+        "     then fits on db-0, db-1, db-2 and 2 more; affects team/web",
         "  --patch shows each as commands",
     ]
     patched = shown(capsys, pending(remedies=remedies), patches=True)

@@ -30,7 +30,7 @@ def test_the_plugin_with_the_largest_difference_tipped_it() -> None:
         {"plugin": "Y", "node": 10, "runnerUp": 10, "difference": 0},
         {"plugin": "Z", "node": 0, "runnerUp": 25, "difference": -25},
     ]
-    assert found["message"] == "a is ahead of b by 5: X tipped it (+30), against Z (-25)"
+    assert found["message"] == "a is ahead of b by 5: X made the difference (+30), against Z (-25)"
 
 
 def test_ties_are_counted_and_it_is_said_how_they_are_broken() -> None:
@@ -59,7 +59,7 @@ def test_the_only_node_and_a_nominated_one_are_not_compared() -> None:
 def test_a_bound_pod_is_compared_as_if_it_were_placed_now() -> None:
     stays = comparison(answer("a", a={"X": 5}, b={"X": 3}), "a")
     assert stays is not None
-    assert stays["message"] == "as if it were placed now: a is ahead of b by 2: X tipped it (+2)"
+    assert stays["message"] == "if scheduled now: a is ahead of b by 2: X made the difference (+2)"
     moves = comparison(answer("a", a={"X": 5}, b={"X": 4}, c={"X": 1}), "c")
     assert moves is not None
     assert moves["runnerUp"] == "c"

@@ -754,12 +754,12 @@ def test_a_volume_in_a_zone_without_nodes() -> None:
 def test_the_owner_of_the_pod_is_told() -> None:
     pod = make_pod("p").cpu(5).owner("ReplicaSet", "web-1")
     (only,) = remedies([make_worker("a").obj()], pod)
-    assert only["affects"] == ["ReplicaSet web-1: its template makes the next pod as before"]
+    assert only["affects"] == ["ReplicaSet web-1: new pods from its template need the same change"]
     deployment = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "controller": True}
     metadata = {"name": "web-1", "namespace": "default", "ownerReferences": [deployment]}
     replica_set = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata}
     (only,) = remedies([make_worker("a").obj(), replica_set], pod)
-    assert only["affects"] == ["Deployment web: its template makes the next pod as before"]
+    assert only["affects"] == ["Deployment web: new pods from its template need the same change"]
 
 
 def test_a_request_is_lowered_to_what_a_cell_holds() -> None:

@@ -105,7 +105,7 @@ def test_the_workload_that_people_change_is_named_though_its_replica_set_is_not_
 ) -> None:
     pod = make_pod("p").cpu(9).owner("ReplicaSet", name).label(**labels)
     first, *_ = explain(workers(1), pod.obj())["remedies"]
-    assert first["affects"] == [f"{owner}: its template makes the next pod as before"]
+    assert first["affects"] == [f"{owner}: new pods from its template need the same change"]
 
 
 def test_new_nodes_are_counted_with_their_daemons() -> None:

@@ -338,7 +338,9 @@ def _described(found: Helpful) -> dict[str, Any]:
     affects = [text for step in found.scene.steps for text in step.affects]
     owner = _template_owner(found.scene.world)
     if owner is not None and any(step.edit is not None for step in found.scene.steps):
-        affects.append(f"{owner.kind} {owner.name}: its template makes the next pod as before")
+        affects.append(
+            f"{owner.kind} {owner.name}: new pods from its template need the same change"
+        )
     return {
         "summary": found.summary,
         "opens": sorted(found.opens),
