@@ -286,7 +286,7 @@ class Daemon:
 
         On new connections: a list waits for a minute on one that has fallen silent.
         """
-        log.info("Listing what the leader before has bound")
+        log.info("Listing pods and claims that the previous leader may have written")
         self._client.drop_idle_connections()
         given_away = [self._reflectors[kind] for kind in GIVEN_AWAY if kind in self._reflectors]
         await asyncio.gather(*(reflector.refresh() for reflector in given_away))

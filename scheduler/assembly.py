@@ -322,7 +322,9 @@ def _equivalence(
         if each.reads is None
     }
     for plugin in sorted(silent):
-        log.warning("Plugin does not say what it reads and is asked for every pod", plugin=plugin)
+        log.warning(
+            "Plugin does not declare what it reads: its results are not cached", plugin=plugin
+        )
     return EquivalenceCache(
         state,
         declared,

@@ -165,7 +165,7 @@ class CacheCheck:
 
     async def _look_closer(self, suspects: list[Suspect]) -> list[str]:
         if len(suspects) > MOST_SUSPECTS:
-            log.warning("Very many objects may differ, some are left for later", all=len(suspects))
+            log.warning("Too many objects may differ, only some are checked now", all=len(suspects))
         found: list[str] = []
         for suspect in suspects[:MOST_SUSPECTS]:
             look = self._look_at_node if suspect.kind == "node" else self._look_at_pod

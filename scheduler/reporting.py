@@ -101,7 +101,7 @@ class ClusterOutlet:
         where = (metadata.namespace, metadata.name, pod.uid, node)
         outcome = await self._writer.bind(*where, stale)
         if outcome.result is Binding.UNKNOWN:
-            log.warning("Outcome of a binding is unknown, asking for it", pod=pod.key, node=node)
+            log.warning("Outcome of a binding is unknown, reading the pod", pod=pod.key, node=node)
             outcome = await self._writer.settle(*where)
         return SUCCESS if outcome.bound else error(f"{outcome.result.value}: {outcome.message}")
 

@@ -284,7 +284,7 @@ class ClaimBinder:
             await self.give_up(claim, pod)
         except WriteError as fault:
             key = claim.metadata.key
-            log.warning("Claim stays reserved", claim=key, pod=pod.key, error=str(fault))
+            log.warning("Claim could not be unreserved", claim=key, pod=pod.key, error=str(fault))
 
     async def give_up(self, claim: ResourceClaim, pod: PodInfo) -> None:
         """Remove a pod from the consumers of a claim; raises WriteError."""

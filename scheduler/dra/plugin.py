@@ -216,7 +216,12 @@ class DynamicResources:
             await write
         except WriteError as fault:
             key = claim.metadata.key
-            log.warning("Claim is not taken back", claim=key, pod=pod.key, error=str(fault))
+            log.warning(
+                "Claim could not be deallocated, retrying later",
+                claim=key,
+                pod=pod.key,
+                error=str(fault),
+            )
             await asyncio.sleep(RETRY_SECONDS)
             self._handle.queue.activate([pod.key])
 
@@ -324,7 +329,7 @@ class DynamicResources:
         try:
             await self._binder.delete(claim)
         except WriteError as fault:  # the pod's next attempt finds it
-            log.warning("Claim is left over", claim=claim.metadata.key, error=str(fault))
+            log.warning("Claim could not be deleted", claim=claim.metadata.key, error=str(fault))
 
     # PreBind
 

@@ -55,7 +55,7 @@ class BatchMetrics:
         self.excluded_pods = register(
             Counter(
                 "equipoise_batch_excluded_pods_total",
-                "Pods that took no part in a batch, by reason.",
+                "Pods that were not part of a batch, by reason.",
                 ("reason",),
             )
         )
@@ -65,7 +65,7 @@ class BatchMetrics:
         self.refused = register(
             Counter(
                 "equipoise_batch_refused_total",
-                "Placements that the solver proposed and filters did not confirm.",
+                "Placements proposed by the solver that the filters rejected.",
             )
         )
         self.arcs = register(
@@ -124,7 +124,8 @@ class Caches:
         found = self.usage()
         yield Reading(
             "equipoise_cache_bytes",
-            "Memory that a cache, an index or a queue holds, about; of watched objects their JSON.",
+            "Approximate memory of a cache, an index or a queue; for watched objects the size "
+            "of their JSON.",
             {name: usage.bytes for name, usage in found.items()},
             "cache",
         )
@@ -248,7 +249,7 @@ class Metrics:
         )
         self.pod_scheduling_attempts = self._histogram(
             "scheduler_pod_scheduling_attempts",
-            "Attempts that a pod needed until it was scheduled.",
+            "Attempts needed to schedule a pod.",
             buckets=exponential_buckets(1, 2, 5),
         )
         self.pod_scheduling_sli_duration = self._histogram(
@@ -260,8 +261,8 @@ class Metrics:
         )
         self.pod_scheduled_after_flush = self._counter(
             "scheduler_pod_scheduled_after_flush_total",
-            "Pods scheduled after a timeout, not an event, took them out of the unschedulable "
-            "pods; a growing number means that an event is missing.",
+            "Pods scheduled after a timeout, not an event, had moved them out of the "
+            "unschedulable pods; a growing number means that an event was missed.",
         )
         self.preemption_attempts = self._counter(
             "scheduler_preemption_attempts_total", "Attempts to preempt other pods."
@@ -275,19 +276,19 @@ class Metrics:
     def _add_queue_and_cache(self) -> None:
         self.pending_pods = self._gauge(
             "scheduler_pending_pods",
-            "Pods that wait, by queue: 'active' is next, 'backoff' waits for its time, "
-            "'unschedulable' was tried in vain, 'gated' was never tried.",
+            "Pending pods by queue: 'active' are scheduled next, 'backoff' wait for the end "
+            "of their back-off, 'unschedulable' found no node, 'gated' are not attempted.",
             ("queue",),
         )
         self.queue_incoming_pods = self._counter(
             "scheduler_queue_incoming_pods_total",
-            "Pods that entered a queue, by queue and by the event that brought them.",
+            "Pods added to a queue, by queue and by event.",
             ("queue", "event"),
         )
         self.unschedulable_pods = self._gauge(
             "scheduler_unschedulable_pods",
-            "Unschedulable pods by the plugin that rejected them; a pod counts once for each such "
-            "plugin, so a sum over plugins means nothing.",
+            "Unschedulable pods by the plugin that rejected them; a pod is counted for each "
+            "such plugin, so do not sum over plugins.",
             ("plugin", "profile"),
         )
         self.inflight_events = self._gauge(
@@ -297,7 +298,7 @@ class Metrics:
         )
         self.event_handling_duration = self._histogram(
             "scheduler_event_handling_duration_seconds",
-            "Time to take in one event, in seconds.",
+            "Time to handle one watch event, in seconds.",
             ("event",),
             buckets=EXTENSION_POINT_BUCKETS,
         )
@@ -315,7 +316,8 @@ class Metrics:
         )
         self.attempts_spared = self._counter(
             "equipoise_attempts_spared_total",
-            "Woken pods that went back without an attempt: the room was taken meanwhile.",
+            "Pods moved by an event that were not attempted, because the free capacity had "
+            "been taken meanwhile.",
         )
         self.cache_size = self._gauge(
             "scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type",)
@@ -340,12 +342,13 @@ class Metrics:
         )
         self.bindings_postponed = self._counter(
             "equipoise_bindings_postponed_total",
-            "Pods put back into the queue because bindings of their namespace hang.",
+            "Pods put back into the queue because too many bindings of their namespace are in "
+            "progress.",
         )
         self.assumed_pod_oldest = self._gauge(
             "equipoise_assumed_pod_oldest_seconds",
-            "For how long the oldest assumed pod has waited: 'sent' for the answer to its binding, "
-            "'answered' for the watch to show it on its node.",
+            "Age of the oldest assumed pod: 'sent' waits for the response to its binding, "
+            "'answered' for the watch to confirm it.",
             ("state",),
         )
         self.assumed_pods_settled = self._counter(
@@ -389,8 +392,7 @@ class Metrics:
         )
         self.plugin_slow_calls = self._counter(
             "equipoise_plugin_slow_calls_total",
-            "Answers of a plugin that kept all scheduling waiting for longer than "
-            "plugins.slowAfter.",
+            "Calls of a plugin that blocked scheduling for longer than plugins.slowAfter.",
             ("plugin", "extension_point"),
         )
         self.pods_over_limits = self._counter(
@@ -401,7 +403,7 @@ class Metrics:
         )
         self.permit_wait_duration = self._histogram(
             "scheduler_permit_wait_duration_seconds",
-            "Time that a pod waited for its permit, in seconds.",
+            "Time that a pod waited at Permit, in seconds.",
             ("result",),
             buckets=CYCLE_BUCKETS,
         )
@@ -466,12 +468,12 @@ class Metrics:
         )
         self.watch_decode_errors = self._counter(
             "equipoise_watch_decode_errors_total",
-            "Objects that did not decode and were skipped.",
+            "Objects that could not be decoded and were skipped.",
             ("kind",),
         )
         self.watch_restarts = self._counter(
             "equipoise_watch_restarts_total",
-            "Watches that ended and were started again, by reason.",
+            "Watches that ended and were restarted, by reason.",
             ("kind", "reason"),
         )
         self.watch_ages = AskedGauge(
@@ -482,7 +484,8 @@ class Metrics:
         self.registry.register(self.watch_ages)
         self.events_dropped = self._counter(
             "equipoise_events_dropped_total",
-            "Kubernetes events not sent because their queue was full or the API server refused.",
+            "Kubernetes events not sent because the queue was full or the API server rejected "
+            "them.",
         )
 
     def _add_runtime(self) -> None:
@@ -509,7 +512,7 @@ class Metrics:
         )
         self.memory_returned = self._counter(
             "equipoise_memory_returned_bytes_total",
-            "Memory that lay idle in the allocator and was returned to the kernel, in bytes.",
+            "Unused memory of the allocator that was returned to the kernel, in bytes.",
         )
         self.recording_bytes = self._counter(
             "equipoise_recording_bytes_total",
@@ -521,7 +524,7 @@ class Metrics:
         )
         self.gc_pause = self._histogram(
             "equipoise_gc_pause_seconds",
-            "Time that the garbage collector stopped the program, in seconds.",
+            "Pauses caused by the garbage collector, in seconds.",
             ("generation",),
             buckets=PAUSE_BUCKETS,
         )
@@ -535,7 +538,8 @@ class Metrics:
         )
         self.numa_dirty_nodes = self._gauge(
             "equipoise_numa_dirty_nodes",
-            "Nodes on which pods came or went that their NodeResourceTopology has not told about.",
+            "Nodes with added or removed pods that their NodeResourceTopology does not "
+            "reflect yet.",
         )
         self.numa_doubtful_cells = self._gauge(
             "equipoise_numa_doubtful_cells",
@@ -563,11 +567,11 @@ class Metrics:
             buckets=CYCLE_BUCKETS,
         )
         self.webhook_in_flight = self._gauge(
-            "equipoise_webhook_in_flight", "Calls of a webhook that are under way.", ("webhook",)
+            "equipoise_webhook_in_flight", "Calls of a webhook that are in progress.", ("webhook",)
         )
         self.webhook_retries = self._counter(
             "equipoise_webhook_retries_total",
-            "Calls of a webhook that were made again after a failure.",
+            "Calls of a webhook that were retried after a failure.",
             ("webhook",),
         )
         self.webhook_breaker_state = self._gauge(
@@ -578,17 +582,17 @@ class Metrics:
         )
         self.webhook_suspended_pods = self._gauge(
             "equipoise_webhook_suspended_pods",
-            "Pods whose attempt waits for an answer of a webhook or an extender.",
+            "Pods whose attempt waits for a response of a webhook or an extender.",
         )
         self.webhook_postponed_pods = self._counter(
             "equipoise_webhook_postponed_pods_total",
-            "Pods put back because as many as may be were suspended already.",
+            "Pods put back into the queue because maxSuspendedPods were suspended already.",
         )
 
     def _add_gangs(self) -> None:
         self.gang_groups = self._gauge(
             "equipoise_gang_groups",
-            "PodGroups by phase, as their status says it.",
+            "PodGroups by the phase in their status.",
             ("phase",),
         )
         self.gang_passes = self._counter(

@@ -83,7 +83,7 @@ class Watchdog:
 
     def _end(self) -> None:
         if self._reported:
-            log.info("Scheduling loop goes on", seconds=round(self.stalled, 1))
+            log.info("Scheduling loop makes progress again", seconds=round(self.stalled, 1))
         self._seen, self.stalled, self._reported = self._beats, 0.0, False
 
     def _report(self, say: Callable[..., None], message: str) -> None:

@@ -147,7 +147,7 @@ class Tape:
     def _fall_silent(self) -> None:
         self._silent, self._follows = True, False
         if not self._said:
-            log.warning("Recording cannot keep up: entries are dropped until the disk has")
+            log.warning("Recording cannot keep up with the disk: entries are dropped")
         self._said = True
 
     def _begin(self) -> None:

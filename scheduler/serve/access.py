@@ -282,7 +282,7 @@ class AccessControl:
         """Log that no review was answered, now and then: any caller can cause this."""
         if (now := self._clock()) >= self._quiet_until:
             self._quiet_until = now + COMPLAINT_SECONDS
-            log.warning("Callers cannot be reviewed", error=str(fault))
+            log.warning("Callers cannot be authenticated or authorized", error=str(fault))
 
 
 def is_decision(request: web.Request) -> bool:

@@ -140,7 +140,7 @@ class NewsStream:
                 await asyncio.sleep(self._interval)
                 continue
             except Exception as fault:
-                log.error("Streams end: what is new cannot be had", exc=fault)
+                log.error("Streams end: new decisions could not be read", exc=fault)
                 await self.close()
                 return
             seq, taken = news.seq, news.taken

@@ -279,7 +279,7 @@ class Suspension(Generic[A]):
         try:
             answer: Any = await question.ask()
         except Exception as fault:
-            log.error("Asking failed unexpectedly", exc=fault, plugin=question.plugin)
+            log.error("Call of a webhook failed unexpectedly", exc=fault, plugin=question.plugin)
             answer = Failed(f"{type(fault).__name__}: {fault}")
         first = True
         for attempt, asked in self._listeners.pop(question.key, ()):

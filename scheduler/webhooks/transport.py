@@ -68,7 +68,11 @@ class Rotated(Generic[T]):
                 if self._made is None:
                     raise
                 self._seen = stamps
-                log.warning("Files cannot be used, the old ones are", files=self._files, exc=fault)
+                log.warning(
+                    "TLS files or token cannot be read, keeping the old ones",
+                    files=self._files,
+                    exc=fault,
+                )
         return self._made
 
 

@@ -65,7 +65,7 @@ def test_each_stall_is_reported_once_and_ends_with_a_beat(
     assert world.stalls == 2
     assert [record.message for record in caplog.records] == [
         "Scheduling loop makes no progress",
-        "Scheduling loop goes on",
+        "Scheduling loop makes progress again",
     ] * 2
     assert not world.watchdog.stuck
 

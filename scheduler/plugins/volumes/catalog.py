@@ -207,7 +207,11 @@ def _segment(capacity: CSIStorageCapacity) -> StorageSegment | None:
         selector = compile_label_selector(capacity.node_topology, "nodeTopology")
         return StorageSegment(value(limit), selector.requirements)
     except (SelectorError, QuantityError) as fault:
-        log.warning("Capacity ignored", capacity=capacity.metadata.key, fault=str(fault))
+        log.warning(
+            "CSIStorageCapacity is invalid, ignored",
+            capacity=capacity.metadata.key,
+            fault=str(fault),
+        )
         return None
 
 
