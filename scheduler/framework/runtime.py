@@ -325,36 +325,26 @@ class Framework:
 
     def run_after_filters(self, cycle: Cycle, rows: Rows) -> Status:
         """Success, or the first rejection of the pod as a whole; anything else is a fault."""
-        if not self._entries["afterFilter"]:
-            return SUCCESS
-        with self.runner.timed("afterFilter") as timing:
-            for entry in self._entries["afterFilter"]:
-                status = self._verdict("afterFilter", entry, cycle, rows)
-                if not status.ok:
-                    timing.code = status.code
-                    return status
-        return SUCCESS
+        return self._first_rejection("afterFilter", cycle, rows)
 
     def run_post_score(self, cycle: Cycle, node: str) -> Status:
         """Success, or the first veto against the node; anything else is a fault."""
-        if not self._entries["postScore"]:
-            return SUCCESS
-        with self.runner.timed("postScore") as timing:
-            for entry in self._entries["postScore"]:
-                status = self._verdict("postScore", entry, cycle, node)
-                if not status.ok:
-                    timing.code = status.code
-                    return status
-        return SUCCESS
+        return self._first_rejection("postScore", cycle, node)
 
-    def _verdict(self, point: str, entry: PluginEntry, cycle: Cycle, subject: Any) -> Status:
-        """Success or a rejection, signed."""
-        status: Status = self.runner.call(point, entry, cycle, subject)
-        if status.ok:
+    def _first_rejection(self, point: str, cycle: Cycle, subject: Any) -> Status:
+        """Success, or the first rejection, with the name of its plugin."""
+        if not self._entries[point]:
             return SUCCESS
-        if not status.rejected:
-            raise self.runner.fault(entry.name, point, status.message or status.code.value)
-        return status.by(entry.name)
+        with self.runner.timed(point) as timing:
+            for entry in self._entries[point]:
+                status: Status = self.runner.call(point, entry, cycle, subject)
+                if status.ok:
+                    continue
+                if not status.rejected:
+                    raise self.runner.fault(entry.name, point, status.message or status.code.value)
+                timing.code = status.code
+                return status.by(entry.name)
+        return SUCCESS
 
     def run_post_filters(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterResult | None:
         """The result of making room; None when no plugin is enabled."""
