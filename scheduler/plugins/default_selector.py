@@ -17,13 +17,17 @@ from scheduler.model.selectors import (
 from scheduler.state.objects import ObjectStore
 
 Labels = Mapping[str, str]
+_Place = tuple[str, str, str]
+"""A namespace, and a label and its value."""
+_NONE: Mapping[str, Labels] = {}
 
 
 class DefaultSelector:
     """Derives a selector from the services that select a pod and the controller that owns it.
 
-    Costs a lookup per label of the pod. The services are filed anew after one of them changed, when
-    a pod comes next; until then none is kept here.
+    Costs a lookup per label of the pod, and O(1) per change of a service: otherwise whoever changes
+    one would have the next pod, of any namespace, pay for all services of the cluster. Nothing is
+    filed before the first pod.
     """
 
     KINDS = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
@@ -31,7 +35,8 @@ class DefaultSelector:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._services: dict[tuple[str, str, str], list[Labels]] | None = None
+        self._services: dict[_Place, dict[str, Labels]] | None = None
+        """The selectors of services, by the first label of each and the service's key."""
         objects.subscribe(Service, self._on_service)
 
     def of(self, pod: PodInfo) -> Selector:
@@ -50,26 +55,32 @@ class DefaultSelector:
     def service_labels(self, metadata: ObjectMeta) -> dict[str, str]:
         """The labels that all services of the pod select by; they are all the pod's own."""
         if self._services is None:
-            self._services = self._filed()
+            self._services = {}
+            for name, service in self._objects.all(Service).items():
+                self._file(self._services, name, service)
         merged: dict[str, str] = {}
         for key, value in metadata.labels.items():
-            for selector in self._services.get((metadata.namespace, key, value), ()):
+            for selector in self._services.get((metadata.namespace, key, value), _NONE).values():
                 if selector.items() <= metadata.labels.items():
                     merged |= selector
         return merged
 
     def _on_service(self, key: str, old: Service | None, new: Service | None) -> None:
-        self._services = None
+        if self._services is None:
+            return
+        if old is not None and (place := _place(old)) in self._services:
+            filed = self._services[place]
+            filed.pop(key, None)
+            if not filed:
+                del self._services[place]
+        if new is not None:
+            self._file(self._services, key, new)
 
-    def _filed(self) -> dict[tuple[str, str, str], list[Labels]]:
-        """Each service under one label of its selector; one without a selector is left out."""
-        filed: dict[tuple[str, str, str], list[Labels]] = {}
-        for service in self._objects.all(Service).values():
-            for key, value in service.spec.selector.items():
-                place = (service.metadata.namespace, key, value)
-                filed.setdefault(place, []).append(service.spec.selector)
-                break
-        return filed
+    @staticmethod
+    def _file(services: dict[_Place, dict[str, Labels]], key: str, service: Service) -> None:
+        """File a service under one label of its selector; one without a selector is left out."""
+        if service.spec.selector:
+            services.setdefault(_place(service), {})[key] = service.spec.selector
 
     def _controller_labels(self, namespace: str, owner: OwnerReference) -> Labels:
         """What a replication controller selects by; it overrules services."""
@@ -93,3 +104,9 @@ class DefaultSelector:
             return compile_label_selector(found.spec.selector, "spec.selector").requirements
         except SelectorError:  # not the pod's mistake; its services still count
             return ()
+
+
+def _place(service: Service) -> _Place:
+    """Where a service is filed: any pod that it selects has this label."""
+    key, value = next(iter(service.spec.selector.items()), ("", ""))
+    return service.metadata.namespace, key, value

@@ -70,6 +70,37 @@ def test_services_are_looked_up_as_they_are_now() -> None:
     assert selector.of(POD.info()) == Selector()
 
 
+SELECTORS = st.sampled_from([None, {}, {"app": "x"}, {"tier": "web"}, LABELS, {"app": "y"}])
+CHANGES = st.lists(st.tuples(st.sampled_from("abc"), st.booleans(), SELECTORS), max_size=12)
+
+
+@given(changes=CHANGES)
+def test_services_that_change_count_as_if_all_were_filed_anew(
+    changes: list[tuple[str, bool, Json | None]],
+) -> None:
+    store = ClusterState().objects
+    selector = DefaultSelector(store)
+    for name, there, labels in changes:
+        if there:
+            put(store, selecting("Service", name, labels))
+        else:
+            store.put("Service", f"default/{name}", None)
+        assert selector.of(POD.info()) == DefaultSelector(store).of(POD.info())
+
+
+def test_a_service_that_changes_costs_nothing_for_all_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = ClusterState().objects
+    for raw in SERVICES:
+        put(store, raw)
+    selector = DefaultSelector(store)
+    selector.of(POD.info())
+    put(store, selecting("Service", "app", {"app": "y"}))
+    monkeypatch.setattr(store, "all", lambda kind: pytest.fail("all services are read"))
+    assert selector.of(POD.info()) == Selector(compile_set({"tier": "web"}))
+
+
 @pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
 def test_a_set_adds_its_requirements(kind: str) -> None:
     raw = selecting(kind, "owner", {"matchExpressions": [requirement("app", "Exists")]})
