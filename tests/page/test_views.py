@@ -50,6 +50,12 @@ _PAINTED = """(hatched) => new Promise((done) => {
 """Until there are several colours in a corner of the first square, or only one."""
 _TOO_HIGH = "document.documentElement.scrollHeight - innerHeight"
 _BELOW_TABLE = "innerHeight - document.querySelector('[role=table]').getBoundingClientRect().bottom"
+_CUT_TABLES = """
+[...document.querySelectorAll(".table:not(.wide)")]
+  .filter((table) => table.scrollWidth > table.clientWidth)
+  .map((table) => table.getAttribute("aria-label"))
+"""
+"""Tables with columns beyond their edge; those that are wide say so, and scroll."""
 _TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
@@ -67,6 +73,7 @@ async def test_every_view_is_reached_by_its_address_and_by_keys() -> None:
                 faults.allowed = ALLOWED
                 await settled(page)
                 assert await page.evaluate(_TOO_WIDE) <= 0, f"{name} is too wide for 360 px"
+                assert await page.evaluate(_CUT_TABLES) == [], f"columns of {name} are cut off"
                 assert await nameless(page) == [], name
         async with reading(browser, url_of(demo)) as (page, _):
             await settled(page)
@@ -107,6 +114,7 @@ async def test_views_say_when_they_cannot_be_read(status: int, said: str) -> Non
                 await page.route("**/api/v1/**", refuse)
                 await page.goto(f"{url_of(demo)}/ui/#/{path}")
                 await expect(page.get_by_role("heading", name=said)).to_be_visible()
+                await expect(page.get_by_role("heading", level=1)).to_be_visible()
                 await expect(page.locator("main").get_by_role("alert")).to_have_text("planted")
                 # Nobody has counted anything: no number stands beside a choice.
                 await expect(page.locator("main .segments .number")).to_have_count(0)

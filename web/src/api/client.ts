@@ -108,7 +108,10 @@ async function once(path: string, init: RequestInit, signal?: AbortSignal): Prom
   } catch (fault) {
     if (signal?.aborted) throw fault;
     const late = fault instanceof DOMException && fault.name === "TimeoutError";
-    throw new ApiError(0, late ? "the scheduler does not answer" : "the scheduler is not reached");
+    throw new ApiError(
+      0,
+      late ? "The scheduler does not answer." : "The scheduler cannot be reached.",
+    );
   }
 }
 

@@ -195,7 +195,14 @@ export function Chart(props: ChartProps) {
           </span>
         ))}
       </figcaption>
-      <div ref={frame} class="chart-frame" aria-hidden="true" />
+      <div class="chart-place">
+        <div
+          ref={frame}
+          class={props.time.length ? "chart-frame" : "chart-frame none"}
+          aria-hidden="true"
+        />
+        {!props.time.length && <p class="chart-none">No samples yet</p>}
+      </div>
     </figure>
   );
 }

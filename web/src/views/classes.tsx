@@ -20,6 +20,7 @@ export function Classes() {
   const [, hash] = place.value.path;
   return (
     <div class="view">
+      {!loaded.data?.enabled && <Head />}
       <Shown of={loaded} lines={8}>
         {(answer) => {
           if (!answer.enabled) {
@@ -41,6 +42,20 @@ export function Classes() {
   );
 }
 
+function Head() {
+  return (
+    <header class="view-head">
+      <div>
+        <h1>Classes</h1>
+        <p>
+          Pods that are equal to every plugin form a class. What a plugin says of a node is kept,
+          and computed again only where something has changed.
+        </p>
+      </div>
+    </header>
+  );
+}
+
 /** The share of answers that did not have to be computed. */
 function rateOf(needed: number, misses: number): number {
   return needed > 0 ? Math.max(0, 1 - misses / needed) : Number.NaN;
@@ -57,15 +72,7 @@ function AllClasses({ answer }: { answer: ClassesAnswer }) {
   }, [answer.classes, filter]);
   return (
     <>
-      <header class="view-head">
-        <div>
-          <h1>Classes</h1>
-          <p>
-            Pods that are equal to every plugin form a class. What a plugin says of a node is kept,
-            and computed again only where something has changed.
-          </p>
-        </div>
-      </header>
+      <Head />
       <dl class="tiles">
         <Tile name="Answers not computed" value={percent(rateOf(needed, answer.misses))}>
           {count(Math.max(0, needed - answer.misses))} of {count(needed)}
@@ -136,6 +143,16 @@ function Tile({
   );
 }
 
+/** A name in CamelCase that may be broken between its words. */
+function breakable(name: string): ComponentChildren {
+  return name.split(/(?<=[a-z])(?=[A-Z])/).map((word) => (
+    <>
+      {word}
+      <wbr />
+    </>
+  ));
+}
+
 function Plugins({ plugins }: { plugins: PluginHits[] }) {
   const used = plugins.filter((each) => each.needed > 0);
   if (!used.length) return <p class="quieter">No plugin was asked yet.</p>;
@@ -147,7 +164,7 @@ function Plugins({ plugins }: { plugins: PluginHits[] }) {
           const rate = rateOf(each.needed, each.misses);
           return (
             <li key={`${each.plugin}${each.point}`}>
-              <span class="cut">{each.plugin}</span>
+              <span class="cut">{breakable(each.plugin)}</span>
               <span class="tag">{each.point}</span>
               <span
                 class="meter"

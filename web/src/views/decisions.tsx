@@ -10,6 +10,7 @@ import { headline } from "../reasons";
 import { link, place, podLink, setQuery } from "../router";
 import { count, millis, moment } from "../ui/format";
 import { Icon } from "../ui/icon";
+import { Name } from "../ui/name";
 import { Failed, Loading, State } from "../ui/states";
 import { type Column, Search, Table } from "../ui/table";
 import "../styles/decisions.css";
@@ -186,7 +187,7 @@ const COLUMNS: Column<Decision>[] = [
     title: "Pod",
     width: "minmax(0, 1.6fr)",
     by: (row) => row.pod,
-    cell: (row) => <span title={row.pod}>{row.pod}</span>,
+    cell: (row) => <Name of={row.pod} />,
   },
   {
     name: "result",
@@ -207,7 +208,7 @@ const COLUMNS: Column<Decision>[] = [
     cell: (row) =>
       row.node ? (
         <a href={link("nodes", row.node)} tabIndex={-1} class="outcome">
-          <Icon name="arrow" small /> {row.node}
+          <Icon name="arrow" small /> <Name of={row.node} />
         </a>
       ) : (
         <span class="quiet" title={row.message}>

@@ -6,6 +6,7 @@ import { useResource } from "../api/resource";
 import type { Batch, Gang, GroupsAnswer } from "../api/view_types";
 import { link, place, setQuery } from "../router";
 import { count, plural, span } from "../ui/format";
+import { Name } from "../ui/name";
 import { Shown, State } from "../ui/states";
 import { type Column, Search, Table } from "../ui/table";
 import "../styles/groups.css";
@@ -143,8 +144,8 @@ const GANG_COLUMNS: Column<Gang>[] = [
     width: "minmax(0, 1.4fr)",
     by: (row) => row.name,
     cell: (row) => (
-      <span class="gang-name" title={row.name}>
-        <span class="cut">{row.name}</span>
+      <span class="gang-name">
+        <Name of={row.name} />
         <span class="small quieter">
           {count(row.placed)} of {row.minMember === null ? "?" : count(row.minMember)} placed,{" "}
           {plural(row.existing, "member")}
@@ -224,7 +225,7 @@ const BATCH_COLUMNS: Column<Batch>[] = [
   {
     name: "result",
     title: "Placed",
-    width: "minmax(7.5rem, 1fr)",
+    width: "minmax(7rem, 1fr)",
     by: (row) => row.result,
     cell: (row) => (
       <span class={`badge ${RESULTS[row.result].tone}`} title={RESULTS[row.result].why}>
@@ -235,7 +236,7 @@ const BATCH_COLUMNS: Column<Batch>[] = [
   {
     name: "pods",
     title: "Pods",
-    width: "5rem",
+    width: "4rem",
     end: true,
     by: (row) => row.pods,
     cell: (row) => <span class="number">{count(row.pods)}</span>,
@@ -292,7 +293,7 @@ const BATCH_COLUMNS: Column<Batch>[] = [
   {
     name: "ago",
     title: "Ago",
-    width: "6rem",
+    width: "4.5rem",
     end: true,
     by: (row) => row.secondsAgo,
     cell: (row) => <span class="number">{span(row.secondsAgo)}</span>,

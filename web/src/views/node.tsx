@@ -6,6 +6,7 @@ import { link, podLink } from "../router";
 import { amount, percent } from "../ui/amounts";
 import { count, plural } from "../ui/format";
 import { Icon } from "../ui/icon";
+import { Name } from "../ui/name";
 import { Shown, State } from "../ui/states";
 import { type Column, Table } from "../ui/table";
 
@@ -320,7 +321,7 @@ const POD_COLUMNS: Column<NodePod>[] = [
     title: "Pod",
     width: "minmax(0, 2fr)",
     by: (row) => row.pod,
-    cell: (row) => row.pod,
+    cell: (row) => <Name of={row.pod} />,
   },
   {
     name: "state",
@@ -346,7 +347,7 @@ const POD_COLUMNS: Column<NodePod>[] = [
   {
     name: "cpu",
     title: "CPU",
-    width: "4.5rem",
+    width: "3.5rem",
     end: true,
     by: (row) => row.requests.cpu ?? 0,
     cell: (row) => <span class="number">{amount("cpu", row.requests.cpu ?? 0)}</span>,
@@ -354,7 +355,7 @@ const POD_COLUMNS: Column<NodePod>[] = [
   {
     name: "memory",
     title: "Memory",
-    width: "6rem",
+    width: "5rem",
     end: true,
     by: (row) => row.requests.memory ?? 0,
     cell: (row) => <span class="number">{amount("memory", row.requests.memory ?? 0)}</span>,

@@ -119,6 +119,7 @@ export function NodeMap(props: NodeMapProps) {
     () => indexes.filter((at) => lacks(nodes, resource, divided, at)).length,
     [indexes, nodes, resource, divided],
   );
+  const below = layout.height + 2 * MARGIN - top - (frame.current?.clientHeight ?? Infinity);
   const spot = active >= 0 ? spotOf(layout, active) : null;
   const label =
     `Map of ${plural(indexes.length, "node")} by the share of ${resourceWords(resource)} that is ${takenWord(resource)}. ` +
@@ -132,7 +133,7 @@ export function NodeMap(props: NodeMapProps) {
     );
   }
   return (
-    <div class="map">
+    <div class={below > layout.step / 2 ? "map more" : "map"}>
       <div
         ref={frame}
         class="map-frame"

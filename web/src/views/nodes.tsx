@@ -9,6 +9,7 @@ import { link, place, setQuery } from "../router";
 import { dark } from "../theme";
 import { amount, isDevices, percent, resourceWords } from "../ui/amounts";
 import { count, plural } from "../ui/format";
+import { Name } from "../ui/name";
 import { heat } from "../ui/scale";
 import { Shown, State } from "../ui/states";
 import { type Column, Search, Table } from "../ui/table";
@@ -19,6 +20,7 @@ import "../styles/nodes.css";
 const EVERY_MS = 5000;
 const SIZES = [8, 12, 18, 28, 44, 84, 116];
 const HUGE = 2200;
+const NARROW = 640;
 const SORTS: Record<SortBy, string> = {
   name: "Name",
   use: "Most requested",
@@ -38,6 +40,7 @@ function AllNodes() {
   const loaded = useResource<NodeMapAnswer>(path, { every: EVERY_MS, keep: true });
   return (
     <div class="view full">
+      {!loaded.data?.count && <Head />}
       <Shown of={loaded} lines={10}>
         {(answer) =>
           answer.count === 0 ? (
@@ -53,9 +56,21 @@ function AllNodes() {
   );
 }
 
+/** The title where there are no nodes to say more of. */
+function Head() {
+  return (
+    <header class="view-head">
+      <div>
+        <h1>Nodes</h1>
+        <p>What they have, and what pods request of it.</p>
+      </div>
+    </header>
+  );
+}
+
 /** The size of squares at which so many nodes can be overlooked. */
 function fitting(nodes: number): number {
-  const larger = innerWidth >= HUGE ? 1 : 0;
+  const larger = innerWidth >= HUGE ? 1 : innerWidth < NARROW && nodes > 12 ? -1 : 0;
   if (nodes <= 60) return 5 + larger;
   if (nodes <= 250) return 4 + larger;
   if (nodes <= 900) return 3 + larger;
@@ -295,7 +310,7 @@ function columnsOf(resource: string): Column<NodeLine>[] {
       title: "Node",
       width: "minmax(0, 2fr)",
       by: (row) => row.name,
-      cell: (row) => row.name,
+      cell: (row) => <Name of={row.name} />,
     },
     {
       name: "zone",

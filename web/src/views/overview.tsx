@@ -165,7 +165,7 @@ function Dashboard({ data, series, tiers, latest }: DashboardProps) {
               { label: "Bound", colour: "--series-1", values: series.bound, filled: true },
             ]}
             format={rate}
-            ticks={count}
+            ticks={(value) => (Number.isInteger(value) ? count(value) : value.toFixed(1))}
           />
         </Panel>
         <Panel title="Latency" about="queue to decision">

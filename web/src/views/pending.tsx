@@ -8,6 +8,7 @@ import { headline, verdictOf } from "../reasons";
 import { place, podLink, setQuery } from "../router";
 import { count, plural, span } from "../ui/format";
 import { Icon } from "../ui/icon";
+import { Name } from "../ui/name";
 import { Shown, State, StateBadge, stateWord } from "../ui/states";
 import { type Column, Search, Table } from "../ui/table";
 import { FirstRemedies } from "./remedies";
@@ -319,12 +320,7 @@ const COLUMNS: Column<QueueEntry>[] = [
     title: "Pod",
     width: "minmax(9rem, 1.2fr)",
     by: (row) => row.pod,
-    cell: (row) => (
-      <span class="cut" title={row.pod}>
-        <span class="quieter">{row.pod.split("/")[0]}/</span>
-        {row.pod.split("/")[1]}
-      </span>
-    ),
+    cell: (row) => <Name of={row.pod} />,
   },
   {
     name: "tier",
