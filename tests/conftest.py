@@ -8,13 +8,14 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.examples import USUAL
 from tests.patience import PATIENCE
 
 # Examples take as long as the machine lets them: deadlines would only measure the neighbours. The
 # same code gets the same examples, so that a change is judged by what it changed; whoever looks for
 # faults, old ones included, says HYPOTHESIS_PROFILE=search or thorough.
 settings.register_profile(
-    "search", deadline=None, max_examples=60, suppress_health_check=[HealthCheck.too_slow]
+    "search", deadline=None, max_examples=USUAL, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile("default", settings.get_profile("search"), derandomize=True)
 settings.register_profile("thorough", settings.get_profile("search"), max_examples=2000)

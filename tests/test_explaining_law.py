@@ -25,6 +25,7 @@ from scheduler.model.objects import KINDS, from_dict
 from scheduler.simulation import PREEMPTED, explain, place
 from tests.builders import Json, make_node, make_pod, pod_term, requirement, term
 from tests.cli.support import workload
+from tests.examples import few
 from tests.gangs.support import gang_stage, make_group, member
 
 ZONES = ("a", "b")
@@ -94,7 +95,7 @@ def check(answer: dict[str, Any], node: str | None, message: str) -> None:
         assert answer["standing"]["state"] in ("gated", "group")
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=few(30))
 @given(files())
 def test_the_placement_of_a_simulation_is_what_is_explained(objects: list[Json]) -> None:
     placed = place(objects)

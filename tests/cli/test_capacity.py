@@ -18,6 +18,7 @@ from scheduler.model.workloads import POD_GROUP_LABEL
 from scheduler.simulation import how_many_more, place
 from tests.builders import Json, constraint, make_node, make_pod, pod_term
 from tests.cli.support import workload, write
+from tests.examples import few
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ GROUP: Json = {
 }
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=few(15))
 @given(clusters(), kinds(), st.booleans())
 def test_so_many_more_are_placed_when_they_come(
     objects: list[Json], kind: Json, cells: bool

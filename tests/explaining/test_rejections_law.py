@@ -12,6 +12,7 @@ from scheduler.explaining import findings
 from scheduler.model.podinfo import PodInfo
 from scheduler.simulation import judge
 from tests.builders import Json, PodBuilder, make_node, make_pod, pod_term, requirement, term
+from tests.examples import few
 from tests.pipeline.support import Stage
 from tests.plugins.storage import a_claim, a_class
 from tests.plugins.support import only
@@ -116,7 +117,7 @@ def said(entry: Mapping[str, Any]) -> tuple[Any, ...]:
     return entry["plugin"], entry["code"], entry["reasons"]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=few(20))
 @given(clusters())
 def test_each_rejection_is_what_the_plugin_says_alone(cluster: tuple[list[Json], Json]) -> None:
     objects, pod = cluster
