@@ -141,7 +141,7 @@ class ClassResults:
                 if len(rows):
                     self._judge(rows, self._affected(tuple(changed)), evaluator)
             elif touched:
-                self._judge_one(*touched, self._affected(tuple(changed)), evaluator)
+                self._judge_one(touched.pop(), self._affected(tuple(changed)), evaluator)
                 return 1
         except BaseException:
             self._reader = None  # half done: next time, from the start
