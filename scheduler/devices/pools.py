@@ -7,7 +7,6 @@ is being updated or contradicts itself gives one without devices, which stops re
 
 from __future__ import annotations
 
-from collections import Counter as Tally
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -194,6 +193,10 @@ class PoolView:
 class DevicePool:
     """All slices of one pool, of whichever generation, and the views that nodes have of it."""
 
+    __slots__ = (
+        "_counting", "_generations", "_open", "_shapes", "_slices", "key", "local", "views",
+    )  # fmt: skip
+
     def __init__(self, key: PoolKey) -> None:
         self.key = key
         self.views: dict[object, PoolView] = {}
@@ -205,9 +208,9 @@ class DevicePool:
         """Slices that nodes may see without being named."""
         self._counting: dict[str, PublishedSlice] = {}
         """Slices with counters, which all nodes see."""
-        self._generations: Tally[int] = Tally()
+        self._generations: dict[int, int] = {}
         """How many slices there are of each generation."""
-        self._shapes: Tally[int] = Tally()
+        self._shapes: dict[int, int] = {}
         """How many devices there are of each shape."""
 
     def __bool__(self) -> bool:
@@ -306,10 +309,12 @@ def _missing(counts: Iterable[int], current: int) -> str:
     return f"resourceSliceCount is {said}, and its newest generation has {current}"
 
 
-def _add(tally: Tally[int], key: int, sign: int) -> None:
-    tally[key] += sign
-    if not tally[key]:
-        del tally[key]
+def _add(counts: dict[int, int], key: int, sign: int) -> None:
+    count = counts.get(key, 0) + sign
+    if count:
+        counts[key] = count
+    else:
+        del counts[key]
 
 
 def _by_name(each: PublishedSlice) -> str:
