@@ -168,6 +168,10 @@ bench-what-if: setup ## Measure what a question to a copy of a large cluster cos
 bench-answers: setup ## Measure what an explanation with remedies costs, and how long it holds the loop (ARGS=--help)
 	@$(BIN)/python -m bench.core.explaining $(ARGS)
 
+.PHONY: bench-steps
+bench-steps: setup ## Show the longest step between two checkpoints for pods at several limits (ARGS="--lists pairs")
+	@$(BIN)/python -m bench.core.steps $(ARGS)
+
 .PHONY: bench-lag
 bench-lag: setup ## Find what holds the event loop of the core in a large cluster (ARGS="--stacks 3")
 	@$(BIN)/python -m bench.core.lag $(ARGS)

@@ -315,6 +315,14 @@ class Framework:
         reason = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowing))}]"
         return PreFilterOutcome(None, names, unresolvable(reason).by(narrowing[0]), narrowing)
 
+    def prepare_filter(self, name: str, cycle: Cycle) -> Code:
+        """Run PreFilter of one plugin alone; Success if it has none. Raises ``PluginFault``."""
+        for entry in self._entries["preFilter"]:
+            if entry.name == name:
+                result: PreFilterResult = self.runner.call("preFilter", entry, cycle)
+                return result.status.code
+        return Code.SUCCESS
+
     def run_filters(self, cycle: Cycle, rows: Rows) -> Codes:
         """A verdict per row: of the first plugin that rejects it, or 0."""
         return self.filters.run(cycle, rows)

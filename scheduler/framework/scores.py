@@ -118,6 +118,16 @@ class ScoreRunner:
                     if status.code is not Code.SKIP:
                         self._no_score(entry.name, cycle, status.message, "preScore")
 
+    def prepare(self, name: str, cycle: Cycle, rows: Rows) -> bool:
+        """Run PreScore of one plugin alone; whether it has anything to say. Faults are none."""
+        for entry in self._runner.entries["preScore"]:
+            if entry.name == name:
+                try:
+                    return bool(entry.call(cycle, rows).ok)
+                except Exception:  # the attempt reports it
+                    return False
+        return True
+
     def score_one(self, name: str, cycle: Cycle, row: int) -> int:
         """One plugin's raw score of one row."""
         entry = self._one_row.get(name)

@@ -6,6 +6,7 @@
 - `podinfo`: a pod with everything a scheduler derives from it, computed once.
 - `resources`: what a pod asks for: requests summed over containers as the kubelet and
   kube-scheduler sum them.
+- `derived`: attributes that are computed when they are first read.
 - `limits`: limits on the lists of one pod.
 - `nodes`: Node, node selectors as written, and NodeResourceTopology.
 - `storage`: volumes, claims, classes, CSI drivers and what they attach, as a scheduler reads them.

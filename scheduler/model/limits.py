@@ -58,6 +58,8 @@ class PodLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Ports of all containers."""
     volumes: int = 512
     """Volumes."""
+    volume_claims: int = 128
+    """Volumes that claims stand for, ephemeral ones included: more than nodes attach."""
     resource_claims: int = 256
     """Resource claims."""
     scheduling_gates: int = 256
@@ -108,6 +110,12 @@ def excess(pod: Pod, limits: PodLimits) -> tuple[str, ...]:
         _over("spec.containers[*].resources", requests, "resourceEntries", limits.resource_entries),
         _over("spec.containers[*].ports", ports, "ports", limits.ports),
         _over("spec.volumes", len(spec.volumes), "volumes", limits.volumes),
+        _over(
+            "spec.volumes[*].persistentVolumeClaim",
+            _claiming(spec.volumes) if len(spec.volumes) <= limits.volumes else 0,
+            "volumeClaims",
+            limits.volume_claims,
+        ),
         _over("spec.tolerations", len(spec.tolerations), "tolerations", limits.tolerations),
         _over("spec.resourceClaims", claims, "resourceClaims", limits.resource_claims),
         _over("spec.schedulingGates", gates, "schedulingGates", limits.scheduling_gates),
@@ -161,6 +169,12 @@ def _nested(volumes: Sequence[Volume]) -> bool:
     return any(each.ephemeral is not None or each.rbd is not None for each in volumes)
 
 
+def _claiming(volumes: Sequence[Volume]) -> int:
+    return sum(
+        each.persistent_volume_claim is not None or each.ephemeral is not None for each in volumes
+    )
+
+
 def _of_nodes(spec: PodSpec, limits: PodLimits) -> Iterator[str | None]:
     selector, limit = len(spec.node_selector), limits.node_requirements
     yield _over("spec.nodeSelector", selector, "nodeRequirements", limit)
@@ -182,6 +196,21 @@ def _node_terms(affinity: Affinity) -> tuple[list[NodeSelectorTerm], list[NodeSe
         return [], []
     required = (rules.required and rules.required.node_selector_terms) or ()
     return list(required), [each.preference for each in rules.preferred]
+
+
+def rules_of(affinity: Affinity) -> int:
+    """The terms of affinity to pods, and the alternatives of that to nodes."""
+    number = 0
+    if affinity.node_affinity is not None:
+        required = affinity.node_affinity.required
+        if required is not None and required.node_selector_terms:
+            terms = required.node_selector_terms
+            number += max(len(terms), len(terms[0].match_expressions))
+        number += len(affinity.node_affinity.preferred)
+    for rules in (affinity.pod_affinity, affinity.pod_anti_affinity):
+        if rules is not None:
+            number += len(rules.required) + len(rules.preferred)
+    return number
 
 
 def _of_terms(affinity: Affinity, limits: PodLimits) -> str | None:

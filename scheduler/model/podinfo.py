@@ -16,7 +16,7 @@ from scheduler.model.affinity import (
     spread_constraints,
 )
 from scheduler.model.derived import derived
-from scheduler.model.limits import DEFAULT_LIMITS, PodLimits, excess
+from scheduler.model.limits import DEFAULT_LIMITS, PodLimits, excess, rules_of
 from scheduler.model.pinning import Pinning, pinning_of
 from scheduler.model.pods import Container, Pod
 from scheduler.model.resources import (
@@ -56,7 +56,9 @@ ANY_PORT = HostPort("0.0.0.0", "", 0)
 """Stands for further ports that were not counted: it takes all ports of its node."""
 
 _FEW_PARTS = 128
-"""So many containers, volumes, ports or requests are read at once."""
+"""So many containers, volumes, tolerations, ports or requests are read at once."""
+_FEW_RULES = 8
+"""So many constraints, and terms and requirements of affinity, are evaluated at once."""
 
 
 class PodInfo:
@@ -141,7 +143,11 @@ class PodInfo:
     def long(self) -> bool:
         """Whether it takes some milliseconds to derive all that an attempt asks for."""
         spec = self.pod.spec
-        if len(spec.containers) + len(spec.volumes) > _FEW_PARTS:
+        if len(spec.containers) + len(spec.volumes) + len(spec.tolerations) > _FEW_PARTS:
+            return True
+        if len(spec.topology_spread_constraints) + len(spec.node_selector) > _FEW_RULES:
+            return True
+        if spec.affinity is not None and rules_of(spec.affinity) > _FEW_RULES:
             return True
         for each in spec.containers:  # every attempt asks, and `any` takes twice as long
             if len(each.ports) > _FEW_PARTS or len(each.resources.requests) > _FEW_PARTS:
@@ -154,6 +160,9 @@ class PodInfo:
             getattr(self, name)
             checkpoint()
         for name in ("host_ports", "images", "volumes", "node_matcher", "node_preferences"):
+            getattr(self, name)
+            checkpoint()
+        for name in ("affinity", "spread", "faults"):
             getattr(self, name)
             checkpoint()
 

@@ -6,6 +6,7 @@
   pod.
 - `placement`: from an evaluation to a node: the highest total that no plugin vetoes, or why there
   is none.
+- `rehearsal`: ask plugins about a large pod before its attempt, one at a time.
 - `attempt`: one attempt at one pod, from pop to the end of binding, and how its reservation is
   reverted.
 - `pod_groups`: the pass over a pod group: all members are placed at once, or none is.

@@ -211,9 +211,10 @@ class EventHandlers:
             return None
         was = self._info(old)
         now = self._renewed(was, new)
-        if now is not None and now.excess:
-            self._report_excess(was, now)
-            if _placed(now):
+        if now is not None:
+            if now.excess:
+                self._report_excess(was, now)
+            if (now.excess or now.long) and _placed(now):
                 now.derive_held()  # has checkpoints, so it comes before anything is changed
         events: list[Event] = []
         self._held_back = events  # until the state has applied the change as a whole

@@ -16,7 +16,8 @@
 An attempt is synchronous from pop to permit: nothing else changes the state meanwhile, so there are
 no locks and no snapshots. Only what may take long gives the event loop back in between
 (`slices.checkpoint`): a pod group between two members, preemption between nodes, the count of
-volumes and pods before an attempt. Each of them checks its findings again when it continues.
+volumes and pods before an attempt, and the rehearsal of a large pod. Each of them checks its
+findings again when it continues.
 
 Attempts run in slices of a few milliseconds. Only one attempt is under way at any time.
 """
@@ -50,6 +51,7 @@ from scheduler.pipeline.placement import (
     select_node,
 )
 from scheduler.pipeline.pod_groups import PodGroupPass
+from scheduler.pipeline.rehearsal import label_columns, rehearse
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.groups import IN_PASS
 from scheduler.queueing.queued_pod import QueuedPod
@@ -257,8 +259,9 @@ class Scheduler:
     def prepare(self, attempt: Attempt) -> None:
         """Do what may take several slices before an attempt, so that the attempt itself is short.
 
-        Pods that a pod's affinity and spread constraints select are counted for the first pod of a
-        class only: the counters serve the others.
+        Plugins are asked about the first pod of a class with long lists (`rehearsal`). Pods that a
+        pod's affinity and spread constraints select are counted for the first pod of a class only:
+        the counters serve the others.
         """
         info = attempt.queued.info
         spec = info.pod.spec
@@ -273,6 +276,8 @@ class Scheduler:
                     self._look_ahead(attempt)
                 if spec.affinity or spec.topology_spread_constraints:
                     self._count_ahead(attempt)
+                if info.long:
+                    self._rehearse(attempt)
         except Exception as fault:  # the attempt itself reports what it cannot do without
             log.error("An attempt could not be prepared", exc=fault, pod=info.key)
 
@@ -289,8 +294,18 @@ class Scheduler:
     def _count_ahead(self, attempt: Attempt) -> None:
         pod_class = self.class_of(attempt)
         if pod_class is None or pod_class.results is None:
+            label_columns(attempt.queued.info, self.state)
             attempt.framework.count_ahead(attempt.queued.info, self.state.index)
             attempt.pod_class = None  # the cluster may have changed meanwhile
+
+    def _rehearse(self, attempt: Attempt) -> None:
+        pod_class = self.class_of(attempt)
+        checkpoint()
+        if self.class_cache is None or pod_class is None or pod_class.results is not None:
+            return
+        pod = attempt.queued.info
+        rehearse(attempt.framework, pod, self.state, pod_class, self.class_cache)
+        attempt.pod_class = None  # the cluster may have changed meanwhile
 
     def _skip(self, attempt: Attempt) -> None:
         """End an attempt at a pod that needs none, and activate pods that wait for its answers."""

@@ -17,7 +17,7 @@ from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node, Taint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Toleration
-from scheduler.model.selectors import Selector
+from scheduler.model.selectors import NodeMatcher, Selector
 from scheduler.model.status import SKIP, SUCCESS, Code, Status
 from scheduler.model.tolerations import Cover
 from scheduler.plugin_api import MAX_SCORE, Handle, PreFilterResult
@@ -93,6 +93,7 @@ class PodTopologySpread:
         self._state = handle.state
         self._grounds: dict[Hashable, Ground] = {}
         self._counting: dict[Hashable, Rows] = {}
+        self._matching: dict[NodeMatcher, Mask] = {}
         self._known_at: tuple[int, ...] = ()
         handle.metrics.caches.follow(f"{self.name} {handle.profile}", self._usage)
 
@@ -169,6 +170,7 @@ class PodTopologySpread:
             self._known_at = positions
             self._grounds.clear()
             self._counting.clear()
+            self._matching.clear()
 
     def _ground_bytes(self, grounds: int) -> int:
         return grounds * _GROUND_BYTES_PER_ROW * self._state.columns.capacity
@@ -211,14 +213,24 @@ class PodTopologySpread:
         """The rows that have all the labels and count by the constraint's policies."""
         columns = cycle.state.columns
         rows = cycle.state.rows()
-        rows = rows[_labelled(cycle, keys, rows)]
+        counting = _labelled(cycle, keys, rows)
         if constraint.honor_affinity:
-            rows = rows[columns.labels.match(cycle.pod.node_matcher, rows)]
+            counting = counting & self._matched(cycle)
+        rows = rows[counting]
         if constraint.honor_taints:
             tolerations = cycle.pod.pod.spec.tolerations
             answers = self._repelled.ask(tolerations, Cover(tolerations).repelled)
             rows = rows[~answers[columns.taints.numbers[rows]]]
         return rows
+
+    def _matched(self, cycle: Cycle) -> Mask:
+        """Which rows the pod's node affinity allows: asked once for all of its constraints."""
+        matcher = cycle.pod.node_matcher
+        known = self._matching.get(matcher)
+        if known is None:
+            rows = cycle.state.rows()
+            known = self._matching[matcher] = cycle.state.columns.labels.match(matcher, rows)
+        return known
 
     # Hard constraints
 

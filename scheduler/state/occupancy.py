@@ -20,13 +20,17 @@ class PortIndex:
     """Which rows use which host port, by (protocol, port) and then address."""
 
     def __init__(self) -> None:
-        self._rows: dict[tuple[str, int], dict[str, Counter[int]]] = {}
+        self._rows: dict[tuple[str, int], dict[str, dict[int, int]]] = {}
 
     def add(self, row: int, ports: Iterable[HostPort]) -> None:
         """Count a pod's ports on a row."""
         for port in ports:
             addresses = self._rows.setdefault((port.protocol, port.port), {})
-            addresses.setdefault(port.ip, Counter())[row] += 1
+            users = addresses.get(port.ip)
+            if users is None:  # a pod may have thousands of ports, and few others use them
+                addresses[port.ip] = {row: 1}
+            else:
+                users[row] = users.get(row, 0) + 1
 
     def remove(self, row: int, ports: Iterable[HostPort]) -> None:
         """Take a pod's ports off a row."""

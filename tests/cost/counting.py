@@ -27,6 +27,9 @@ UNLIMITED = {
 """A configuration that bounds no pod, for laws that must hold without any bound."""
 
 
+_CHECKPOINTS = {slices.checkpoint.__code__, slices.whole_slice.__code__}
+
+
 class Counted(str):
     """A string whose comparisons and hashes are counted. Longer work with it is as with any."""
 
@@ -117,7 +120,7 @@ class Cost:
         return run
 
     def _enter(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
-        if frame.f_code is slices.checkpoint.__code__:
+        if frame.f_code in _CHECKPOINTS:
             if not getcurrent().unbroken:
                 self._stretch_ends()
             return None

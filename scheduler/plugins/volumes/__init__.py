@@ -2,6 +2,7 @@
 
 - `matching`: on which nodes a pod's claims can be satisfied: by bound, available or provisioned
   volumes.
+- `dealing`: free volumes of a storage class, dealt to the claims of one pod on all rows at once.
 - `catalog`: available volumes, and capacity for new ones.
 - `binder`: carries out the plan for a pod's claims: assume, write, wait for the PV controller, or
   undo.
