@@ -77,6 +77,10 @@ class AffectedColumns(NamedTuple):
     relative: list[RelativeScores]
 
 
+_MOST_PLANS = 16
+"""Sets of aspects that changed together: mostly there are two or three."""
+
+
 class ClassResults:
     """A class's verdict, and as far as they are kept its scores, for every row."""
 
@@ -167,6 +171,8 @@ class ClassResults:
         """The columns whose answers may be different after these aspects changed; none: all."""
         known = self._plans.get(changed)
         if known is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
             everything = not changed or Aspect.NODE in changed
 
             def reads_them(column: AnswerColumn) -> bool:

@@ -75,6 +75,9 @@ class EventListener(NamedTuple):
     """May return the event with more detail for the rows below."""
 
 
+_FEW_EVENTS = 4
+
+
 class EventHandlers:
     """Applies watched changes in the order in which they come, and publishes their events."""
 
@@ -150,13 +153,15 @@ class EventHandlers:
             current[number] = handle(current[number]) or current[number]
 
     def _calls_of(self, kinds: tuple[str, ...]) -> list[tuple[EventHandler, int]]:
-        """The calls for events of these kinds, found once."""
-        calls = self._calls[kinds] = [
+        """The calls for events of these kinds, found once unless there are unusually many."""
+        calls = [
             (row.handle, number)
             for row in self.table
             for number, kind in enumerate(kinds)
             if (kind != POD if row.kinds is None else kind in row.kinds)
         ]
+        if len(kinds) <= _FEW_EVENTS:
+            self._calls[kinds] = calls
         return calls
 
     def handler(self, kind: str) -> Callable[[Sequence[Any]], None]:

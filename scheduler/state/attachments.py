@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from scheduler.bounded import Usage
 from scheduler.model.csi_migration import (
     TranslationError,
     driver_of,
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 NO_LIMIT = 2**62
+MOST_DRIVERS = 256
+"""Kubelets name them, and each takes an array over all rows. Of further ones nothing is counted."""
 COUNTED_AT_ONCE = 32
 """So many stale rows are left to the next reader."""
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
@@ -259,7 +262,10 @@ class Attachments:
             self._array(self._counts, driver, 0)[row] = 0
             self._array(self._limits, driver, NO_LIMIT)[row] = NO_LIMIT
         for plugin in was.plugins:
-            self._migrated[plugin][row] = False
+            if (mask := self._migrated.get(plugin)) is not None:
+                mask[row] = False
+                if not mask.any():
+                    del self._migrated[plugin]
         for volume in was.volumes:
             self._users[volume].discard(row)
             if not self._users[volume]:
@@ -285,7 +291,9 @@ class Attachments:
             drivers.add(driver)
         plugins = migrated_on(csi_node)
         for plugin in plugins:
-            self._migrated.setdefault(plugin, np.zeros(self._capacity, np.bool_))[row] = True
+            if plugin in self._migrated or len(self._migrated) < MOST_DRIVERS:
+                mask = self._migrated.setdefault(plugin, np.zeros(self._capacity, np.bool_))
+                mask[row] = True
         self._book(row, volumes, counted, read)
         self._rows[row] = _Row(
             frozenset(volumes),
@@ -331,8 +339,23 @@ class Attachments:
     def _array(self, arrays: dict[str, Counts], driver: str, default: int) -> Counts:
         array = arrays.get(driver)
         if array is None:
-            array = arrays[driver] = np.full(self._capacity, default, np.int64)
+            if len(arrays) >= MOST_DRIVERS:
+                _drop_idle(arrays, default)
+            array = np.full(self._capacity, default, np.int64)
+            if len(arrays) < MOST_DRIVERS:
+                arrays[driver] = array
         return array
+
+    def usage(self) -> Usage:
+        """How much memory the counts and limits take."""
+        arrays = [*self._counts.values(), *self._limits.values(), *self._migrated.values()]
+        return Usage(len(arrays), sum(array.nbytes for array in arrays))
+
+
+def _drop_idle(arrays: dict[str, Counts], default: int) -> None:
+    """Drop what says nothing: its driver has gone from all nodes."""
+    for driver in [name for name, array in arrays.items() if (array == default).all()]:
+        del arrays[driver]
 
 
 def limits_of(csi_node: CSINode | None) -> dict[str, int]:

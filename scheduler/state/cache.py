@@ -133,6 +133,7 @@ class ClusterState:
             "node_label_columns": self.columns.labels.usage(),
             "node_resource_columns": self.columns.resource_usage(),
             "node_value_sets": self.columns.value_usage(),
+            "attached_volumes": self.attachments.usage(),
             "change_log": self.changes.usage(),
             "verdicts": self.statuses.usage(),
         }
