@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
 
 .PHONY: help
-help: ## Show what can be made
+help: ## List the targets
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.installed: requirements.lock pyproject.toml
@@ -32,7 +32,7 @@ $(VENV)/.installed: requirements.lock pyproject.toml
 setup: $(VENV)/.installed ## Create .venv with the locked dependencies
 
 .PHONY: page
-page: setup ## Build the web page into the package, unless it is built from these sources
+page: setup ## Build the web page into the package, if its sources changed
 	@$(BIN)/python -m shipping.page
 
 # Tests of the page are skipped, and say so, where its packages are not to be had.
@@ -41,7 +41,7 @@ page-to-test: setup
 	-@$(BIN)/python -m shipping.page
 
 .PHONY: run
-run: setup ## Run a cluster to play with: page, kubectl, equipoise (ARGS=--once to place pods and exit)
+run: setup ## Run an embedded cluster to use with a browser, kubectl and equipoise (ARGS=--once to place pods and exit)
 	-@$(BIN)/python -m shipping.page
 	@$(BIN)/python -m scheduler demo $(ARGS)
 
@@ -61,7 +61,7 @@ check: setup ## Lint, types, import contracts
 	$(BIN)/python -m shipping.page --check
 
 .PHONY: format
-format: setup ## Format and fix what can be fixed
+format: setup ## Format the code and apply automatic fixes
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/python -m shipping.page --format
@@ -75,7 +75,7 @@ e2e: controlplane page-to-test chromium other-python ## Run the program against 
 	$(PYTEST) e2e $(ARGS)
 
 .PHONY: chromium
-chromium: setup ## Get a Chromium for the tests of the page, if there is none; without one they are skipped
+chromium: setup ## Download Chromium for the tests of the web page, if there is none; without it they are skipped
 	-@$(BIN)/python -m tests.page.chromium
 
 .PHONY: other-python
@@ -83,15 +83,15 @@ other-python: setup ## Prepare a Python of another version that is on the machin
 	-@$(BIN)/python -m tests.replaying.other_python
 
 .PHONY: adversity
-adversity: controlplane ## Attack two replicas on a real API server, and show what came of it (ARGS=--help)
+adversity: controlplane ## Attack two replicas on a real API server, and show the results (ARGS=--help)
 	@$(BIN)/python -m e2e.adversity $(ARGS)
 
 .PHONY: overload
-overload: setup ## Ask more of the program than a cluster should, on the embedded API server (ARGS="burst --write")
+overload: setup ## Overload the scheduler on the embedded API server (ARGS="burst --write")
 	@$(BIN)/python -m e2e.overload $(ARGS)
 
 .PHONY: soak
-soak: controlplane ## Have pods and nodes come and go for half an hour, and see whether anything grows (ARGS="--minutes 10")
+soak: controlplane ## Create and delete pods and nodes for half an hour, and check that nothing grows (ARGS="--minutes 10")
 	@$(BIN)/python -m e2e.soak $(ARGS)
 
 # SEED=7 replays one history with its trace; SEEDS=0-999 runs many on all cores.
@@ -112,15 +112,15 @@ flakes: controlplane page-to-test chromium ## Repeat all tests in random order w
 	@$(BIN)/python -m tests.flakes $(ARGS)
 
 .PHONY: manifests
-manifests: controlplane ## Write what comes from the chart: deploy/, its schema, the table in its README
+manifests: controlplane ## Generate deploy/, the schema of the chart's values and the table in its README
 	$(BIN)/python -m shipping.manifests
 
 .PHONY: image-check
-image-check: setup ## Lint the Dockerfile, run its steps without Docker, start the result
+image-check: setup ## Lint the Dockerfile, run its steps without Docker, and start the result
 	$(BIN)/python -m pytest -s tests/shipping/test_image.py $(ARGS)
 
 .PHONY: image
-image: setup ## Write the image for this machine into dist/, without a container engine (ARGS="--target slim")
+image: setup ## Build the image for this machine into dist/, without a container engine (ARGS="--target slim")
 	@$(BIN)/python -m shipping.image $(ARGS)
 
 .PHONY: sbom
@@ -153,15 +153,15 @@ bench-beside: controlplane ## Count pods beyond allocatable when kube-scheduler 
 	@$(BIN)/python -m bench.cluster.beside $(ARGS)
 
 .PHONY: bench-micro
-bench-micro: setup ## Measure what the core alone costs on 5,000 nodes and more (ARGS=--help)
+bench-micro: setup ## Measure the scheduling core without an API server, on 5,000 nodes and more (ARGS=--help)
 	@$(BIN)/python -m bench.core.micro --check $(ARGS)
 
 .PHONY: bench-flow
-bench-flow: setup ## Measure what placing a backlog at once costs and gains (ARGS=--help)
+bench-flow: setup ## Measure cost and benefit of placing a backlog as one batch (ARGS=--help)
 	@$(BIN)/python -m bench.core.flow --check $(ARGS)
 
 .PHONY: bench-what-if
-bench-what-if: setup ## Measure what a question to a copy of a large cluster costs (ARGS=--help)
+bench-what-if: setup ## Measure what-if simulations on a copy of a large cluster (ARGS=--help)
 	@$(BIN)/python -m bench.core.what_if $(ARGS)
 
 .PHONY: bench-answers
@@ -177,16 +177,16 @@ bench-lag: setup ## Find what holds the event loop of the core in a large cluste
 	@$(BIN)/python -m bench.core.lag $(ARGS)
 
 .PHONY: docs
-docs: setup ## Write generated tables into the documentation
+docs: setup ## Generate the reference pages and tables of the documentation
 	@$(BIN)/python -m shipping.docs
 	@$(BIN)/python -m shipping.custom_schemas
 
 .PHONY: causes
-causes: controlplane ## Have kube-scheduler and Equipoise judge 15 pending causes; write the table of docs/why-pending.md
+causes: controlplane ## Run kube-scheduler and Equipoise on 15 causes of pending pods; write the table of docs/why-pending.md
 	@$(BIN)/python -m e2e.pending_causes
 
 .PHONY: lock
-lock: setup ## Refresh the lock files from pyproject.toml: all of development, then what images hold
+lock: setup ## Update the lock files from pyproject.toml, for development and for images
 	$(BIN)/python -m pip install --quiet uv
 	$(COMPILE) --group dev --extra flow --upgrade -o requirements.lock pyproject.toml
 	$(COMPILE) -c requirements.lock -o shipping/locks/run.lock pyproject.toml
