@@ -306,7 +306,7 @@ def test_the_winner_is_compared_with_the_runner_up(capsys: pytest.CaptureFixture
             {"plugin": "Fit", "node": 90, "runnerUp": 80, "difference": 10},
             {"plugin": "Spread", "node": 60, "runnerUp": 60, "difference": 0},
         ],
-        "message": "Fit tipped it",
+        "message": "Fit made the difference",
     }
     standing: Json = {
         "state": "bound",
@@ -322,7 +322,7 @@ def test_the_winner_is_compared_with_the_runner_up(capsys: pytest.CaptureFixture
     parts = text.split("\n\n")
     assert [line.split() for line in parts[1].splitlines()] == [
         ["Why", "a,", "and", "not", "b"],
-        ["Fit", "tipped", "it"],
+        ["Fit", "made", "the", "difference"],
         ["PLUGIN", "a", "b", "DIFFERENCE"],
         ["Fit", "90", "80", "+10"],
     ]

@@ -124,7 +124,7 @@ async def test_a_bound_pod_is_compared_as_if_it_were_placed_now(cluster: Cluster
         await expect_bound(cluster, "p")
         answer = await in_state(replica, "p", "bound")
         said = answer["comparison"]
-        assert said["message"].startswith("as if it were placed now: 1 other node has the same")
+        assert said["message"].startswith("if scheduled now: 1 other node has the same")
         assert {said["node"], said["runnerUp"]} == {"a", "b"}
         assert answer["boundTo"] == said["node"] == cluster.node_of("p")
 
