@@ -12,7 +12,7 @@ from scheduler.assembly import Core
 from scheduler.explaining.queries import QueueQuery
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Selector
-from scheduler.model.workloads import pod_group_of
+from scheduler.model.workloads import POD_GROUP_LABEL, pod_group_of
 from scheduler.pipeline.permits import SUSPENDED, WAITING, suspended_entries
 from scheduler.queueing.queued_pod import QueuedPod, Tier
 from scheduler.queueing.view import QueueEntry
@@ -123,14 +123,16 @@ def _grouped_active(
     untried: dict[tuple[str, str, str], PendingGroup] = {}
     for queued in paced(core.queue.view.active()):
         info = queued.info
-        if queued.tier is not Tier.ACTIVE or not accepts(info):
+        if queued.tier is not Tier.ACTIVE or (accepts is not _all_of_them and not accepts(info)):
             continue
         found.add(info)
         if queued.attempts:
             _join(groups, core.queue.view.described(queued), info, None)
             continue
         pod, waited = info.pod, now - queued.timestamp
-        kind = (pod.metadata.namespace, pod.spec.scheduler_name, _owner(info))
+        metadata = pod.metadata
+        owned = metadata.owner_references or POD_GROUP_LABEL in metadata.labels
+        kind = (metadata.namespace, pod.spec.scheduler_name, _owner(info) if owned else "")
         group = untried.get(kind)
         if group is None:
             group = untried[kind] = PendingGroup(
@@ -159,10 +161,14 @@ def _merged(tried: PendingGroup | None, untried: PendingGroup) -> PendingGroup:
     return tried
 
 
+def _all_of_them(info: PodInfo) -> bool:
+    return True
+
+
 def _filter(query: QueueQuery) -> Accepts:
     namespace, selector = query.namespace, query.selector
     if not namespace and selector == Selector():
-        return lambda info: True
+        return _all_of_them
 
     def accepts(info: PodInfo) -> bool:
         metadata = info.pod.metadata
