@@ -4,7 +4,17 @@ import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
 import type { NodeColumns } from "../src/api/view_types";
-import { arrange, chosen, lacks, nodeAt, shareOf, spotOf, stepFrom } from "../src/nodes/layout";
+import {
+  arrange,
+  chosen,
+  fitting,
+  lacks,
+  nodeAt,
+  shareOf,
+  SIZES,
+  spotOf,
+  stepFrom,
+} from "../src/nodes/layout";
 
 /** Seven nodes, by turns in two zones; the last has no CPU, the first is cordoned. */
 const nodes: NodeColumns = {
@@ -96,4 +106,12 @@ test("keys lead from node to node, across zones, and stay on the map", () => {
   equal(stepFrom(layout, 6, "ArrowRight"), 6);
   equal(stepFrom(layout, 6, "Home"), 0);
   equal(stepFrom(arrange(nodes, [], "cpu", "name", "none", 8, 20), -1, "End"), -1);
+});
+
+test("the first size of squares is one at which all nodes are seen, if there is one", () => {
+  const sizes = (width: number, height: number): number[] =>
+    [5, 24, 150, 600, 5000].map((nodes) => SIZES[fitting(nodes, 3, width, height)] ?? 0);
+  deepEqual(sizes(296, 468), [84, 44, 18, 12, 12]); // a telephone
+  deepEqual(sizes(1136, 540), [84, 84, 44, 18, 12]);
+  deepEqual(sizes(3536, 1100), [116, 116, 116, 44, 18]); // 4k
 });

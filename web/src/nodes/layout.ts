@@ -27,6 +27,24 @@ export const HEADING = 30;
 export const GAP = 2;
 const BETWEEN = 14;
 
+/** How large squares may be, in pixels; the largest are for large screens. */
+export const SIZES = [8, 12, 18, 28, 44, 84, 116];
+const LARGE_SCREEN = 1900;
+/** Smaller ones are only for those who ask for them. */
+const LEAST = 1;
+
+/** The largest size at which so many nodes fit without scrolling, or the least; an index. */
+export function fitting(nodes: number, groups: number, width: number, height: number): number {
+  const largest = SIZES.length - (width >= LARGE_SCREEN ? 1 : 2);
+  for (let index = largest; index > LEAST; index -= 1) {
+    const step = (SIZES[index] ?? 0) + GAP;
+    // The last row of each group is half full, more or less.
+    const rows = Math.ceil((nodes * step) / Math.max(width, step)) + groups / 2;
+    if (rows * step + groups * (HEADING + BETWEEN) <= height) return index;
+  }
+  return LEAST;
+}
+
 /** The share of the resource that is requested on a node; NaN if it has none. */
 export function shareOf(nodes: NodeColumns, resource: string, at: number): number {
   const capacity = nodes.capacity[resource]?.[at] ?? 0;

@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 
 import { useResource } from "../api/resource";
 import type { NodeColumns, NodeMapAnswer } from "../api/view_types";
-import { chosen, type GroupBy, lacks, shareOf, type SortBy } from "../nodes/layout";
+import { chosen, fitting, type GroupBy, lacks, shareOf, SIZES, type SortBy } from "../nodes/layout";
 import { link, place, setQuery } from "../router";
 import { dark } from "../theme";
 import { amount, isDevices, percent, resourceWords } from "../ui/amounts";
@@ -18,9 +18,12 @@ import { lackWords, NodeMap } from "./node_map";
 import "../styles/nodes.css";
 
 const EVERY_MS = 5000;
-const SIZES = [8, 12, 18, 28, 44, 84, 116];
-const HUGE = 2200;
-const NARROW = 640;
+/** Beside the map at least, and of the window's height that it takes at most. */
+const BESIDE = 64;
+const SIDEBAR = 240;
+const OF_HEIGHT = 0.6;
+const HIGHEST = 1100;
+const WITH_SIDEBAR = 900;
 const SORTS: Record<SortBy, string> = {
   name: "Name",
   use: "Most requested",
@@ -68,13 +71,10 @@ function Head() {
   );
 }
 
-/** The size of squares at which so many nodes can be overlooked. */
-function fitting(nodes: number): number {
-  const larger = innerWidth >= HUGE ? 1 : innerWidth < NARROW && nodes > 12 ? -1 : 0;
-  if (nodes <= 60) return 5 + larger;
-  if (nodes <= 250) return 4 + larger;
-  if (nodes <= 900) return 3 + larger;
-  return (nodes <= 2500 ? 2 : 1) + larger;
+/** The size of squares at which so many nodes can be overlooked in this window. */
+function firstZoom(nodes: number, groups: number): number {
+  const width = innerWidth - BESIDE - (innerWidth >= WITH_SIDEBAR ? SIDEBAR : 0);
+  return fitting(nodes, groups, width, Math.min(HIGHEST, OF_HEIGHT * innerHeight));
 }
 
 function Body({ answer, resource }: { answer: NodeMapAnswer; resource: string }) {
@@ -92,7 +92,7 @@ function Body({ answer, resource }: { answer: NodeMapAnswer; resource: string })
     () => nodes.name.some((_, at) => lacks(nodes, resource, divided, at)),
     [nodes, resource, divided],
   );
-  const [zoom, setZoom] = useState(fitting(nodes.name.length));
+  const [zoom, setZoom] = useState(firstZoom(nodes.name.length, group === "zone" ? zones : 0));
   const size = SIZES[zoom] ?? 12;
   const onZoom = (steps: number): void =>
     setZoom((now) => Math.min(SIZES.length - 1, Math.max(0, now + steps)));
