@@ -27,6 +27,7 @@ from tests.daemon.support import (
 )
 from tests.gangs.support import configured, make_group, member
 from tests.operators.support import Groups
+from tests.patience import PATIENCE
 
 PROFILES = {"profiles": configured()["profiles"]}
 
@@ -187,7 +188,7 @@ def test_kopf_does_not_bring_in_a_library_that_nobody_uses() -> None:
         "with _without_models():\n    import kopf\n"
         "assert not [name for name in sys.modules if name.startswith('kubernetes_asyncio')]"
     )
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=PATIENCE)
 
 
 async def test_many_gangs_do_not_flood_the_api_server(cluster: Cluster, groups: Groups) -> None:
