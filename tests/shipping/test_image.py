@@ -8,6 +8,7 @@ import shutil
 import stat
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from shipping.wheels import LOCKS, MACHINES, install
 from tests.flow.problems import problem
 from tests.patience import PATIENCE
 from tests.shipping.archives import unpacked
+from tests.shipping.once import made_once
 
 READY_SECONDS = PATIENCE
 SIZE_LIMIT = 360 << 20
@@ -38,6 +40,7 @@ mount --bind "$1" "$1"
 mount -o remount,bind,ro "$1"
 mount -t proc proc "$1/proc"
 mount --bind /dev "$1/dev"
+[ -z "$CONFIGURED" ] || mount --bind "$CONFIGURED" "$1/etc/equipoise"
 root=$1 user=$2; shift 2
 exec chroot --userspec="$user:$user" "$root" "$@"
 """
@@ -100,7 +103,7 @@ def test_all_packages_have_wheels_for_the_other_machine(tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The root of the image, built by the steps of the Dockerfile in an empty directory."""
-    return build_tree("full", tmp_path_factory.mktemp("image"))
+    return made_once(tmp_path_factory, "image", partial(build_tree, "full"))
 
 
 @pytest.mark.slow
@@ -198,19 +201,19 @@ def test_it_can_solve_backlogs(enter: list[str]) -> None:
 
 @pytest.mark.slow
 @needs_root
-async def test_it_runs_read_only_as_another_user(
-    image: Path, enter: list[str], tmp_path: Path
-) -> None:
+async def test_it_runs_read_only_as_another_user(enter: list[str], tmp_path: Path) -> None:
     (port,) = free_ports(1)
     url = f"https://127.0.0.1:{port}"
+    configured = tmp_path / "configured"
+    configured.mkdir(mode=0o755)
     async with ApiServer() as api:
-        kubeconfig = image / "etc" / "equipoise" / "kubeconfig"
-        kubeconfig.write_text(yaml.safe_dump(api.kubeconfig()))
+        (configured / "kubeconfig").write_text(yaml.safe_dump(api.kubeconfig()))
         command = [
             *(f"/{PREFIX}/bin/equipoise", "run", "--kubeconfig=/etc/equipoise/kubeconfig"),
             *("--bind-address=0.0.0.0", f"--secure-port={port}", "--leader-elect=false"),
         ]
         clean = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONSAFEPATH": "1", "HOME": "/"}
+        clean["CONFIGURED"] = str(configured)
         process = Process([*enter, *command], tmp_path / "equipoise.log", clean)
         try:
             await asyncio.to_thread(
@@ -224,7 +227,6 @@ async def test_it_runs_read_only_as_another_user(
             assert status["Uid"].split() == [str(USER_ID)] * 4
         finally:
             await asyncio.to_thread(process.stop)
-            kubeconfig.unlink()
         assert process.exit_code == 0, process.tail()
 
 
