@@ -21,6 +21,7 @@ from scheduler.kube.process_deadline import ProcessDeadline
 from scheduler.observe.metrics import Metrics
 from scheduler.operators.podgroups import StatusWatch
 from scheduler.process import SideLoop
+from scheduler.slices import TURN, LoopTurn
 from tests.sim.hosts import THREAD, Host, Thread
 from tests.sim.statuses import ReflectedStatuses
 
@@ -45,10 +46,14 @@ class ProcessEnded(BaseException):
 class _SameLoop:
     """In place of a thread: tasks on the one loop there is, which can stall together."""
 
+    def __init__(self) -> None:
+        self._turn = LoopTurn()
+
     async def call(self, work: Coroutine[Any, Any, R]) -> R:
         """Run it as a task."""
         context = copy_context()
         context.run(THREAD.set, "heartbeat")
+        context.run(TURN.set, self._turn)
         return await asyncio.create_task(work, context=context)
 
     async def stop(self) -> None:
