@@ -133,7 +133,7 @@ def test_a_pool_that_cannot_be_used_is_named_with_what_is_wrong_in_it(
     ]
     answer = explain(objects, using("p", "c").obj())
     told = f"resource pool gpu.example.com/n0 is {state}: {reason}"
-    lacking = "c/r asks 1 device of class gpu, the node has none"
+    lacking = "c/r requests 1 device of class gpu, the node has none"
     assert messages(answer, "n0") == [lacking, told]
     assert messages(answer, "n1") == [lacking]
     assert (answer["facts"][-1]["message"], answer["facts"][-1]["nodes"]) == (told, 1)
