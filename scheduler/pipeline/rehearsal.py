@@ -53,8 +53,9 @@ def rehearse(
 def label_columns(pod: PodInfo, state: ClusterState) -> None:
     """Make the label columns that a pod asks for; the event loop may run between two of them."""
     for key in _label_keys(pod):
-        state.columns.labels.column(key)
-        checkpoint()
+        if state.columns.labels.lacks(key):
+            state.columns.labels.column(key)
+            checkpoint()
 
 
 def _join(framework: Framework, cycle: Cycle, pod_class: PodClass, cache: ClassCache) -> None:

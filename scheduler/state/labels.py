@@ -190,6 +190,10 @@ class LabelColumns:
             self._drop(next(iter(self._columns)))
             self._evictions += 1
 
+    def lacks(self, key: str) -> bool:
+        """Whether nodes have a key whose column is yet to be made, which takes milliseconds."""
+        return key in self._holders and key not in self._columns
+
     def column(self, key: str) -> LabelColumn:
         """The column of a label key; of all keys that no node has, the same one."""
         if key not in self._holders:
