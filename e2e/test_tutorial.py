@@ -34,7 +34,7 @@ SAYS = {
     ),
     "kubectl get pods -l app=big": ("Pending", "Running"),
     "kubectl get events": ("FailedScheduling", "pod/big-", "Insufficient cpu"),
-    "equipoise explain deployment/big": ("requests 40 cpu", "What would help"),
+    "equipoise explain deployment/big": ("requests", "cpu", "What would help"),
     "equipoise queue": ("default/big", "unschedulable"),
     "equipoise explain job/ring": ("30 of 40 members can be placed", "from 40 to 30"),
     "kubectl get podgroup ring": ("Running   30          30          30",),
