@@ -60,11 +60,12 @@ class ListMeta(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     next_token: str = msgspec.field(default="", name="continue")
 
 
-class Page(msgspec.Struct, gc=False):
+class Page(msgspec.Struct, kw_only=True, gc=False):
     """One page of a list, its items still raw. Go writes an empty list as null."""
 
     metadata: ListMeta = ListMeta()
-    items: list[msgspec.Raw] | None = None
+    items: list[msgspec.Raw] | None
+    """Required: an answer without them is no list, and not an empty one."""
 
 
 class Identity(msgspec.Struct, frozen=True, gc=False, rename="camel"):

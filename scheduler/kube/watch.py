@@ -171,9 +171,10 @@ class Reflector(Generic[T]):
 
         The list begins at once, also in a pause after trouble.
         """
+        cancelled = self._outdated  # by whoever asked for a list that has not begun yet
         wanted = self._lists_wanted = self._lists_begun + 1
         self._after_trouble.reset()
-        if self._waiting is not None:
+        if self._waiting is not None and not cancelled:
             self._waiting.cancel()
         async with self._list_ended:
             await self._list_ended.wait_for(lambda: self._lists_taken >= wanted)

@@ -383,6 +383,31 @@ async def test_refresh_lists_anew_however_silent_the_watch_is() -> None:
         assert not task.cancelling()
 
 
+async def test_two_may_ask_for_a_list_at_once() -> None:
+    server = ScriptedServer([page(version=1), page(pod("x", 2), version=2)], [])
+    watched = Watched(server)
+    with running(watched) as task:
+        await server.idle.wait()
+        await asyncio.gather(refreshed(watched), refreshed(watched))
+        assert watched.known == {"a/x": "2"}
+        assert len(server.list_params) == 2
+        await eventually(lambda: len(server.watch_params) == 2)
+        assert not task.done()
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b'{"kind":"Status","status":"Success"}', b'{"metadata":{}}']
+)
+async def test_an_answer_without_items_is_no_empty_list(body: bytes) -> None:
+    lists = [page(pod("x", 1), version=1), body, page(pod("x", 1), pod("y", 2), version=2)]
+    server = ScriptedServer(lists, [])
+    watched = Watched(server)
+    with running(watched):
+        await server.idle.wait()
+        await refreshed(watched)
+        assert watched.reported == ["+x@1", "+y@2"]
+
+
 async def test_refresh_outlives_a_list_that_fails_and_a_line_that_is_cut() -> None:
     lists: list[bytes | Exception] = [
         page(version=1),
