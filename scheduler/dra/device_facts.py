@@ -45,7 +45,7 @@ class Supply(NamedTuple):
         return self.free < max(self.asked, 1)
 
 
-class Trouble(NamedTuple):
+class PoolTrouble(NamedTuple):
     """A pool of which a node can use nothing, because its slices are not all there or are wrong."""
 
     driver: str
@@ -54,7 +54,7 @@ class Trouble(NamedTuple):
     reason: str
 
 
-Way = tuple[tuple[Supply, ...], tuple[str, ...], tuple[Trouble, ...]]
+Way = tuple[tuple[Supply, ...], tuple[str, ...], tuple[PoolTrouble, ...]]
 """What sets rows apart: their supplies, claims whose devices cannot be used there, and pools."""
 
 _STATES = {PoolStatus.INCOMPLETE: "incomplete", PoolStatus.INVALID: "invalid"}
@@ -79,7 +79,7 @@ def failures(
 
 def _ways(ledger: DeviceLedger, judge: DeviceJudge, devices: PodDevices, rows: Rows) -> list[Way]:
     supplies: list[tuple[Supply, ...]] = [()] * len(rows)
-    troubles: list[tuple[Trouble, ...]] = [()] * len(rows)
+    troubles: list[tuple[PoolTrouble, ...]] = [()] * len(rows)
     for group, judgement in judge.judged(devices, rows):
         for number in range(len(judgement.outcomes)):
             places = group.places[judgement.codes == number]
@@ -93,10 +93,10 @@ def _ways(ledger: DeviceLedger, judge: DeviceJudge, devices: PodDevices, rows: R
     return list(zip(supplies, away, troubles, strict=True))
 
 
-def _troubles(ledger: DeviceLedger, row: int) -> tuple[Trouble, ...]:
+def _troubles(ledger: DeviceLedger, row: int) -> tuple[PoolTrouble, ...]:
     views = ledger.index.inventory.segment(row).views
     found = (
-        Trouble(*view.key, _STATES[view.status], view.reason)
+        PoolTrouble(*view.key, _STATES[view.status], view.reason)
         for view in views
         if view.status in _STATES
     )
@@ -163,7 +163,7 @@ def _spelt(cycle: Cycle, way: Way) -> list[Fact]:
     return facts or claimed(cycle)
 
 
-def _pool_fact(trouble: Trouble, **more: object) -> Fact:
+def _pool_fact(trouble: PoolTrouble, **more: object) -> Fact:
     driver, pool, state, reason = trouble
     message = f"resource pool {driver}/{pool} is {state}: {reason}"[:MAX_TEXT]
     return fact("devicePool", message, driver=driver, pool=pool, state=state, **more)

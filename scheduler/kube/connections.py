@@ -117,7 +117,7 @@ class ConnectionPool:
         self._room = asyncio.Semaphore(limit)
         self._connecting = asyncio.Semaphore(MAX_CONNECTING)
         self._opening = asyncio.Semaphore(MAX_OPENING)
-        self._answers = _Answers(asyncio.get_running_loop())
+        self._answers = _AnswerTurns(asyncio.get_running_loop())
         self._key: tuple[object, ...] = ()
         # By the time of their last use. The latest is used first, so that the rest can grow old.
         self._idle: deque[_Connection] = deque()
@@ -247,7 +247,7 @@ class ConnectionPool:
             connection.abort()
 
 
-class _Answers:
+class _AnswerTurns:
     """Hands answers to those who wait for them, so many in each turn of the event loop, in order.
 
     All may come at once, and each wakes a task, and another that waits for its slot.
@@ -296,7 +296,7 @@ class _Connection(asyncio.Protocol):
         self,
         loop: asyncio.AbstractEventLoop,
         all_open: "dict[_Connection | Stream, None]",
-        answers: _Answers,
+        answers: _AnswerTurns,
     ) -> None:
         self.usable = False
         self.kept = False

@@ -199,8 +199,10 @@ class PodGroupPass:
         """Have new members wait for the back-off of their gang, if other pods are ready.
 
         Otherwise whoever creates pods of a gang that does not fit would make all others wait for a
-        pass each time.
+        pass each time. A pass that was suspended goes on: its answers would be forgotten.
         """
+        if self._scheduler.suspension.holds_place(current.first.queued.info.uid):
+            return False
         members = [each.queued for each in current.attempts]
         if not self._queue.active or any(queued.attempts > 1 for queued in members):
             return False

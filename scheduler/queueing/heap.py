@@ -36,7 +36,7 @@ def in_order(items: Iterable[T], order: Callable[[T], Any]) -> Iterator[T]:
     return heapq.merge(*runs, key=order)
 
 
-class _Entry(msgspec.Struct, Generic[T], order=True):
+class _HeapEntry(msgspec.Struct, Generic[T], order=True):
     """The order of an item, its arrival, and the item; compared in this order, in C.
 
     One small object for each item: there may be a hundred thousand.
@@ -61,8 +61,8 @@ class KeyedHeap(Generic[T]):
     def __init__(self, order: Callable[[T], Any]) -> None:
         self._order = order
         self._arrivals = itertools.count()
-        self._entries: list[_Entry[T]] = []
-        self._live: dict[Hashable, _Entry[T]] = {}
+        self._entries: list[_HeapEntry[T]] = []
+        self._live: dict[Hashable, _HeapEntry[T]] = {}
 
     def tables(self) -> tuple[dict[Any, Any], ...]:
         """The tables whose length is that of the heap."""
@@ -90,7 +90,7 @@ class KeyedHeap(Generic[T]):
         """The best items, best first; yields to the event loop."""
         return list(self._items(smallest(self._live.values(), count, _itself)))
 
-    def _items(self, entries: Iterable[_Entry[T]]) -> Iterator[T]:
+    def _items(self, entries: Iterable[_HeapEntry[T]]) -> Iterator[T]:
         for entry in entries:
             item = entry.item
             if item is None and (now := self._live.get(entry.key)) is not None:
@@ -106,7 +106,7 @@ class KeyedHeap(Generic[T]):
             if before.item is item and before.order == order:
                 return
             before.item = None
-        entry = _Entry(order, next(self._arrivals), key, item)
+        entry = _HeapEntry(order, next(self._arrivals), key, item)
         self._live[key] = entry
         heapq.heappush(self._entries, entry)
         self._compact()
@@ -128,7 +128,7 @@ class KeyedHeap(Generic[T]):
         heapq.heappush(self._entries, top)
         return None if second is None else second.item
 
-    def _top(self) -> _Entry[T] | None:
+    def _top(self) -> _HeapEntry[T] | None:
         while self._entries:
             entry = self._entries[0]
             if entry.item is not None:
@@ -142,6 +142,6 @@ class KeyedHeap(Generic[T]):
             heapq.heapify(self._entries)
 
 
-def _itself(entry: _Entry[T]) -> _Entry[T]:
+def _itself(entry: _HeapEntry[T]) -> _HeapEntry[T]:
     """What sorts entries: they compare in C."""
     return entry

@@ -141,6 +141,10 @@ class Suspension(Generic[A]):
         """Whether a pod is suspended, or ready to go on."""
         return uid in self._suspended
 
+    def holds_place(self, uid: str) -> bool:
+        """Whether answers are kept for a pod, and it is suspended or being tried with them."""
+        return uid in self._sizes
+
     def joins(self, key: str, group: Hashable) -> bool:
         """Have a pod wait with the member of its group that is suspended; False if none is.
 

@@ -379,7 +379,7 @@ async def test_a_stampede_opens_a_few_connections_at_a_time_and_takes_those_that
 
 async def test_answers_that_come_at_once_are_dealt_with_some_in_each_turn_of_the_loop() -> None:
     loop = asyncio.get_running_loop()
-    answers = connections._Answers(loop)
+    answers = connections._AnswerTurns(loop)
     woken: list[int] = []
     waiters: list[asyncio.Future[HttpResponse]] = [loop.create_future() for _ in range(40)]
 

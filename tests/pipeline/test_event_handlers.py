@@ -201,13 +201,13 @@ async def test_a_gang_is_activated_when_state_and_queue_know_its_last_member(
     stage = gang_stage()
     stage.see(make_node("n1").cpu("3"), make_group("g", 2), member("a"))
     known: list[bool] = []
-    activate = stage.core.queue.activate
+    retry = stage.core.queue.retry
 
-    def activating(keys: Collection[str]) -> int:
+    def retrying(keys: Collection[str]) -> None:
         known.append(stage.core.queue.contains("default/b", "uid-b"))
-        return activate(keys)
+        retry(keys)
 
-    monkeypatch.setattr(stage.core.queue, "activate", activating)
+    monkeypatch.setattr(stage.core.queue, "retry", retrying)
     stage.see(member("b"))
     assert known == [True]
     assert stage.tiers() == {"a": "active", "b": "active"}

@@ -23,7 +23,7 @@ _MOST_CELLS = 1 << 20
 """Of the table of volumes by kind of row; beyond, volumes that no claim comes to are left out."""
 
 
-class Nodes(Protocol):
+class RowLabels(Protocol):
     """Which rows have a label, and which satisfy requirements."""
 
     def spread(self, key: str, numbers: dict[str, int], default: int) -> Positions:
@@ -41,7 +41,7 @@ class Deal:
     """
 
     def __init__(
-        self, nodes: Nodes, volumes: Sequence[AvailableVolume], wishes: Sequence[Mask]
+        self, nodes: RowLabels, volumes: Sequence[AvailableVolume], wishes: Sequence[Mask]
     ) -> None:
         groups, of_row = _groups(nodes, volumes)
         kinds, self._kind_of_row = np.unique(of_row, axis=0, return_inverse=True)
@@ -68,7 +68,7 @@ class Deal:
 
 
 def _groups(
-    nodes: Nodes, volumes: Sequence[AvailableVolume]
+    nodes: RowLabels, volumes: Sequence[AvailableVolume]
 ) -> tuple[list[list[int]], NDArray[np.int32]]:
     """Volumes that can be used on the same nodes, and the groups of each row, one a column.
 
@@ -128,7 +128,7 @@ class _Trimming:
 
 
 def first_of_each(
-    nodes: Nodes,
+    nodes: RowLabels,
     volumes: Sequence[AvailableVolume],
     suits: Callable[[AvailableVolume], bool],
     rows: int,
