@@ -7,7 +7,7 @@ operation: `make bench-steps` shows what steps take on thousands of nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -29,8 +29,9 @@ from tests.cost.long_pods import (
 from tests.pipeline.evicting import Arena
 from tests.plugins.storage import a_class
 
-BUDGET = 375_000
-"""Operations of one step: about 5 ms."""
+BUDGET = 450_000
+"""Operations of one step: about 6 ms. The longest one finds a node for a pod with 128 claims,
+assumes it there and reserves its volumes, in 414,000."""
 NODES = 4
 
 
@@ -48,8 +49,13 @@ class Written:
         return self._struct
 
 
-def arena() -> Arena:
+async def _accept(kind: str, key: str, patch: Mapping[str, Any]) -> None:
+    """Claims that wait for their pod are patched before it is bound."""
+
+
+def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
     scene = Arena()
+    monkeypatch.setattr(scene.outlet, "patch", _accept)
     for number in range(NODES):
         own = {HOST: f"node-{number}", ZONE: f"zone-{number % 3}"}
         scene.see(make_worker(f"node-{number}").label(**own, **node_labels(number)))
@@ -58,9 +64,9 @@ def arena() -> Arena:
     return scene
 
 
-def life(lists: tuple[str, ...], **spec: Any) -> Cost:
+def life(monkeypatch: pytest.MonkeyPatch, lists: tuple[str, ...], **spec: Any) -> Cost:
     """What a pod costs that comes, is attempted (or others are), changes and goes."""
-    scene, taken = arena(), Cost()
+    scene, taken = arena(monkeypatch), Cost()
     volumes, claims = claims_of("t") if "volumes" in lists else ([], [])
     scene.see(*map(Written, volumes), *map(Written, claims))
     raw = pod_with(lists, "t", **spec)
@@ -94,15 +100,15 @@ def everything_went_well(caplog: pytest.LogCaptureFixture) -> Iterator[None]:
 @ROLE
 @pytest.mark.parametrize("lists", EVERYTHING, ids="+".join)
 async def test_no_step_exceeds_its_budget_at_all_limits(
-    lists: tuple[str, ...], spec: dict[str, Any]
+    lists: tuple[str, ...], spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert life(lists, **spec).longest <= BUDGET
+    assert life(monkeypatch, lists, **spec).longest <= BUDGET
 
 
 @pytest.mark.slow
 @ROLE
 @pytest.mark.parametrize("lists", PAIRS, ids="+".join)
 async def test_no_step_exceeds_its_budget_at_two_limits(
-    lists: tuple[str, ...], spec: dict[str, Any]
+    lists: tuple[str, ...], spec: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert life(lists, **spec).longest <= BUDGET
+    assert life(monkeypatch, lists, **spec).longest <= BUDGET

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from typing import Literal
@@ -14,18 +15,20 @@ from tests.builders import make_pod
 from tests.page.browser import NARROW, PATIENCE_MS, chromium, reading
 from tests.page.playground import create, needs_page, playground, url_of
 from tests.page.screenshots import places, settled
+from tests.patience import PATIENCE
 
 pytestmark = needs_page
 
 VIEWS = {
-    "o": ("overview", "Overview"),
     "p": ("pending", "Pending pods"),
     "n": ("nodes", "Nodes"),
     "d": ("decisions", "Decisions"),
     "c": ("classes", "Classes"),
     "b": ("groups", "Gangs and batches"),
     "w": ("what-if", "What if"),
+    "o": ("overview", "Overview"),
 }
+"""By key; the one that a page begins with comes last, so that its key matters."""
 ALLOWED = ("404", "500", "403")
 """Answers that a test provokes; browsers print them."""
 
@@ -65,6 +68,14 @@ async def nameless(page: Page) -> list[str]:
     return found
 
 
+async def _go(page: Page, key: str, path: str) -> None:
+    """Press ``g`` and a key, again if the machine was so slow that these were two single keys."""
+    async with asyncio.timeout(PATIENCE):
+        while not page.url.endswith(f"#/{path}"):
+            await page.locator("body").press("g")
+            await page.keyboard.press(key)
+
+
 async def test_every_view_is_reached_by_its_address_and_by_keys() -> None:
     expect.set_options(timeout=PATIENCE_MS)
     async with playground() as demo, chromium() as browser:
@@ -78,13 +89,11 @@ async def test_every_view_is_reached_by_its_address_and_by_keys() -> None:
         async with reading(browser, url_of(demo)) as (page, _):
             await settled(page)
             for key, (path, title) in VIEWS.items():
-                await page.locator("body").press("g")
-                await page.keyboard.press(key)
+                await _go(page, key, path)
                 await expect(page).to_have_url(f"{url_of(demo)}/ui/#/{path}")
                 await expect(page.get_by_role("heading", level=1)).to_have_text(title)
                 await settled(page)
-            await page.keyboard.press("g")
-            await page.keyboard.press("n")
+            await _go(page, "n", "nodes")
             await page.get_by_role("application").focus()
             await page.keyboard.press("Home")
             await page.keyboard.press("ArrowRight")
