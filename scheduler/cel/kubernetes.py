@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from functools import lru_cache
@@ -77,8 +78,23 @@ def _integer(value: QuantityValue) -> int | None:
 
 def as_float(value: Value) -> float:
     held = _quantity("asApproximateFloat", value).held
-    base = float(held.unscaled) if held.unscaled.bit_length() < 1000 else float("inf")
-    return base * 10.0**held.exponent if held.exponent else base
+    try:
+        base = float(held.unscaled)
+    except OverflowError:
+        base = math.copysign(math.inf, held.unscaled)
+    return base * _power_of_ten(held.exponent) if held.exponent else base
+
+
+def _power_of_ten(exponent: int) -> float:
+    """As Go has it, to the last bit: the product, or the quotient, of two powers that are exact."""
+    if exponent > 308:
+        return math.inf
+    if exponent < -323:
+        return 0.0
+    thirty_twos, rest = divmod(abs(exponent), 32)
+    if exponent < 0:
+        return float(f"1e-{32 * thirty_twos}") / float(f"1e{rest}")
+    return float(f"1e{32 * thirty_twos}") * float(f"1e{rest}")
 
 
 def _sum(function: str, factor: int, args: tuple[Value, ...]) -> QuantityValue:

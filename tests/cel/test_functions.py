@@ -81,6 +81,10 @@ _AREAS: dict[str, list[str]] = {
         "quantity('1Ki') == quantity('1024') && quantity('1').isLessThan(quantity('1.5'))",
         "quantity('50k').asInteger() == 50000 && !quantity('1000m').isInteger()",
         "sign(quantity('-1')) == -1 && quantity('500m').asApproximateFloat() == 0.5",
+        "quantity('1e999').asApproximateFloat() > 1e308 && "
+        "quantity('-1e999').asApproximateFloat() < -1e308",
+        "quantity('e999').asApproximateFloat() != quantity('e999').asApproximateFloat()",
+        "quantity('-12345678901234567890123e20').asApproximateFloat() == -1.2345678901234569e+42",
         "quantity('1').add(2).compareTo(quantity('3')) == 0 && isQuantity('1Gi') && "
         "!isQuantity('x')",
     ],
