@@ -12,6 +12,7 @@ A list after the first emits the difference to what is known, so consumers never
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Generic, Never, TypeVar
@@ -169,7 +170,8 @@ class Reflector(Generic[T]):
     async def refresh(self) -> None:
         """Return when a list is taken that was begun after this call. `run` must be running.
 
-        The list begins at once, also in a pause after trouble.
+        The list begins at once: a pause after trouble ends, and so does a request that has no
+        answer yet, since its connection may have fallen silent.
         """
         cancelled = self._outdated  # by whoever asked for a list that has not begun yet
         wanted = self._lists_wanted = self._lists_begun + 1
@@ -188,8 +190,8 @@ class Reflector(Generic[T]):
         try:
             if self._outdated:
                 self._position = ""  # until a list has succeeded
-            if not self._position:
-                await self._list()
+            if not self._position and not await self._list():
+                return "ended", 0.0
             lively = await self._watch()
         except (KubeError, *UNREADABLE) as error:
             return await self._trouble(error)
@@ -214,8 +216,11 @@ class Reflector(Generic[T]):
         )
         return reason, delay
 
-    async def _list(self) -> None:
-        """Bring `store` to one consistent state of the server, page by page."""
+    async def _list(self) -> bool:
+        """Bring `store` to one consistent state of the server, page by page.
+
+        False if that was given up, because a list is wanted that begins later.
+        """
         self._lists_begun += 1
         number = self._lists_begun
         seen: set[str] = set()
@@ -223,13 +228,15 @@ class Reflector(Generic[T]):
         pager = Pager(self._client, self.resource.path, self.resource.params)
         while True:
             try:
-                page = await pager.fetch(token)
+                page = await self._unless_outdated(partial(pager.fetch, token))
             except ResourceExpired:
                 if not token:
                     raise
                 # We are slower than the server forgets: take all in one piece, as of now.
                 seen.clear()
-                page = await pager.fetch_all()
+                page = await self._unless_outdated(pager.fetch_all)
+            if page is None:
+                return False
             await self._take_page(page, seen)
             token = page.metadata.next_token
             if not token:
@@ -238,6 +245,7 @@ class Reflector(Generic[T]):
         self._position = page.metadata.resource_version
         self._after_absence.reset()
         await self._listed(number)
+        return True
 
     async def _listed(self, number: int) -> None:
         self._lists_taken = number
@@ -270,7 +278,12 @@ class Reflector(Generic[T]):
         lively = False
         lines = LineSplitter()
         began = 0.0
-        async with self._client.stream(self.resource.path, params) as stream:
+        async with AsyncExitStack() as stack:
+            opening = partial(
+                stack.enter_async_context, self._client.stream(self.resource.path, params)
+            )
+            if (stream := await self._unless_outdated(opening)) is None:
+                return lively
             while chunk := await self._read(stream, began if lines.within_line else None):
                 if not lines.within_line:
                     began = self._clock()

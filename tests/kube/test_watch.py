@@ -442,15 +442,27 @@ async def test_refresh_does_not_wait_for_the_end_of_a_pause() -> None:
     assert len(pauses) == 1
 
 
-async def test_a_list_that_had_begun_before_refreshes_nothing() -> None:
-    server = ScriptedServer([page(version=1), page(pod("x", 2), version=2)], [])
+async def test_refresh_does_not_wait_for_a_list_that_has_no_answer() -> None:
+    lists = [page(pod("x", 1), version=1, token="more"), None, page(pod("y", 2), version=2)]
+    server = ScriptedServer(lists, [])
     watched = Watched(server)
-    with running(watched):
-        await asyncio.sleep(0)
-        assert not watched.reflector.synced.is_set()
+    with running(watched) as task:
+        await eventually(lambda: len(server.list_params) == 2)
         await refreshed(watched)
-        assert len(server.list_params) == 2
+        assert watched.reported == ["+x@1", "+y@2", "-x@1"]
+        await eventually(lambda: bool(server.watch_params))
+        assert server.watch_params[0]["resourceVersion"] == "2"
+        assert not task.cancelling()
+
+
+async def test_refresh_does_not_wait_for_a_watch_that_does_not_open() -> None:
+    server = ScriptedServer([page(version=1), page(pod("x", 2), version=2)], [None])
+    watched = Watched(server)
+    with running(watched) as task:
+        await eventually(lambda: bool(server.watch_params))
+        await refreshed(watched)
         assert watched.known == {"a/x": "2"}
+        assert not task.cancelling()
 
 
 async def test_a_reflector_ends_when_it_is_cancelled_beside_a_refresh() -> None:

@@ -59,12 +59,15 @@ class ScriptedStream(ByteStream):
 
 
 class ScriptedServer(KubeClient):
-    """Answers lists and watches in order; when the script is over, watches stay silent."""
+    """Answers lists and watches in order; when the script is over, watches stay silent.
+
+    None in the place of an answer is a request that is never answered.
+    """
 
     def __init__(
         self,
-        lists: Sequence[bytes | Exception],
-        watches: Sequence[Script | Exception],
+        lists: Sequence[bytes | Exception | None],
+        watches: Sequence[Script | Exception | None],
     ) -> None:
         self.lists = list(lists)
         self.watches = list(watches)
@@ -87,16 +90,21 @@ class ScriptedServer(KubeClient):
         await asyncio.sleep(0)
         self.list_params.append(dict(params or {}))
         answer = self.lists.pop(0)
+        if answer is None:
+            await asyncio.Event().wait()
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        return answer or b""
 
     @asynccontextmanager
     async def stream(self, path: str, params: Mapping[str, str]) -> AsyncIterator[ByteStream]:
         self.watch_params.append(dict(params))
         if not self.watches:
             self.idle.set()
-        script: Script | Exception = self.watches.pop(0) if self.watches else [None]
+        script: Script | Exception | None = self.watches.pop(0) if self.watches else [None]
+        if script is None:
+            await asyncio.Event().wait()
+            raise AssertionError("nobody waits for ever")
         if isinstance(script, Exception):
             raise script
         yield ScriptedStream(script)
