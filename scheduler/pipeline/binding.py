@@ -456,10 +456,12 @@ def _verdict(attempt: Attempt) -> str:
     One row for each filter, and the preparation of each for the pod. Nothing here awaits.
     """
     state, framework = attempt.cycle.state, attempt.framework
-    cycle = Cycle(attempt.cycle.pod, state)
+    booked = state.pod(attempt.cycle.pod.uid)
+    assert booked is not None, "a pod that is assumed is booked"
+    cycle = Cycle(booked.bound_to(""), state)  # its newest version
     cycle.skipped["filter"] |= framework.bookkeepers
     with scratch(state) as changes:
-        changes.remove(attempt.cycle.pod)
+        changes.remove(booked)
         evaluation = evaluate(framework, cycle)
         if (rejection := evaluation.rejection) is not None:
             return rejection.pre_filter.message if rejection.pre_filter is not None else ""

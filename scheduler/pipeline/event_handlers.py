@@ -219,7 +219,8 @@ class EventHandlers:
         if now is not None:
             if now.excess:
                 self._report_excess(was, now)
-            if (now.excess or now.long) and _placed(now):
+            held = _placed(now) or self._state.assumed(now.uid)
+            if held and (now.excess or now.long):
                 now.derive_held()  # has checkpoints, so it comes before anything is changed
         events: list[Event] = []
         self._held_back = events  # until the state has applied the change as a whole
@@ -241,6 +242,7 @@ class EventHandlers:
             self.delete_pod_from_cache(was)
             return None
         if now is not None and self._ours(now):
+            self._state.renew_assumed(now)
             return Event(UNSCHEDULABLE_POD, Action.ADD if was is None else Action.UPDATE, was, now)
         if was is not None and self._ours(was):
             self._forget_deleted(was)

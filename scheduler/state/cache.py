@@ -13,7 +13,8 @@ A pod that holds resources is in one of two states::
   that the next pod sees what is left. The binding either succeeds, and the watch says so, or it
   fails, and the pod is forgotten. A pod that the watch does not confirm is read after a while
   (``pipeline/confirmation``).
-- The watch is always right: a pod that turns up on another node than assumed is moved there.
+- The watch is always right: a pod that turns up on another node than assumed is moved there, and
+  one that is labelled while it is being bound counts with its new labels at once.
 - Pods of nodes that are not there (yet, or any more) are kept by node name and count as soon as the
   node is.
 
@@ -373,12 +374,8 @@ class ClusterState:
         """
         known = self._pods.get(info.uid)
         if known is not None and known.takes_like(info):
-            self._pods[info.uid] = self._by_node[info.node_name][info.uid] = info
+            self._renew(known, info)
             self._assumed.pop(info.uid, None)
-            row = self._rows.get(info.node_name)
-            regrouped = row is not None and self.index.regroup(row, known, info)
-            if row is not None and (regrouped or _status_counts(known, info)):
-                self.changes.touch(row, (Aspect.PODS,))
         else:
             self.unbook(info.uid)
             if known is not None and known.node_name != info.node_name:
@@ -388,6 +385,37 @@ class ClusterState:
                 self._new_version(info.node_name)
         action = Action.ADD if old is None else pod_update(old, info)
         self._publish(Event(ASSIGNED_POD, action, old, info))
+
+    def renew_assumed(self, info: PodInfo) -> None:
+        """Take over a newer version of a pod that the watch still shows without a node.
+
+        Its labels may have changed: other pods are judged by them, and the decision about this one
+        is checked again before its binding is sent. A pod that is not assumed is left alone.
+        """
+        known = self._assumed.get(info.uid)
+        if known is None:
+            return
+        bound = info.bound_to(known.node_name)
+        if known.takes_like(bound):
+            self._renew(known, bound)
+            self._assumed[info.uid] = bound
+        else:
+            self.unbook(info.uid)
+            self.book(bound, PodState.ASSUMED)
+        action = pod_update(known, bound)
+        if action is not Action.UPDATE:  # something that pods are judged by
+            if bound.node_name in self._rows:
+                self._new_version(bound.node_name)
+            event = Event(ASSIGNED_POD, action, known, bound, own=True, exclude=info.uid)
+            self._publish(event)
+
+    def _renew(self, known: PodInfo, info: PodInfo) -> None:
+        """Replace a pod by a version that takes the same of the same node."""
+        self._pods[info.uid] = self._by_node[info.node_name][info.uid] = info
+        row = self._rows.get(info.node_name)
+        regrouped = row is not None and self.index.regroup(row, known, info)
+        if row is not None and (regrouped or _status_counts(known, info)):
+            self.changes.touch(row, (Aspect.PODS,))
 
     def remove_pod(self, uid: str) -> bool:
         """A bound pod is gone or finished; whatever it held is free."""

@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Status
-from tests.builders import make_node, make_pod
+from tests.builders import make_node, make_pod, pod_term
 from tests.pipeline.support import RecordingOutlet, Stage, turns
 
 
@@ -30,7 +30,8 @@ class Slots:
         self.waiting.pop(pod).set_result(SUCCESS)
 
 
-NODE = make_node("n1").cpu("4")
+NODE = make_node("n1").cpu("4").label(disk="1")
+LONER = make_pod("loner").scheduler("other").apart(pod_term("disk", {"app": "web"})).on("n1")
 
 Change = Callable[[Stage], None]
 
@@ -63,6 +64,10 @@ def being_deleted(stage: Stage) -> None:
     stage.see(make_pod("p").cpu("2").deleting())
 
 
+def shunned(stage: Stage) -> None:
+    stage.see(make_pod("p").cpu("2").label(app="web"))
+
+
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
@@ -71,6 +76,7 @@ def being_deleted(stage: Stage) -> None:
         pytest.param(cordoned, "fit", id="the node is cordoned"),
         pytest.param(shrunk, "fit", id="the node offers less"),
         pytest.param(taken, "fit", id="a pod of another scheduler has the room"),
+        pytest.param(shunned, "fit", id="the pod has a label now that a pod on the node shuns"),
         pytest.param(deleted, "pod", id="the pod is gone"),
         pytest.param(being_deleted, "pod", id="the pod is being deleted"),
     ],
@@ -78,7 +84,8 @@ def being_deleted(stage: Stage) -> None:
 async def test_a_decision_that_no_longer_holds_is_not_written(change: Change, cause: str) -> None:
     stage = Stage()
     slots = stage.outlet.answer = Slots()
-    stage.see(NODE, make_pod("p").cpu("2"))
+    stage.see(NODE, LONER)
+    stage.see(make_pod("p").cpu("2"))
     stage.attempt()
     await turns()
     change(stage)
@@ -113,6 +120,10 @@ async def test_the_pod_is_tried_again_at_once_and_finds_another_node(change: Cha
 def unchanged(stage: Stage) -> None: ...
 
 
+def labelled(stage: Stage) -> None:
+    stage.see(make_pod("p").cpu("2").host_port(80).label(app="web"))
+
+
 def relabelled(stage: Stage) -> None:
     stage.see(make_node("n1").cpu("4").label(colour="blue"))
 
@@ -126,7 +137,7 @@ def room_left(stage: Stage) -> None:
     stage.see(make_pod("foreign").scheduler("other").cpu("2").on("n1"))
 
 
-@pytest.mark.parametrize("change", [unchanged, relabelled, replaced, room_left])
+@pytest.mark.parametrize("change", [unchanged, labelled, relabelled, replaced, room_left])
 async def test_a_decision_that_still_holds_is_written(change: Change) -> None:
     stage = Stage()
     slots = stage.outlet.answer = Slots()

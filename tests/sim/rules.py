@@ -127,6 +127,10 @@ class _KnownPod:
         """Whether a replica has to know of it."""
         return self.by_us or self.time <= since
 
+    def apps(self, since: float) -> set[str]:
+        """The apps that it has been of from then on."""
+        return {labels.get("app", "") for labels in self.labels.during(since)}
+
     def least(self, resource: str, since: float) -> float:
         """The least of it that the pod has requested from then on."""
         return min(each.get(resource, 0.0) for each in self.requests.during(since))
@@ -248,11 +252,10 @@ class Apart:
             return
         if write.after is not None and binds(write) and write.writer in self._replicas:
             since, body = self._knowledge.since(write.time), write.after.body
-            app = (body["metadata"].get("labels") or {}).get("app", "")
-            shunned = _shunned(body)
+            own, shunned = self._pods.get(body["metadata"]["uid"]).apps(since), _shunned(body)
             for uid, other in self._pods.on(node_of(write.after)).items():
-                apps = {labels.get("app", "") for labels in other.labels.during(since)}
-                if other.counts(since) and (apps <= shunned or app in other.shuns):
+                shuns = other.apps(since) <= shunned or own <= other.shuns
+                if shuns and other.counts(since):
                     yield _broken("apart", write, f"is beside {uid}, and one shuns the other")
         self._pods.see(write)
 

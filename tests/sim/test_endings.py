@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from sandbox.store import Store
+from sandbox.store import Body, Store
 from scheduler.gangs.registry import GangRegistry
 from scheduler.model.workloads import POD_GROUP_LABEL
 from scheduler.plugin_api.waiting import WaitingPod
 from tests.builders import Json
-from tests.sim.endings import idle_leaders, lacks_members
+from tests.sim.endings import different_members, idle_leaders, lacks_members
 from tests.sim.history import Entry, Note
 from tests.sim.plan import (
     AddGroup,
@@ -114,3 +114,22 @@ def test_which_gangs_lack_members(other: Json, short: bool) -> None:
     assert lacks_members(store, "default", labels) is short
     assert not lacks_members(store, "default", {})
     assert not lacks_members(store, "other", labels)
+
+
+def test_members_that_request_different_amounts_are_known() -> None:
+    def pod(gang: str, cpu: str, namespace: str = "default") -> Body:
+        metadata = {"namespace": namespace, "labels": {POD_GROUP_LABEL: gang} if gang else {}}
+        return {
+            "metadata": metadata,
+            "spec": {"containers": [{"resources": {"requests": {"cpu": cpu}}}]},
+        }
+
+    pods = {
+        "large": pod("mixed", "2"),
+        "small": pod("mixed", "1"),
+        "equal": pod("equal", "1"),
+        "alike": pod("equal", "1"),
+        "elsewhere": pod("mixed", "3", "other"),
+        "alone": pod("", "4"),
+    }
+    assert different_members(pods) == {"large", "small"}

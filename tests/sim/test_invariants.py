@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
+
+from sandbox.patching import MERGE
 from sandbox.registry import Registry
 from sandbox.store import Body, Key, StoreChange, Version
 from tests.builders import Json
@@ -69,6 +72,11 @@ class Scene:
         target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
         self.registry.bind("default", target)
         self.writer = "world"
+
+    def label(self, name: str, app: str, at: float) -> None:
+        self.time = at
+        pods, patch = self.registry.builtin("pods"), {"metadata": {"labels": {"app": app}}}
+        self.registry.patch(pods, ("default", name), MERGE, patch)
 
     def delete(self, name: str) -> None:
         pods = self.registry.builtin("pods")
@@ -202,6 +210,24 @@ def test_pods_that_shun_each_other() -> None:
     for name in ("p", "q", "r"):
         scene.bind(name, "n")
     assert scene.found() == ["apart"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "found"),
+    [
+        pytest.param(0.1, [], id="that the watch may not have shown yet"),
+        pytest.param(5.0, ["apart"], id="that every replica knows of"),
+    ],
+)
+def test_a_pod_with_new_labels(seconds: float, found: list[str]) -> None:
+    scene = Scene()
+    scene.node(NodePlan("n"))
+    scene.pod(PodPlan("p", app="web", apart=True))
+    scene.bind("p", "n")
+    scene.pod(PodPlan("q", app="db"))
+    scene.label("q", app="web", at=50.0)
+    scene.bind("q", "n", at=50.0 + seconds)
+    assert scene.found() == found
 
 
 def two_zones(*pods: PodPlan) -> Scene:

@@ -167,6 +167,42 @@ def test_labels_that_come_with_the_binding_concern_only_who_counts_them(
     assert (every.total, zoned.total, cpu(state, "n1")) == (0, 0, 0)
 
 
+def test_labels_that_come_while_a_pod_is_being_bound_count_at_once(state: ClusterState) -> None:
+    selector = Selector((equals("app", "web"),))
+    web = state.index.counter(PodSet(frozenset(("default",)), selector))
+    state.assume(make_pod("p").cpu("1").info(), "n1")
+    version = state.node_version("n1")
+    state.renew_assumed(make_pod("p").cpu("1").label(app="web").info())
+    assert state.assumed("uid-p")
+    assert (web.total, cpu(state, "n1")) == (1, 1000)
+    assert state.node_version("n1") != version, "the decision is checked again"
+    assert state.forget("uid-p")
+    assert (web.total, cpu(state, "n1")) == (0, 0)
+
+
+def test_a_pod_that_is_resized_while_it_is_being_bound_holds_what_it_asks_for_now(
+    state: ClusterState,
+) -> None:
+    state.assume(make_pod("p").cpu("1").info(), "n1")
+    state.renew_assumed(make_pod("p").cpu("3").info())
+    assert state.assumed("uid-p")
+    assert cpu(state, "n1") == 3000
+
+
+def test_a_status_that_changes_while_a_pod_is_being_bound_concerns_nobody(
+    state: ClusterState,
+) -> None:
+    state.assume(make_pod("p").cpu("1").info(), "n1")
+    version, changes = state.node_version("n1"), state.changes.version
+    state.renew_assumed(make_pod("p").cpu("1").version(7).info())
+    assert (state.node_version("n1"), state.changes.version) == (version, changes)
+
+
+def test_a_pod_that_waits_is_not_booked_by_a_newer_version(state: ClusterState) -> None:
+    state.renew_assumed(make_pod("p").cpu("1").info())
+    assert state.pod("uid-p") is None
+
+
 def test_resources_that_nodes_offer_are_bounded_and_what_pods_hold_of_them_counts() -> None:
     state = ClusterState()
     names = [f"example.com/r-{i}" for i in range(2 * MAX_RESOURCES)]

@@ -114,6 +114,14 @@ class StateLaw(RuleBasedStateMachine):
         self.added[pod.metadata.uid] = pod
         return uid
 
+    @rule(target=held, uid=consumes(held), size=sizes)
+    def renew(self, uid: int, size: int) -> int:
+        pod = a_pod(uid, size)
+        self.state.renew_assumed(PodInfo(pod))
+        if pod.metadata.uid in self.assumed:
+            self.assumed[pod.metadata.uid] = (pod, self.assumed[pod.metadata.uid][1])
+        return uid
+
     @rule(target=waiting, uid=consumes(held))
     def forget(self, uid: int) -> int:
         name = f"uid-p{uid}"
