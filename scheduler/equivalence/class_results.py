@@ -231,12 +231,10 @@ class ClassResults:
             self._score(_one(row) if now else _NO_ROWS, None, evaluator)
 
     def _score_one(self, row: int, affected: AffectedColumns, evaluator: Evaluator) -> None:
-        if any(
-            int(rated.raw[row]) != rated.column.ask_one(row, evaluator.score_one)
-            for rated in affected.relative
-        ):
-            self._score(_one(row), None, evaluator)
-            return
+        for rated in affected.relative:  # for each placement: `any` would make a generator
+            if int(rated.raw[row]) != rated.column.ask_one(row, evaluator.score_one):
+                self._score(_one(row), None, evaluator)
+                return
         total = 0
         for ask, (column, weight) in zip(affected.absolute, self._absolute, strict=True):
             raw = column.ask_one(row, evaluator.score_one) if ask else int(column.values[row])

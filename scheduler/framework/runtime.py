@@ -202,6 +202,7 @@ class Framework:
             for entry in self._entries["preBind"]
             if isinstance(plugin := plugins[entry.name], PreBindPreFlight)
         ]
+        self._all_announce = len(self._pre_flights) == len(self._entries["preBind"])
         self._skips_pre_bind = self._skips_reserve.intersection(n for n, _ in self._pre_flights)
         self.bookkeepers = frozenset(runner.names("reserve")) | self.remote.plugins.keys()
         """The plugins that reserve, or are remote: not called again before the binding is sent."""
@@ -489,6 +490,10 @@ class Framework:
                 raise self.runner.fault(name, "preBind", status.message or status.code.value)
         cycle.skipped["preBind"] = idle
         return len(idle) < len(self._pre_flights)
+
+    def pre_bind_is_idle(self, cycle: Cycle) -> bool:
+        """Whether PreBind will call no plugin, after `has_pre_bind_work`."""
+        return self._all_announce and len(cycle.skipped["preBind"]) == len(self._pre_flights)
 
     async def run_pre_bind(self, cycle: Cycle, node: str) -> Status:
         """The first refusal, else Success."""

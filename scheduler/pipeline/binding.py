@@ -271,21 +271,32 @@ class Bindings:
 
     async def _ready(self, attempt: Attempt, check: FreshnessCheck) -> Status:
         """Wait for permission, leave room to other schedulers, and have the node prepared."""
-        namespace = attempt.cycle.pod.pod.metadata.namespace
+        framework, cycle, node = attempt.framework, attempt.cycle, attempt.node
+        self._announce_wait(attempt)
+        held = self._headroom.keeps_from(cycle.pod, node) and _may_wait(attempt)
+        if not (held or self._asks_permission(attempt)) and framework.pre_bind_is_idle(cycle):
+            return await framework.run_pre_bind(cycle, node)  # most pods wait for nothing
+        namespace = cycle.pod.pod.metadata.namespace
         self.open.prepare(namespace)
         self._changed()
         try:
-            self._announce_wait(attempt)
             status = await self._permitted(attempt)
             if not status.ok:
                 return status
-            if self._headroom.keeps_from(attempt.cycle.pod, attempt.node) and _may_wait(attempt):
+            if self._headroom.keeps_from(cycle.pod, node) and _may_wait(attempt):
                 status = await self._leave_headroom(attempt, check)
                 if not status.ok:
                     return status
-            return await attempt.framework.run_pre_bind(attempt.cycle, attempt.node)
+            return await framework.run_pre_bind(cycle, node)
         finally:
             self.open.prepared(namespace)
+
+    def _asks_permission(self, attempt: Attempt) -> bool:
+        """Whether the pod waits at Permit, or plugins out of process are asked about it."""
+        framework = attempt.framework
+        if attempt.barrier is not None or framework.remote.reserves:
+            return True
+        return attempt.cycle.pod.uid in framework.waiting
 
     async def _leave_headroom(self, attempt: Attempt, check: FreshnessCheck) -> Status:
         """Wait while the node keeps the room for other schedulers; an error if they take it."""

@@ -268,15 +268,16 @@ class Scheduler:
         # Most pods have no volumes, and need not derive that they have none.
         if spec.volumes and info.volumes.attachable:
             self.state.attachments.catch_up()
+        long = info.long
         try:
-            if info.long:
+            if long:
                 info.derive_asked()
             if not info.excess:
                 if attempt.framework.looks_ahead:
                     self._look_ahead(attempt)
                 if spec.affinity or spec.topology_spread_constraints:
                     self._count_ahead(attempt)
-                if info.long:
+                if long:
                     self._rehearse(attempt)
         except Exception as fault:  # the attempt itself reports what it cannot do without
             log.error("An attempt could not be prepared", exc=fault, pod=info.key)
