@@ -1,7 +1,7 @@
 """The life cycle of a ledger as data: what its object and its pods are, and what changes that.
 
-The ledger makes every transition by a look into these tables. ``docs/numa.md`` shows them, and a
-test holds both and the code together.
+The ledger looks up every transition in these tables. ``docs/design/numa-ledger.md`` shows them, and
+a test compares both with the code.
 """
 
 from __future__ import annotations

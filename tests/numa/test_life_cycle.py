@@ -27,7 +27,7 @@ from scheduler.numa.life_cycle import (
 )
 from tests.numa.support import Numa, TopologyBuilder, make_topology, pinned
 
-DOCUMENT = Path(__file__).parents[2] / "docs" / "numa.md"
+DOCUMENT = Path(__file__).parents[2] / "docs" / "design" / "numa-ledger.md"
 GRACE = 300
 
 
@@ -293,7 +293,7 @@ def table_after(heading: str) -> dict[tuple[str, str], str]:
 
 
 def test_the_document_shows_the_table_of_objects() -> None:
-    assert table_after("#### The object") == {
+    assert table_after("### The object") == {
         (state.value, event.value): ": ".join(
             filter(None, (after.value, ", ".join(effect.value for effect in effects)))
         )
@@ -302,7 +302,7 @@ def test_the_document_shows_the_table_of_objects() -> None:
 
 
 def test_the_document_shows_the_table_of_pods() -> None:
-    assert table_after("#### Pods") == {
+    assert table_after("### Pods") == {
         (state.value, event.value): after.value for (state, event), after in POD_TABLE.items()
     }
 
