@@ -251,7 +251,7 @@ class CacheCheckSettings(Section, frozen=True):
     """How often what is remembered is compared with the API server, and repaired."""
 
     interval_seconds: NotNegativeFloat = 600.0
-    """How often the cache is [compared with the API server](bindings.md#is-what-we-remember-true)
+    """How often the cache is [compared with the API server](bindings.md#cache-check)
     and repaired, ± 20 %; 0: only on `SIGUSR2`."""
 
 
