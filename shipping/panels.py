@@ -38,7 +38,7 @@ WEBHOOKS = Row(
     (
         Panel(
             "Calls by result",
-            "Anything but success is a failure; the runbook of the alert explains the words.",
+            "Every result but success is a failure; the runbook of the alert explains them.",
             (
                 Query(
                     f"sum by (webhook, result) ({rate(f'{_CALLS}_count')})",
@@ -50,14 +50,14 @@ WEBHOOKS = Row(
         ),
         Panel(
             "Time of a call, p99",
-            "With its retries and its wait for a free slot; by webhook and extension point.",
+            "Including retries and the wait for a free slot, by webhook and extension point.",
             quantiles(_CALLS, "webhook, point", of=(0.99,)),
             unit="s",
             empty_until=_NEVER,
         ),
         Panel(
-            "Calls in flight, and repeated",
-            "How many are under way, and how many a second are made again after a failure.",
+            "Calls in flight, and retries",
+            "Concurrent calls, and retries per second after failures.",
             (
                 Query(
                     f"sum by (webhook) (equipoise_webhook_in_flight{{{HERE}}})",
@@ -72,7 +72,8 @@ WEBHOOKS = Row(
         ),
         Panel(
             "Circuit breakers",
-            "0: calls are made. 1: one call tries. 2: nothing is sent after too many failures.",
+            "0: closed. 1: half-open, one call is tried. 2: open after too many failures, no "
+            "calls are sent.",
             (
                 Query(
                     f"max by (webhook) (equipoise_webhook_breaker_state{{{HERE}}})", "{{webhook}}"
@@ -82,7 +83,8 @@ WEBHOOKS = Row(
         ),
         Panel(
             "Suspended pods",
-            "Pods whose attempt waits for an answer, and pods put back because too many do.",
+            "Pods whose attempt waits for a response, and pods that were requeued because too "
+            "many are suspended.",
             (
                 Query(f"sum(equipoise_webhook_suspended_pods{{{HERE}}})", "suspended"),
                 Query(f"sum({rate('equipoise_webhook_postponed_pods_total')})", "put back/s"),
@@ -98,19 +100,19 @@ GANGS = Row(
     (
         Panel(
             "Groups by phase",
-            "PodGroups; those in Scheduling have enough members and not enough room.",
+            "PodGroups by phase; those in Scheduling have enough members but do not fit.",
             (Query(f"sum by (phase) (equipoise_gang_groups{{{HERE}}} {LEADING})", "{{phase}}"),),
             empty_until="there are PodGroups",
         ),
         Panel(
             "Passes by result",
-            "Attempts to place a gang; unplaced ones were undone as a whole.",
+            "Attempts to place a gang; unplaced passes were reverted completely.",
             (Query(f"sum by (result) ({rate('equipoise_gang_passes_total')})", "{{result}}"),),
             unit="ops",
             empty_until="there are PodGroups",
         ),
         Panel(
-            "Time until whole",
+            "Time to schedule a gang",
             "From when enough members existed until all of them had nodes.",
             quantiles("equipoise_gang_placement_duration_seconds"),
             unit="s",
@@ -118,14 +120,15 @@ GANGS = Row(
         ),
         Panel(
             "Time of a pass, p99",
-            "Nothing else is done meanwhile: large gangs of pods that differ make others wait.",
+            "No other pod is attempted during a pass. Passes of large gangs with different pods "
+            "take longest.",
             quantiles("equipoise_gang_pass_duration_seconds", of=(0.99,)),
             unit="s",
             empty_until="there are PodGroups",
         ),
         Panel(
             "Pods that wait for members",
-            "They hold nodes, for as long as their group's scheduleTimeoutSeconds says.",
+            "These pods hold nodes, for at most scheduleTimeoutSeconds of their PodGroup.",
             (Query(f"sum(equipoise_gang_pods_waiting{{{HERE}}} {LEADING})", "pods"),),
         ),
     ),
@@ -138,32 +141,33 @@ BATCH = Row(
     (
         Panel(
             "Backlogs by result",
-            "Solved at once; uncontended and greedy: one by one was as good; nowhere: none took "
-            "part; failed: the solver did.",
+            "solved: placed as a batch. uncontended, greedy: one by one was as good. nowhere: no "
+            "pod could take part. failed: the solver failed.",
             (Query(f"sum by (result) ({rate('equipoise_batch_tiers_total')})", "{{result}}"),),
             unit="ops",
-            empty_until="batch.enabled is true and a backlog comes",
+            empty_until="batch.enabled is true and there is a backlog",
         ),
         Panel(
             "Pods of backlogs",
-            "Placed at once, or left to the normal cycle.",
+            "Placed as a batch, or left to be placed one by one.",
             (Query(f"sum by (outcome) ({rate('equipoise_batch_pods_total')})", "{{outcome}}"),),
             unit="ops",
-            empty_until="batch.enabled is true and a backlog comes",
+            empty_until="batch.enabled is true and there is a backlog",
         ),
         Panel(
             "Time to solve",
-            "From posing a problem to its solution.",
+            "From building a problem to its solution.",
             quantiles("equipoise_batch_solve_duration_seconds"),
             unit="s",
-            empty_until="batch.enabled is true and pods contend",
+            empty_until="batch.enabled is true and pods compete for nodes",
         ),
         Panel(
             "Time to compare",
-            "Trying a solution and one by one, to keep the better; batch.compare: false saves it.",
+            "Time to try the solution and one by one, to keep the better of the two; "
+            "batch.compare: false saves it.",
             quantiles("equipoise_batch_compare_duration_seconds"),
             unit="s",
-            empty_until="batch.enabled is true and pods contend",
+            empty_until="batch.enabled is true and pods compete for nodes",
         ),
         Panel(
             "Arcs of the last network",
@@ -172,7 +176,7 @@ BATCH = Row(
         ),
         Panel(
             "Refused placements, rounds",
-            "What filters did not confirm of what the solver proposed, and problems solved.",
+            "Placements proposed by the solver that filters rejected, and problems solved.",
             (
                 Query(f"sum({rate('equipoise_batch_refused_total')})", "refused/s"),
                 Query(f"sum({rate('equipoise_batch_rounds_total')})", "rounds/s"),
@@ -180,8 +184,8 @@ BATCH = Row(
             unit="ops",
         ),
         Panel(
-            "Pods that took no part",
-            "By reason; they take the normal cycle.",
+            "Pods left out of batches",
+            "By reason; they are placed one by one.",
             (
                 Query(
                     f"sum by (reason) ({rate('equipoise_batch_excluded_pods_total')})",
@@ -189,7 +193,7 @@ BATCH = Row(
                 ),
             ),
             unit="ops",
-            empty_until="a pod with volumes to bind, claims or the like is in a backlog",
+            empty_until="a backlog has pods with volumes to bind, claims or the like",
         ),
         Panel(
             "Solver failures",
@@ -201,7 +205,7 @@ BATCH = Row(
                 ),
             ),
             unit="ops",
-            empty_until="the solver fails, which it should not",
+            empty_until="the solver fails",
         ),
     ),
     folded=True,
@@ -213,7 +217,7 @@ OVERVIEW = Row(
     (
         Panel(
             "Leader",
-            "The replica that schedules; the others keep their caches warm.",
+            "The replica that schedules.",
             (Query(f"leader_election_master_status{{{HERE}}} == 1", "{{instance}}"),),
             kind="stat",
             text="name",
@@ -223,7 +227,7 @@ OVERVIEW = Row(
         ),
         Panel(
             "Replicas",
-            "Replicas that answer, and the versions they run.",
+            "Replicas that respond, by version.",
             (Query(f"sum by (version) (equipoise_build_info{{{HERE}}})", "{{version}}"),),
             kind="stat",
             width=3,
@@ -231,7 +235,7 @@ OVERVIEW = Row(
         ),
         Panel(
             "Pods scheduled",
-            "Pods that got a node, each second.",
+            "Pods placed per second.",
             (Query(f"sum({rate(ATTEMPTS, SCHEDULED)})", "pods/s"),),
             unit="ops",
             kind="stat",
@@ -248,7 +252,7 @@ OVERVIEW = Row(
         ),
         Panel(
             "Time to a node, p99",
-            "From a pod's arrival in the queue until it is scheduled, over all its attempts.",
+            "From a pod's arrival in the queue until it is scheduled, over all attempts.",
             quantiles("scheduler_pod_scheduling_sli_duration_seconds", of=(0.99,)),
             unit="s",
             kind="stat",
@@ -258,7 +262,7 @@ OVERVIEW = Row(
         ),
         Panel(
             "Event loop lag, p99",
-            "How late the one thread that decides gets to what is due.",
+            "How late timers of the scheduling thread run.",
             quantiles("equipoise_event_loop_lag_seconds", of=(0.99,)),
             unit="s",
             kind="stat",
@@ -274,14 +278,14 @@ QUEUE = Row(
     (
         Panel(
             "Waiting pods by tier",
-            "Active is next, backoff waits for its time, unschedulable was tried in vain, gated "
-            "was never tried.",
+            "active: scheduled next. backoff: wait for the end of their back-off. unschedulable: "
+            "no node fits. gated: rejected by PreEnqueue, not attempted.",
             (Query(f"sum by (queue) (scheduler_pending_pods{{{HERE}}} {LEADING})", "{{queue}}"),),
             stacked=True,
         ),
         Panel(
             "Why pods wait",
-            "Unschedulable pods by the plugin that rejected them; a pod counts for each of them.",
+            "Unschedulable pods by the plugin that rejected them; a pod counts for each plugin.",
             (
                 Query(
                     f"sum by (plugin) (scheduler_unschedulable_pods{{{PROFILE}}} {LEADING})",
@@ -292,7 +296,7 @@ QUEUE = Row(
         ),
         Panel(
             "Pods entering the queue",
-            "By tier and by the event that moved them; a flood here wakes pods in vain.",
+            "By tier and by the event that moved them; a high rate may mean needless attempts.",
             (
                 Query(
                     f"sum by (queue, event) ({rate('scheduler_queue_incoming_pods_total')})",
@@ -302,32 +306,33 @@ QUEUE = Row(
             unit="ops",
         ),
         Panel(
-            "Attempts a pod needs",
-            "How often a pod was tried until it was scheduled.",
+            "Attempts per pod",
+            "Attempts until a pod is scheduled.",
             quantiles("scheduler_pod_scheduling_attempts", of=(0.5, 0.99)),
         ),
         Panel(
             "Scheduled after a timeout",
-            "Pods that no event woke although they fitted: each shows that an event is missing.",
+            "Pods that fitted although no event requeued them: each means that a queueing hint is "
+            "missing.",
             (Query(f"sum({rate('scheduler_pod_scheduled_after_flush_total')})", "pods/s"),),
             unit="ops",
         ),
         Panel(
-            "Attempts spared",
-            "Pods that an event woke and that went back without an attempt, because others had "
-            "taken the room; and pods woken without asking hints, because too many were waiting "
-            "to be asked.",
+            "Attempts avoided",
+            "Requeued pods that were not attempted, because other pods had taken the free "
+            "capacity; and pods requeued without a call of their hint, because too many calls "
+            "were deferred.",
             (
                 Query(f"sum({rate('equipoise_attempts_spared_total')})", "attempts spared/s"),
                 Query(f"sum({rate('equipoise_queueing_hints_skipped_total')})", "hints skipped/s"),
             ),
             unit="ops",
-            empty_until="pods wake and find the room taken, or hints are skipped",
+            empty_until="requeued pods find the capacity taken, or hints are skipped",
         ),
         Panel(
             "Decisions not written",
-            "Decisions that no longer held when they were about to be written, by cause, and pods "
-            "put back because bindings of their namespace hang.",
+            "Decisions that no longer held before they were written, by cause, and pods requeued "
+            "because their namespace has too many bindings in progress.",
             (
                 Query(
                     f"sum by (cause) ({rate('equipoise_decisions_outdated_total')})", "{{cause}}"
@@ -339,8 +344,8 @@ QUEUE = Row(
         ),
         Panel(
             "Beside other schedulers",
-            "Pods that other schedulers bound, and bindings of ours that waited because a node "
-            "kept room for more of them, by outcome.",
+            "Pods that other schedulers bound, and bindings that waited because a node kept "
+            "headroom for such pods, by outcome.",
             (
                 Query(f"sum({rate('equipoise_pods_bound_by_others_total')})", "bound by others"),
                 Query(
@@ -353,7 +358,7 @@ QUEUE = Row(
         ),
         Panel(
             "Preemption",
-            "Attempts to evict pods of lower priority for a pod, and how many victims each chose.",
+            "Preemption attempts, and victims.",
             (
                 Query(f"sum({rate('scheduler_preemption_attempts_total')})", "attempts/s"),
                 Query(f"sum({rate('scheduler_preemption_victims_sum')})", "victims/s"),
@@ -374,19 +379,19 @@ LATENCY = Row(
         ),
         Panel(
             "Time of an attempt, p99",
-            "From pop to the end of binding, by result.",
+            "From popping a pod to the end of binding, by result.",
             quantiles("scheduler_scheduling_attempt_duration_seconds", "result", PROFILE, (0.99,)),
             unit="s",
         ),
         Panel(
             "Time to choose a node",
-            "Filters, scores and the choice, without binding.",
+            "Filters, scores and selection, without binding.",
             quantiles("scheduler_scheduling_algorithm_duration_seconds"),
             unit="s",
         ),
         Panel(
             "Extension points, p99",
-            "All plugins of a point together.",
+            "All plugins of an extension point together.",
             quantiles(
                 "scheduler_framework_extension_point_duration_seconds",
                 "extension_point",
@@ -397,15 +402,16 @@ LATENCY = Row(
         ),
         Panel(
             "Waiting for a permit, p99",
-            "Pods that a permit plugin held back, by how it ended.",
+            "How long pods waited at Permit, by result.",
             quantiles("scheduler_permit_wait_duration_seconds", "result", of=(0.99,)),
             unit="s",
             empty_until="a permit plugin makes a pod wait",
         ),
         Panel(
             "Pods that wait for a permit",
-            "They hold nodes. 'plugins' in the process have them wait, or a webhook or the rest of"
-            " their gang 'outside' it; decisions from outside, per minute.",
+            "Pods that hold a node and wait at Permit, for 'plugins' of the scheduler, or "
+            "'outside' it for a webhook or members of their gang; approvals and rejections by "
+            "users, per minute.",
             (
                 Query(f"sum by (held_by) (equipoise_waiting_pods{{{HERE}}})", "{{held_by}}"),
                 Query(
@@ -417,8 +423,8 @@ LATENCY = Row(
             empty_until="a user approves or rejects a pod that waits",
         ),
         Panel(
-            "Taking in events, p99",
-            "Time to bring one event of the cluster into the columns and the queue.",
+            "Handling watch events, p99",
+            "Time to apply one watch event to the cache and the queue.",
             quantiles("scheduler_event_handling_duration_seconds", "event", of=(0.99,)),
             unit="s",
         ),
@@ -430,19 +436,19 @@ THROUGHPUT = Row(
     (
         Panel(
             "Attempts by result",
-            "Scheduled, unschedulable (no node fits) or error (the scheduler failed).",
+            "scheduled, unschedulable (no node fits) or error (the attempt failed).",
             (Query(f"sum by (result) ({rate(ATTEMPTS, PROFILE)})", "{{result}}"),),
             unit="ops",
         ),
         Panel(
-            "Bindings under way",
-            "Concurrent tasks by the work they do.",
+            "Bindings in progress",
+            "Concurrent tasks by operation.",
             (Query(f"sum by (operation) (scheduler_goroutines{{{HERE}}})", "{{operation}}"),),
         ),
         Panel(
             "Errors of plugins",
-            "Exceptions and answers they must not give; at PreScore and Score each cost nodes that "
-            "score, elsewhere one pod one attempt.",
+            "Exceptions and invalid return values. At PreScore and Score, nodes lose these "
+            "scores; elsewhere the attempt fails.",
             (
                 Query(
                     f"sum by (plugin, extension_point) ({rate('equipoise_plugin_errors_total')})",
@@ -450,12 +456,12 @@ THROUGHPUT = Row(
                 ),
             ),
             unit="ops",
-            empty_until="a plugin raises an exception, which none should",
+            empty_until="a plugin raises an exception",
         ),
         Panel(
             "Slow plugins",
-            "Answers of plugins of your own that kept all scheduling waiting for longer than "
-            "plugins.slowAfter.",
+            "Calls of external plugins that took longer than plugins.slowAfter. No pod is "
+            "scheduled meanwhile.",
             (
                 Query(
                     "sum by (plugin, extension_point) "
@@ -468,8 +474,8 @@ THROUGHPUT = Row(
         ),
         Panel(
             "Pods beyond limits",
-            "Pods with lists longer than `limits` allows: waiting ones are not placed, placed ones "
-            "count in part only. Their conditions and the log name the fields.",
+            "Pods that exceed `limits`: pending ones are not placed, those on nodes count only in "
+            "part. Their conditions and the log name the fields.",
             (
                 Query(
                     f"sum by (state) ({rate('equipoise_pods_over_limits_total')})",
@@ -477,7 +483,7 @@ THROUGHPUT = Row(
                 ),
             ),
             unit="ops",
-            empty_until="a pod is beyond a limit",
+            empty_until="a pod exceeds a limit",
         ),
     ),
 )
@@ -487,7 +493,7 @@ EQUIVALENCE = Row(
     (
         Panel(
             "Hit rate",
-            "Share of verdicts that were kept and still held.",
+            "Share of results that were cached and still valid.",
             (
                 Query(
                     f"sum({rate('equipoise_equivalence_hits_total')}) / "
@@ -499,7 +505,7 @@ EQUIVALENCE = Row(
             unit="percentunit",
         ),
         Panel(
-            "What made verdicts stale",
+            "Invalidations",
             "Changes of nodes by the aspect that changed.",
             (
                 Query(
@@ -511,21 +517,21 @@ EQUIVALENCE = Row(
         ),
         Panel(
             "Classes and columns",
-            "Classes of equal pods, and the columns of verdicts kept for them.",
+            "Classes of identical pods, and the columns of results cached for them.",
             (
                 Query(f"sum(equipoise_equivalence_classes{{{HERE}}} {LEADING})", "classes"),
                 Query(f"sum(equipoise_equivalence_columns{{{HERE}}} {LEADING})", "columns"),
             ),
         ),
         Panel(
-            "Memory of kept verdicts",
-            "Those not used for longest go first when the budget is spent.",
+            "Memory of cached results",
+            "The least recently used are evicted when the budget is exceeded.",
             (Query(f"equipoise_equivalence_bytes{{{HERE}}}", "{{instance}}"),),
             unit="bytes",
         ),
         Panel(
             "Evictions",
-            "Classes that lost what was kept for them; many of them mean the budget is too small.",
+            "Classes whose cached results were evicted; many mean that the budget is too small.",
             (Query(f"sum({rate('equipoise_equivalence_evictions_total')})", "classes/s"),),
             unit="ops",
         ),
@@ -536,8 +542,8 @@ NUMA = Row(
     "NUMA",
     (
         Panel(
-            "Pods refused by kubelets",
-            "Our pods that a kubelet did not take, by reason; there should be none.",
+            "Pods rejected by kubelets",
+            "Pods of this scheduler that a kubelet rejected, by reason; there should be none.",
             (
                 Query(
                     f"sum by (reason) (increase(equipoise_pod_admission_errors_total{{{HERE}}}"
@@ -545,29 +551,30 @@ NUMA = Row(
                     "{{reason}}",
                 ),
             ),
-            empty_until="a kubelet refuses a pod",
+            empty_until="a kubelet rejects a pod",
         ),
         Panel(
-            "Nodes not settled",
-            "Nodes on which pods came or went that their NodeResourceTopology has not told about.",
+            "Dirty nodes",
+            "Nodes with pods that were added or removed since their NodeResourceTopology was last "
+            "confirmed.",
             (Query(f"sum(equipoise_numa_dirty_nodes{{{HERE}}} {LEADING})", "nodes"),),
         ),
         Panel(
-            "Doubtful cells",
-            "Cells of which less is counted on than may be free, because unsettled pods might be "
+            "Cells with uncertain capacity",
+            "NUMA cells whose free capacity is not fully used, because unconfirmed pods may be "
             "there.",
             (Query(f"sum(equipoise_numa_doubtful_cells{{{HERE}}} {LEADING})", "cells"),),
         ),
         Panel(
             "Fingerprints compared",
-            "Settled: the published pods are those known here. Mismatch: one side is ahead.",
+            "settled: the published pods are those known to the scheduler. mismatch: they differ.",
             (Query(f"sum by (result) ({rate('equipoise_numa_comparisons_total')})", "{{result}}"),),
             unit="ops",
             empty_until="nodes publish pod fingerprints",
         ),
         Panel(
-            "Time until settled",
-            "From the first pod that came or went until the node was settled.",
+            "Time until confirmed",
+            "From the first pod that was added or removed until a published fingerprint matched.",
             quantiles("equipoise_numa_dirty_duration_seconds"),
             unit="s",
             empty_until="nodes publish pod fingerprints",
@@ -584,7 +591,7 @@ DEVICES = Row(
     (
         Panel(
             "Pods that wait for devices",
-            "Rejected by DynamicResources: no node has the devices that they ask for.",
+            "Pods rejected by DynamicResources: no node has the requested devices.",
             (
                 Query(
                     f'sum(scheduler_unschedulable_pods{{{PROFILE},plugin="DynamicResources"}} '
@@ -592,11 +599,11 @@ DEVICES = Row(
                     "pods",
                 ),
             ),
-            empty_until="a pod was rejected for want of devices",
+            empty_until="a pod was rejected because of missing devices",
         ),
         Panel(
-            "Claims made for extended resources",
-            "By the scheduler itself, for pods that ask without a claim.",
+            "Claims created for extended resources",
+            "Created by the scheduler for pods that request devices by an extended resource.",
             (
                 Query(
                     f"sum by (status) ({rate('scheduler_resourceclaim_creates_total')})",
@@ -608,14 +615,14 @@ DEVICES = Row(
         ),
         Panel(
             "Waiting until devices are ready, p99",
-            "Drivers report binding conditions; until then the pod is not bound.",
+            "Until a driver reports the binding conditions, the pod is not bound.",
             quantiles(f"{_CONDITIONS}_wait_duration_seconds", "driver", of=(0.99,)),
             unit="s",
             empty_until=_ONE_WAITED,
         ),
         Panel(
             "Allocations with binding conditions",
-            "By driver and outcome; anything but success sends the pod back to the queue.",
+            "By driver and outcome; after any outcome but success the pod is requeued.",
             (
                 Query(
                     f"sum by (driver, status) ({rate(f'{_CONDITIONS}_allocations_total')})",
@@ -634,19 +641,19 @@ API = Row(
     (
         Panel(
             "Requests by code",
-            "Answers of the API server; <error> is no answer.",
+            "Requests to the API server; <error> means no response.",
             (Query(f"sum by (code) ({rate('rest_client_requests_total')})", "{{code}}"),),
             unit="reqps",
         ),
         Panel(
             "Request latency, p99",
-            "By method; watches do not count.",
+            "By method, without watches.",
             quantiles("rest_client_request_duration_seconds", "verb", of=(0.99,)),
             unit="s",
         ),
         Panel(
-            "Watches started again",
-            "By kind and reason; a few each hour are normal.",
+            "Watch restarts",
+            "By kind and reason; a few per hour are normal.",
             (
                 Query(
                     f"sum by (kind, reason) ({rate('equipoise_watch_restarts_total')})",
@@ -654,30 +661,30 @@ API = Row(
                 ),
             ),
             unit="ops",
-            empty_until="a watch ends, some minutes after the start",
+            empty_until="a watch ends, usually after some minutes",
         ),
         Panel(
             "Age of watches",
-            "Time since the last event, bookmark or list; a bookmark comes about once a minute.",
+            "Time since the last event, bookmark or list; a bookmark arrives about once a minute.",
             (Query(f"max by (kind) (equipoise_watch_age_seconds{{{HERE}}})", "{{kind}}"),),
             unit="s",
         ),
         Panel(
             "Decoding watch events, p99",
-            "One chunk of the stream.",
+            "Time for one chunk of the stream.",
             quantiles("equipoise_watch_decode_seconds", of=(0.99,)),
             unit="s",
         ),
         Panel(
-            "Objects that did not decode",
-            "Skipped, and therefore unknown to the scheduler.",
+            "Objects that could not be decoded",
+            "They are skipped, so the scheduler does not know them.",
             (Query(f"sum by (kind) ({rate('equipoise_watch_decode_errors_total')})", "{{kind}}"),),
             unit="ops",
-            empty_until="an object cannot be read, which none should",
+            empty_until="an object cannot be decoded",
         ),
         Panel(
             "Events dropped",
-            "Events (the Kubernetes kind) that were not written.",
+            "Kubernetes events that were not written.",
             (Query(f"sum({rate('equipoise_events_dropped_total')})", "events/s"),),
             unit="ops",
         ),
@@ -690,27 +697,27 @@ PROCESS = Row(
     (
         Panel(
             "Event loop lag",
-            "How late a timer ran; synchronous work should yield every 5 ms.",
+            "How late timers run; synchronous work should yield every 5 ms.",
             quantiles("equipoise_event_loop_lag_seconds"),
             unit="s",
         ),
         Panel(
-            "Scheduling stands still",
-            "For how long the scheduling loop has made no progress; watchdog.stallSeconds end it.",
+            "Scheduling loop stalled",
+            "How long the scheduling loop has made no progress; the process exits after "
+            "watchdog.stallSeconds.",
             (Query(f"equipoise_loop_stalled_seconds{{{HERE}}}", "{{instance}}"),),
             unit="s",
         ),
         Panel(
-            "Callers not served",
-            "Connections and answers that were cut, by reason.",
+            "Requests not served",
+            "Connections and responses that were closed early, by reason.",
             (Query(f"sum by (reason) ({rate('equipoise_serving_dropped_total')})", "{{reason}}"),),
             unit="reqps",
             empty_until="a client is too slow, or too many connect at once",
         ),
         Panel(
             "Recording",
-            "Bytes written for replay, and entries that are missing because the disk was slow or "
-            "full.",
+            "Bytes written for replay, and entries dropped because the disk was slow or full.",
             (
                 Query(rate("equipoise_recording_bytes_total"), "bytes"),
                 Query(rate("equipoise_recording_dropped_entries_total"), "missing entries"),
@@ -722,23 +729,23 @@ PROCESS = Row(
             "Pauses by generation.",
             quantiles("equipoise_gc_pause_seconds", "generation", of=(0.99,)),
             unit="s",
-            empty_until="the collector runs, which it seldom does",
+            empty_until="the garbage collector runs, which is rare",
         ),
         Panel(
             "CPU",
-            "Cores in use; one thread decides, so one core is the most that helps.",
+            "Cores used. Scheduling uses one thread, so at most one core helps.",
             (Query(rate("process_cpu_seconds_total"), "{{instance}}"),),
             unit="short",
         ),
         Panel(
             "Memory",
-            "Resident set.",
+            "Resident memory.",
             (Query(f"process_resident_memory_bytes{{{HERE}}}", "{{instance}}"),),
             unit="bytes",
         ),
         Panel(
             "Memory by cache",
-            "What caches, indexes and queues hold, and the JSON of watched objects; the largest.",
+            "The largest caches, indexes and queues, and the JSON of watched objects.",
             (
                 Query(
                     f"topk(10, max by (cache) (equipoise_cache_bytes{{{HERE}}}))",
@@ -748,8 +755,8 @@ PROCESS = Row(
             unit="bytes",
         ),
         Panel(
-            "Entries that made room",
-            "Evictions by cache; many of them mean that something is computed over and over.",
+            "Cache evictions",
+            "By cache; many mean that results are computed repeatedly.",
             (
                 Query(
                     f"sum by (cache) ({rate('equipoise_cache_evictions_total')})",
@@ -760,12 +767,12 @@ PROCESS = Row(
         ),
         Panel(
             "Cluster as the scheduler sees it",
-            "Nodes, pods and pods assumed to be bound.",
+            "Nodes, pods and assumed pods in the cache.",
             (Query(f"max by (type) (scheduler_cache_size{{{HERE}}})", "{{type}}"),),
         ),
         Panel(
             "Cache mismatches",
-            "Differences from the API server that comparisons found and repaired.",
+            "Differences between cache and API server that were found and repaired.",
             (
                 Query(
                     f"sum by (kind) (equipoise_cache_mismatches_total{{{HERE}}})",
@@ -775,8 +782,7 @@ PROCESS = Row(
         ),
         Panel(
             "Oldest assumed pod",
-            "For how long a binding has waited for its answer, and one that was answered for the "
-            "watch to show it.",
+            "How long a binding has waited for its response, or for the watch to confirm it.",
             (
                 Query(
                     f"max by (state) (equipoise_assumed_pod_oldest_seconds{{{HERE}}})", "{{state}}"
