@@ -13,6 +13,7 @@ SHELLS = ("bash", "console", "sh", "shell")
 _FENCE = re.compile(r"^```(\w*)\s*$")
 _SPAN = re.compile(rf"`((?:{'|'.join(PROGRAMS)}) [^`]+)`")
 _COMMENT = re.compile(r"\s{2,}#.*$")
+_FENCED = re.compile(r"^```.*?^```", re.M | re.S)
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,19 @@ class Page:
         """Where its links to other files of ours lead."""
         found = re.findall(r"\]\(([^)\s]+)\)", self._text)
         return [each.partition("#")[0] for each in found if "://" not in each and each[0] != "#"]
+
+    def anchors(self) -> set[str]:
+        """The anchors of its headings, as GitHub makes them."""
+        headings = re.findall(r"^#+ (.+)$", _FENCED.sub("", self._text), re.M)
+        plain = (re.sub(r"[^\w -]", "", heading.strip().lower()) for heading in headings)
+        return {text.replace(" ", "-") for text in plain}
+
+    def anchored_links(self) -> list[tuple[Path, str]]:
+        """Links to headings of Markdown files: the file, and the anchor."""
+        found = re.findall(r"\]\(([^)\s#]*)#([^)\s]+)\)", self._text)
+        ours = [(file, anchor) for file, anchor in found if "://" not in file]
+        files = [(self.path.parent / file if file else self.path, anchor) for file, anchor in ours]
+        return [(path, anchor) for path, anchor in files if path.suffix == ".md"]
 
 
 def pages() -> list[Page]:

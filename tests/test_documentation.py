@@ -35,6 +35,14 @@ def test_links_lead_somewhere(page: Page) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_to_headings_lead_to_headings(page: Page) -> None:
+    links = page.anchored_links()
+    assert [
+        each for each in links if each[1] not in Page(each[0], each[0].read_text()).anchors()
+    ] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_make_targets_exist(page: Page) -> None:
     typed = [shlex.split(each) for each in [*page.commands(), *page.mentions()]]
     named = {words[1] for words in typed if words[0] == "make"}
@@ -124,3 +132,16 @@ def test_pages_are_read_as_written() -> None:
     assert page.mentions() == ["make run now"]
     assert page.files() == {"values.yaml": "# values.yaml\na: 1\n"}
     assert page.links() == ["y.md"]
+
+
+def test_anchors_are_those_of_headings() -> None:
+    text = (
+        "# A `b.c`: (d)\n## Never-worse, twice\n```\n# no\n```\n"
+        "[x](#a-bc-d) [y](z.md#w) [z](z.md)\n"
+    )
+    page = Page(PROJECT / "docs" / "none.md", text)
+    assert page.anchors() == {"a-bc-d", "never-worse-twice"}
+    assert page.anchored_links() == [
+        (PROJECT / "docs" / "none.md", "a-bc-d"),
+        (PROJECT / "docs" / "z.md", "w"),
+    ]

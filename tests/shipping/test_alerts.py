@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from shipping.helm import PROJECT
+from shipping.panels import ROWS
 from shipping.queries import ALERTS, rules
 
 RUNBOOKS = PROJECT / "docs" / "runbooks"
@@ -365,6 +366,16 @@ def test_every_runbook_belongs_to_an_alert_and_is_listed() -> None:
     assert pages == {rule["alert"] for rule in rules()}
     listed = (PROJECT / "docs" / "dashboard.md").read_text()
     assert all(f"(runbooks/{name}.md)" in listed for name in pages)
+
+
+@pytest.mark.parametrize("page", sorted(RUNBOOKS.glob("*.md")), ids=lambda path: path.stem)
+def test_what_runbooks_quote_is_a_panel_or_a_text_of_the_program(page: Path) -> None:
+    titles = [panel.title for row in ROWS for panel in row.panels]
+    sources = "".join(path.read_text() for path in (PROJECT / "scheduler").rglob("*.py"))
+    text = re.sub(r"`[^`]*`", "", " ".join(page.read_text().split()))
+    quoted = re.findall(r'"([^"]+)"', text)
+    panels = {each for each in quoted if any(title.startswith(each) for title in titles)}
+    assert [each for each in quoted if each not in panels and each not in sources] == []
 
 
 def test_every_selector_names_the_job() -> None:
