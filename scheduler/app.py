@@ -323,7 +323,7 @@ class Daemon:
                 await bindings.idle()
                 await self.core.background.idle()
         except TimeoutError:
-            log.warning("Bindings are still under way", bindings=len(bindings))
+            log.warning("Bindings are still in progress", bindings=len(bindings))
         try:
             async with asyncio.timeout_at(began + self._config.equipoise.binding.stop_seconds):
                 await bindings.settled()

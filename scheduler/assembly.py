@@ -387,7 +387,7 @@ def _framework(
     except ValueError as fault:
         raise ConfigError([ConfigProblem("plugins", str(fault))]) from fault
     unknown = [
-        ConfigProblem("plugins", f"plugin {name!r} observes {kind!r}, which is no known kind")
+        ConfigProblem("plugins", f"plugin {name!r} observes {kind!r}, which is not a known kind")
         for name, kinds in observed.items()
         for kind in sorted(kinds - KINDS.keys())
     ]

@@ -99,7 +99,7 @@ def decoded(url: str, body: bytes) -> Any:
     try:
         return json.loads(body)
     except ValueError:
-        raise Refused(f"{url} does not answer in JSON: is it a scheduler of ours?") from None
+        raise Refused(f"{url} does not return JSON: is it an Equipoise scheduler?") from None
 
 
 def refusal(url: str, code: int, phrase: str, body: bytes) -> Refused:

@@ -221,7 +221,7 @@ class Cluster:
         if not self.verified:
             if self._given:
                 raise Refused(
-                    f"{self.server} does not prove who it is, so no token is sent there: "
+                    f"{self.server} has no verified certificate, so no token is sent there: "
                     "name the scheduler's address with --server"
                 )
             return ""

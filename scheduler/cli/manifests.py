@@ -176,7 +176,7 @@ def read(sources: Sequence[str], *, lenient: bool = False) -> list[Body]:
             objects.append(body)
     problems.conclude()
     if not objects:
-        raise ManifestError(f"{', '.join(sources)}: no objects in there")
+        raise ManifestError(f"{', '.join(sources)}: contains no objects")
     return objects
 
 
@@ -242,7 +242,7 @@ def _parsed(name: str, content: bytes) -> list[Any]:
     except (yaml.YAMLError, ValueError) as fault:
         raise ManifestError(f"{name}: not YAML: {' '.join(str(fault).split())}") from None
     if count_values(documents) > _MOST_VALUES:
-        raise ManifestError(f"{name}: aliases make it too large")
+        raise ManifestError(f"{name}: it is too large after expanding YAML aliases")
     return documents
 
 

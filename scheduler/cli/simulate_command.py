@@ -207,7 +207,7 @@ def _check_usage(
     if len(asked) > 1:
         raise click.UsageError(f"one report at a time, not {' and '.join(asked)}")
     if evict and (reports["--batch"] or reports["--more"]):
-        raise click.UsageError(f"either --evict or {asked[0]}: there nobody is evicted")
+        raise click.UsageError(f"--evict cannot be combined with {asked[0]}")
 
 
 def _show_capacity(

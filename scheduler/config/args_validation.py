@@ -122,7 +122,7 @@ def _pod_topology_spread(path: str, args: PodTopologySpreadArgs) -> Iterator[Con
     yield from _choice(f"{path}.defaultingType", args.defaulting_type, ("System", "List"))
     if args.defaulting_type == "System" and args.default_constraints:
         yield ConfigProblem(
-            f"{path}.defaultingType", "must be List for defaultConstraints to count"
+            f"{path}.defaultingType", "must be List if there are defaultConstraints"
         )
     seen = set()
     for i, constraint in enumerate(args.default_constraints):
@@ -217,7 +217,7 @@ def _topology_match(path: str, args: NodeResourceTopologyMatchArgs) -> Iterator[
         yield ConfigProblem(f"{path}.cacheResyncPeriodSeconds", message)
     if args.preemption_mode != "Disabled":
         yield ConfigProblem(
-            f"{path}.preemptionMode", "must be Disabled: no pods are evicted for cells"
+            f"{path}.preemptionMode", "must be Disabled: preemption for NUMA cells is not available"
         )
     choices = ("Pass", "Reject", "RejectWithdrawn")
     yield from _choice(f"{path}.missingTopology", args.missing_topology, choices)

@@ -25,12 +25,10 @@ def cautions(
     """Warnings about what the file says, in the order of the document's fields."""
     default = KubeSchedulerConfiguration()
     if given.parallelism != default.parallelism:
-        yield ConfigProblem(
-            "parallelism", "has no effect: nodes are judged in columns by one thread"
-        )
+        yield ConfigProblem("parallelism", "has no effect: one thread evaluates all nodes")
     election = given.leader_election
     if election.leader_elect and election.resource_name == "kube-scheduler":
-        message = "is kube-scheduler's own lease: the two would take turns instead of both working"
+        message = "is the lease of kube-scheduler: only one of the two would schedule"
         yield ConfigProblem("leaderElection.resourceName", message)
     for name, value in (
         ("acceptContentTypes", given.client_connection.accept_content_types),
@@ -38,7 +36,7 @@ def cautions(
     ):
         if value and _JSON not in value:
             yield ConfigProblem(
-                f"clientConnection.{name}", f'"{value}" is not used: JSON is spoken'
+                f"clientConnection.{name}", f'"{value}" has no effect: JSON is used'
             )
     if given.enable_profiling:
         yield ConfigProblem("enableProfiling", _PROFILING)
@@ -47,7 +45,7 @@ def cautions(
     yield from _percentage("percentageOfNodesToScore", given.percentage_of_nodes_to_score)
     if given.delay_cache_until_active:
         yield ConfigProblem(
-            "delayCacheUntilActive", "has no effect: a standby keeps its caches warm"
+            "delayCacheUntilActive", "has no effect: standbys keep their caches up to date"
         )
     for i, profile in enumerate(given.profiles):
         yield from _profile(f"profiles[{i}]", profile, available)
@@ -73,10 +71,10 @@ def idle_webhooks(
     enabled = {p.name for points in sets for chosen in points.values() for p in chosen.enabled}
     for i, webhook in enumerate(own.webhooks):
         if webhook.name not in enabled:
-            message = f'is never asked: no profile enables the plugin "{webhook.name}"'
+            message = f'is never called: no profile enables the plugin "{webhook.name}"'
             yield ConfigProblem(f"webhooks[{i}]", message)
         if webhook.token_file and webhook.url.startswith("http://"):
-            yield ConfigProblem(f"webhooks[{i}].tokenFile", "is sent in the clear over http://")
+            yield ConfigProblem(f"webhooks[{i}].tokenFile", "is sent unencrypted over http://")
 
 
 def _percentage(path: str, value: int | None) -> Iterator[ConfigProblem]:
@@ -113,9 +111,9 @@ def _idle(path: str, name: str, point: str, available: Available | None) -> Iter
         and name in available
         and point not in {*available[name], "multiPoint"}
     ):
-        yield ConfigProblem(path, f"{name} has nothing to do at {point}, has no effect")
+        yield ConfigProblem(path, f"{name} has no effect at {point}: it does not implement it")
 
 
 def _unbuilt(path: str, name: str, available: Available | None) -> Iterator[ConfigProblem]:
     if available is not None and name in KNOWN_PLUGINS and name not in available:
-        yield ConfigProblem(path, f"{name} is not built yet, has no effect")
+        yield ConfigProblem(path, f"{name} is not available, and has no effect")

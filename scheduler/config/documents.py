@@ -37,7 +37,7 @@ def parse_documents(text: str) -> list[dict[str, Any]]:
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as fault:
         raise ConfigError([ConfigProblem("", f"not valid YAML: {fault}")]) from fault
     if too_large:
-        message = f"aliases make it too large: more than {MAX_VALUES} values"
+        message = f"it is too large after expanding YAML aliases: more than {MAX_VALUES} values"
         raise ConfigError([ConfigProblem("", message)])
     return [document for document in documents if document is not None]
 

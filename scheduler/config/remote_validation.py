@@ -97,20 +97,20 @@ def _points(path: str, points: Sequence[str]) -> Iterator[ConfigProblem]:
             message = f'unknown extension point "{point}"{suggest(point, WEBHOOK_POINTS)}'
             yield ConfigProblem(f"{path}[{i}]", message)
         elif point in points[:i]:
-            yield ConfigProblem(f"{path}[{i}]", f'"{point}" is there twice')
+            yield ConfigProblem(f"{path}[{i}]", f'"{point}" is listed twice')
 
 
 def _tls(path: str, webhook: Webhook) -> Iterator[ConfigProblem]:
     tls = webhook.tls
     if bool(tls.cert_file) != bool(tls.key_file):
         missing = "keyFile" if tls.cert_file else "certFile"
-        yield ConfigProblem(f"{path}.{missing}", "certificate and private key go together")
+        yield ConfigProblem(f"{path}.{missing}", "set both certificate and private key, or neither")
     if tls.ca_file and tls.ca_bundle:
         yield ConfigProblem(f"{path}.caBundle", "either caFile or caBundle, not both")
     elif tls.ca_bundle:
         yield from _certificates(f"{path}.caBundle", "PEM text", tls.ca_bundle)
     if webhook.url.startswith("http://") and tls != type(tls)():
-        yield ConfigProblem(path, "has no meaning for a URL that begins with http://")
+        yield ConfigProblem(path, "is only for https:// URLs")
 
 
 def _reads(path: str, webhook: Webhook) -> Iterator[ConfigProblem]:
@@ -126,7 +126,7 @@ def _reads(path: str, webhook: Webhook) -> Iterator[ConfigProblem]:
             message = f'unknown field "{field}"{suggest(field, NODE_FIELDS)}'
             yield ConfigProblem(f"{path}.node[{i}]", message)
     if not {"filter", "score"} & set(webhook.points):
-        yield ConfigProblem(path, "has a meaning for filter and score only")
+        yield ConfigProblem(path, "is only for filter and score")
 
 
 def validate_extenders(extenders: Sequence[Extender]) -> Iterator[ConfigProblem]:
@@ -168,10 +168,10 @@ def _extended(path: str, name: str) -> Iterator[ConfigProblem]:
 def _extender_tls(path: str, tls: ExtenderTLSConfig) -> Iterator[ConfigProblem]:
     if bool(tls.cert_file or tls.cert_data) != bool(tls.key_file or tls.key_data):
         missing = "keyFile" if tls.cert_file or tls.cert_data else "certFile"
-        yield ConfigProblem(f"{path}.{missing}", "certificate and private key go together")
+        yield ConfigProblem(f"{path}.{missing}", "set both certificate and private key, or neither")
     if tls.insecure and (tls.ca_file or tls.ca_data):
         yield ConfigProblem(
-            f"{path}.insecure", "a CA has no meaning if certificates are not looked at"
+            f"{path}.insecure", "a CA has no effect if certificates are not verified"
         )
     for name, data in (
         ("caData", tls.ca_data),

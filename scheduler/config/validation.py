@@ -121,7 +121,7 @@ def _profile_names(profiles: tuple[Profile, ...]) -> Iterator[ConfigProblem]:
         if not name:
             yield ConfigProblem(path, "is required when there is more than one profile")
         elif name in first:
-            yield ConfigProblem(path, f'"{name}" is taken by profiles[{first[name]}]')
+            yield ConfigProblem(path, f'"{name}" is already used by profiles[{first[name]}]')
         else:
             first[name] = i
         yield from _percentage(
@@ -203,7 +203,7 @@ def _own_points(
             yield ConfigProblem(f"{path}.schedulerName", message)
         name = name or names[0]
         if name in seen:
-            yield ConfigProblem(f"{path}.schedulerName", f'"{name}" has come before')
+            yield ConfigProblem(f"{path}.schedulerName", f'"{name}" is listed twice')
         seen.add(name)
         for point, chosen in points.by_point().items():
             yield from _plugin_set(f"{path}.{point}", point, chosen, available)
@@ -232,7 +232,7 @@ def _own(config: EquipoiseConfiguration) -> Iterator[ConfigProblem]:
         yield ConfigProblem("server.port", f"must be between 0 and 65535, not {server.port}")
     if bool(server.tls_cert_file) != bool(server.tls_private_key_file):
         missing = "tlsPrivateKeyFile" if server.tls_cert_file else "tlsCertFile"
-        yield ConfigProblem(f"server.{missing}", "certificate and private key go together")
+        yield ConfigProblem(f"server.{missing}", "set both certificate and private key, or neither")
     for i, path in enumerate(server.always_allow_paths):
         if not path.startswith("/") or "*" in path[:-1]:
             message = f'must begin with "/" and may have a "*" at its end only, not "{path}"'

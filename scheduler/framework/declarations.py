@@ -121,7 +121,8 @@ def declared_hints(plugin: Plugin) -> Sequence[HintRegistration]:
         raise ValueError(f"plugin {plugin.name!r}: hints: {problem}") from fault
     for hint in hints:
         if not isinstance(hint, HintRegistration):
-            raise ValueError(f"plugin {plugin.name!r}: hints: {hint!r:.40} is no HintRegistration")
+            problem = f"{hint!r:.40} is not a HintRegistration"
+            raise ValueError(f"plugin {plugin.name!r}: hints: {problem}")
     return hints
 
 

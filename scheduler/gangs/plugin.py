@@ -156,7 +156,7 @@ class Coscheduling:
         if cycle.find(IN_PASS):
             return
         if pod.uid in gang.members and not gang.members[pod.uid].deleting:
-            self.registry.reject_all(gang, f"pod group {gang.key}: {pod.key} gave its node back")
+            self.registry.reject_all(gang, f"pod group {gang.key}: {pod.key} was unreserved")
 
 
 def _unready(key: str, gang: Gang | None) -> Status | None:

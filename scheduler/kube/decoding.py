@@ -166,7 +166,7 @@ class ObjectDecoder(Generic[T]):
             del self._logged[next(iter(self._logged))]
         self._logged[version] = None
         log.warning(
-            "Object does not decode, skipped",
+            "Object could not be decoded, skipped",
             kind=self._kind,
             object=identity.key,
             resourceVersion=identity.resource_version,

@@ -85,7 +85,7 @@ class Permits:
         _carry_out(decision, chosen)
         self._metrics.permit_decisions.labels(decision.verb).inc()
         log.info(
-            "Permit decided from outside",
+            "User decided about a waiting pod",
             decision=decision.verb,
             pod=decision.pod,
             uid=attempt.cycle.pod.uid,

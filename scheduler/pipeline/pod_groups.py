@@ -188,7 +188,7 @@ class PodGroupPass:
         asks_for, members = _asks_for(current), [each.queued for each in current.attempts]
         joined = [each for each in members if self._scheduler.suspension.joins(each.key, asks_for)]
         if joined:
-            message = f"pod group {current.group}: an answer about another member is awaited"
+            message = f"pod group {current.group}: waiting for a response about another member"
             rejectors = (current.plugin.name,)
             cohort = ("group", current.group)
             self._queue.requeue_together(members, rejectors, (), message, cohort, tried=False)
@@ -414,7 +414,7 @@ class PodGroupPass:
         asking.companion_answers = {each.queued.info.uid: each.answers for each in rest}
         others = [each.queued for each in rest]
         if others:
-            message = f"pod group {group}: {question.plugin} is asked about {asking.queued.key}"
+            message = f"pod group {group}: {question.plugin} is called for {asking.queued.key}"
             rejectors, pending = (current.plugin.name,), (question.plugin,)
             cohort = ("group", group)
             self._queue.requeue_together(others, rejectors, pending, message, cohort, tried=False)
@@ -473,7 +473,7 @@ def _barrier(current: _Pass, needed: int, members: Sequence[Attempt]) -> GangBar
     if not members or not members[0].framework.remote.reserves:
         return None
     plugin, group = current.plugin, current.group
-    too_few = unschedulable(f"pod group {group}: too few members were let in from outside")
+    too_few = unschedulable(f"pod group {group}: too few members were allowed by webhooks")
     release = partial(plugin.release_group, group)
     return GangBarrier(needed, len(members), too_few.by(plugin.name), release)
 

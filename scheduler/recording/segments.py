@@ -218,7 +218,7 @@ class SegmentWriter:
 
     def _fail(self, fault: Exception) -> None:
         if not self._broken:
-            log.error("Recording stopped for a while", exc=fault, retry=RETRY_SECONDS)
+            log.error("Recording paused, entries are missing", exc=fault, retry=RETRY_SECONDS)
         self._broken, self._beginning, self._lost = True, False, True
         if self._file is not None:
             self._cut(self._file)

@@ -23,7 +23,7 @@ class Check:
         try:
             return self.run()
         except Exception as error:
-            log.error("Health check raised", exc=error, check=self.name)
+            log.error("Health check raised an exception", exc=error, check=self.name)
             return f"{type(error).__name__}: {error}"
 
 

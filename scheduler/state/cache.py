@@ -570,7 +570,7 @@ def allocatable_of(node: Node) -> Amounts:
     try:
         return amounts_of(offered, "status.allocatable")
     except AmountError as fault:
-        log.warning("Node offers an amount that cannot be read", node=node.name, fault=str(fault))
+        log.warning("Node has an amount that cannot be read", node=node.name, fault=str(fault))
     readable: Amounts = {}
     for name, text in offered.items():
         try:

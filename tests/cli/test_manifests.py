@@ -48,7 +48,7 @@ def test_aliases_do_not_multiply_without_end(file: Path) -> None:
     lines = ["kind: Other", "metadata: {name: a}", "x0: &x0 [a, a, a, a, a, a, a, a, a, a]"]
     lines += [f"x{i}: &x{i} [{', '.join([f'*x{i - 1}'] * 10)}]" for i in range(1, 12)]
     file.write_text("\n".join(lines))
-    with pytest.raises(ManifestError, match="aliases make it too large"):
+    with pytest.raises(ManifestError, match="it is too large after expanding YAML aliases"):
         read([str(file)])
 
 
@@ -96,7 +96,7 @@ def test_yaml_is_read_as_kubernetes_reads_it(file: Path) -> None:
         ),
         pytest.param("a: \x00", "not YAML: ", id="control characters"),
         pytest.param("[" * 5000 + "]" * 5000, "nested too deeply", id="endless nesting"),
-        pytest.param("", "no objects in there", id="nothing"),
+        pytest.param("", "contains no objects", id="nothing"),
         pytest.param("just words", "document 1: expected an object", id="a text"),
         pytest.param(
             "{kind: Deployment, metadata: {name: a}, spec: {selector: {matchLabels: [x]}}}",

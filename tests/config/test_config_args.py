@@ -54,7 +54,7 @@ CASES = {
     ),
     "preemption by cells": (
         args("NodeResourceTopologyMatch", preemptionMode="Enabled"),
-        f"{ARGS}.preemptionMode: must be Disabled: no pods are evicted for cells",
+        f"{ARGS}.preemptionMode: must be Disabled: preemption for NUMA cells is not available",
     ),
     "nodes without cells": (
         args("NodeResourceTopologyMatch", missingTopology="Fail"),
@@ -132,7 +132,7 @@ CASES = {
                 {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
             ],
         ),
-        f"{ARGS}.defaultingType: must be List for defaultConstraints to count",
+        f"{ARGS}.defaultingType: must be List if there are defaultConstraints",
     ),
     "no candidate at all": (
         args("DefaultPreemption", minCandidateNodesPercentage=0, minCandidateNodesAbsolute=0),

@@ -109,7 +109,7 @@ CASES = {
     ),
     "two profiles of one name": (
         kube(profiles=[{"schedulerName": "a"}, {"schedulerName": "a"}]),
-        'profiles[1].schedulerName: "a" is taken by profiles[0]',
+        'profiles[1].schedulerName: "a" is already used by profiles[0]',
     ),
     "a profile without a name beside another": (
         kube(profiles=[{"schedulerName": "a"}, {}]),
@@ -152,7 +152,7 @@ CASES = {
     ),
     "points of one profile twice": (
         own(extensionPoints=[{}, {"schedulerName": "equipoise"}]),
-        'extensionPoints[1].schedulerName: "equipoise" has come before',
+        'extensionPoints[1].schedulerName: "equipoise" is listed twice',
     ),
     "a plugin at a point of ours that it does not have": (
         own(extensionPoints=[{"postScore": {"enabled": [{"name": "NodeName"}]}}]),
@@ -186,7 +186,7 @@ CASES = {
     ),
     "a certificate without its key": (
         own(server={"tlsCertFile": "tls.crt"}),
-        "server.tlsPrivateKeyFile: certificate and private key go together",
+        "server.tlsPrivateKeyFile: set both certificate and private key, or neither",
     ),
     "a path that is none": (
         own(server={"alwaysAllowPaths": ["/livez", "metrics"]}),

@@ -88,7 +88,7 @@ def test_what_is_not_built_follows_from_the_table_of_plugins() -> None:
     document = profile(plugins={"multiPoint": {"enabled": [{"name": name} for name in names]}})
     warnings = from_dicts([document], available(), {}).warnings
     assert [warning.message for warning in warnings] == [
-        "GangScheduling is not built yet, has no effect"
+        "GangScheduling is not available, and has no effect"
     ]
 
 

@@ -54,7 +54,7 @@ BAD = {
     ),
     "a certificate without a key": (
         hook(tls={"certFile": "/c"}),
-        "webhooks[0].tls.keyFile: certificate and private key go together",
+        "webhooks[0].tls.keyFile: set both certificate and private key, or neither",
     ),
     "two authorities": (
         hook(tls={"caFile": "/c", "caBundle": "x"}),
@@ -66,7 +66,7 @@ BAD = {
     ),
     "TLS in the clear": (
         hook(url="http://x", tls={"caFile": "/c"}),
-        "webhooks[0].tls: has no meaning for a URL that begins with http://",
+        "webhooks[0].tls: is only for https:// URLs",
     ),
     "a pod field that cannot be declared": (
         hook(reads={"pod": ["metadata.name"]}),
@@ -78,7 +78,7 @@ BAD = {
     ),
     "a declaration of nothing that is kept": (
         hook(points=["bind"], reads={}),
-        "webhooks[0].reads: has a meaning for filter and score only",
+        "webhooks[0].reads: is only for filter and score",
     ),
     "an event that does not exist": (
         hook(retryOn=["Node/Ad"]),
@@ -115,7 +115,7 @@ BAD = {
     ),
     "an extender with a certificate and no key": (
         extender(enableHTTPS=True, tlsConfig={"certFile": "/c"}),
-        "extenders[0].tlsConfig.keyFile: certificate and private key go together",
+        "extenders[0].tlsConfig.keyFile: set both certificate and private key, or neither",
     ),
     "a bundle that is no PEM, in letters beyond ASCII": (
         hook(tls={"caBundle": "\ud800 é"}),
@@ -148,7 +148,7 @@ def test_a_webhook_is_a_plugin_of_its_points() -> None:
 def test_a_webhook_that_nobody_enables_is_worth_a_word() -> None:
     loaded = from_dicts([KUBE, {**OWN, "webhooks": [GOOD]}], available(), environ={})
     assert [str(each) for each in loaded.warnings] == [
-        'webhooks[0]: is never asked: no profile enables the plugin "W"'
+        'webhooks[0]: is never called: no profile enables the plugin "W"'
     ]
 
 

@@ -155,7 +155,7 @@ async def test_one_whom_others_reject_takes_back_those_who_still_wait_for_it() -
     waiting["uid-a"].reject("Sabotage", "not today")
     await stage.idle()
     nothing_is_left(stage)
-    assert messages(stage)["b"] == "pod group default/g: default/a gave its node back"
+    assert messages(stage)["b"] == "pod group default/g: default/a was unreserved"
 
 
 @pytest.mark.parametrize("factory", [BadStanding, BadMembers, BadGroups])

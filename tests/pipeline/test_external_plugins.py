@@ -263,7 +263,7 @@ class Curious(External):
     ("plugin", "text"),
     [
         (Picky, "plugin 'External' cannot be made: ValueError: args.url is required"),
-        (Curious, "plugins: plugin 'External' observes 'Unicorn', which is no known kind"),
+        (Curious, "plugins: plugin 'External' observes 'Unicorn', which is not a known kind"),
     ],
 )
 def test_a_plugin_that_cannot_be_used_is_a_problem_of_the_configuration(

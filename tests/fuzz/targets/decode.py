@@ -22,7 +22,7 @@ from tests.fuzz.drawing import draw_object, kinds
 from tests.fuzz.mutating import as_text, encoded, mutate_bytes, mutate_object
 from tests.fuzz.target import Input, as_bytes, said
 
-SKIPPED = "Object does not decode, skipped"
+SKIPPED = "Object could not be decoded, skipped"
 
 
 class Decode:
