@@ -3,7 +3,6 @@
 No HTTP here and no awaiting: a call either raises `ApiError` or has happened completely.
 """
 
-import copy
 import random
 import uuid
 from collections.abc import Callable, Iterable
@@ -35,7 +34,7 @@ from sandbox.errors import (
     unsupported_media_type,
 )
 from sandbox.field_managers import Managers
-from sandbox.patching import JSON, MERGE, STRATEGIC, patcher
+from sandbox.patching import JSON, MERGE, STRATEGIC, copied, patcher
 from sandbox.resources import Catalog, Resource, defined_by
 from sandbox.store import Body, Key, ObjectTable, Store, Version
 from sandbox.views import absorb, present, typed
@@ -225,7 +224,7 @@ class Registry:
             raise invalid(resource.kind, key[1], errors, resource.group)
         if not subresource:
             # Defaults are filled in in place, and the patched body shares parts with the stored.
-            patched = copy.deepcopy(patched)
+            patched = copied(patched)
             defaulting.complete(resource, patched, timestamp(self.clock()))
         return self._write(resource, current, patched, subresource, options)
 

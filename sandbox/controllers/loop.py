@@ -154,13 +154,12 @@ class Controllers:
             if name in _UNFOLLOWED:
                 continue
             table.wakers[self._woken] = None
-            behind |= self._read(name, table)
+            if self._positions.get(name) != table.end:
+                behind |= self._read(name, table)
         return behind
 
     def _read(self, name: str, table: ObjectTable) -> bool:
         position = self._positions.get(name)
-        if position == table.end:
-            return False
         changes = table.changes(position) if position is not None else None
         if changes is None:  # new to us, or we were too slow
             for version in list(table.current.values()):

@@ -14,7 +14,7 @@ from sandbox.errors import ApiFailure
 from sandbox.numa.kubelet import NumaKubelet
 from sandbox.numa.publishing import topology
 from sandbox.numa.settings import PublisherSettings
-from sandbox.patching import MERGE
+from sandbox.patching import MERGE, merge_patch
 from sandbox.registry import Registry
 from sandbox.resources import Resource
 from sandbox.store import Body
@@ -203,9 +203,10 @@ class NumaNodes:
         resource = self._resource()
         body = topology(self.kubelets[node], self._publisher)
         key = ("", node)
-        if self._registry.table(resource).get(key) is None:
+        found = self._registry.table(resource).get(key)
+        if found is None:
             self._registry.create(resource, "", body)
-        else:
+        elif merge_patch(found.body, body) != found.body:  # else the patch would change nothing
             self._registry.patch(resource, key, MERGE, body)
 
     def _resource(self) -> Resource:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sandbox.errors import ApiFailure
-from sandbox.patching import JSON, MERGE, MERGE_KEYS, STRATEGIC, patcher
+from sandbox.patching import JSON, MERGE, MERGE_KEYS, STRATEGIC, copied, patcher
 from scheduler.kube.schemas import definitions
 
 POD = {
@@ -20,6 +20,14 @@ POD = {
         "volumes": [{"name": "v", "emptyDir": {}}],
     },
 }
+
+
+def test_a_copy_is_equal_and_shares_nothing() -> None:
+    made = copied(POD)
+    assert made == POD
+    made["spec"]["containers"][0]["ports"].clear()
+    made["metadata"]["labels"].clear()
+    assert made != POD == copied(POD)
 
 
 @pytest.mark.parametrize(

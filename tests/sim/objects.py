@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
 from typing import Any
 
+from sandbox import patching
 from sandbox.numa.kubelet import NumaKubelet
 from sandbox.numa.machine import uniform
 from scheduler.config.defaults import SCHEDULER_NAME
@@ -30,7 +30,8 @@ _GI = 1 << 30
 
 def copied(body: Json) -> Json:
     """A body that the registry may complete in place."""
-    return copy.deepcopy(body)
+    made: Json = patching.copied(body)
+    return made
 
 
 def node(plan: NodePlan) -> Json:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from sandbox.apiserver import ApiServer
 from sandbox.kubelets import Kubelets
 from sandbox.numa.tasks import NumaNodes
@@ -95,6 +97,17 @@ async def test_agents_publish_what_is_left_and_when_it_comes_back(
         await until(published, lambda nrt: left(nrt) == [7, 2])
         await client.patch(f"{PODS}/b/status", {"status": {"phase": "Succeeded"}})
         await until(published, lambda nrt: left(nrt) == [7, 8])
+
+
+async def test_what_has_not_changed_is_not_written_again(
+    server: ApiServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numa = NumaNodes(server.registry, [kubelet()])
+    numa.publish("n1")
+    written = server.registry.store.revision
+    monkeypatch.setattr(server.registry, "patch", None)
+    numa.publish("n1")
+    assert server.registry.store.revision == written
 
 
 async def test_a_forced_deletion_frees_the_cell_too(server: ApiServer, client: Client) -> None:
