@@ -9,15 +9,15 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 from sandbox.store import StoreChange, Version
 from tests.sim.hosts import HOST, PEER
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True):
     """One request, noted when it was answered; status 0: it was not."""
 
     time: float
@@ -32,8 +32,7 @@ class Request:
         return f"{self.time:12.6f} {self.host:10} {self.method} {self.path} → {self.status}{took}"
 
 
-@dataclass(frozen=True, slots=True)
-class Write:
+class Write(msgspec.Struct, frozen=True):
     """One write of the store; `writer` is who sent the request, or the host that wrote directly."""
 
     time: float
@@ -52,8 +51,7 @@ class Write:
         return f"{head} @{self.revision} {checksum:08x}"
 
 
-@dataclass(frozen=True, slots=True)
-class Note:
+class Note(msgspec.Struct, frozen=True):
     """What the simulation did, or a line of a replica's log."""
 
     time: float
@@ -67,8 +65,7 @@ class Note:
 Entry = Request | Write | Note
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrived:
+class _Arrived(msgspec.Struct, frozen=True):
     time: float
     host: str
     method: str

@@ -10,6 +10,7 @@ there before `Knowledge.since`. Rules about what the replicas themselves did hav
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -188,7 +189,9 @@ class Judge:
         return self.violations
 
     def _keep(self, found: Iterable[Violation]) -> None:
-        self.violations += [*found][: self._most - len(self.violations)]
+        for violation in found:
+            if len(self.violations) < self._most:
+                self.violations.append(violation)
 
 
 # What rules ask of bodies
@@ -230,10 +233,17 @@ _UNITS = {
 }
 
 
+_SUFFIXES = sorted(_UNITS, key=len, reverse=True)
+
+
 def amount(quantity: Any) -> float:
     """A quantity as a number; an independent, simple reading of what plans write."""
-    text = str(quantity)
-    for suffix in sorted(_UNITS, key=len, reverse=True):
+    return _amount(str(quantity))
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str) -> float:
+    for suffix in _SUFFIXES:
         if text.endswith(suffix):
             return float(text[: -len(suffix)]) * _UNITS[suffix]
     return float(text)

@@ -148,7 +148,7 @@ class Network:
 
     def blocked(self, source: str, target: str) -> bool:
         """Whether nothing comes through."""
-        return any(
+        return bool(self._partitions) and any(
             one in ("*", source) and other in ("*", target) for one, other in self._partitions
         )
 
@@ -221,6 +221,8 @@ class Network:
         """How long a piece takes."""
         shortest, longest = self.latency
         drawn = shortest + (longest - shortest) * self.rng.random()
+        if not self._slow:
+            return drawn
         return drawn + sum(rule.seconds for rule in self._slow if rule.covers(client, server))
 
     def slows(self, client: str, server: str) -> bool:
@@ -229,6 +231,8 @@ class Network:
 
     def rate(self, client: str, server: str) -> float:
         """Bytes per second; 0: no limit."""
+        if not self._slow:
+            return 0.0
         rates = [r.bytes_per_second for r in self._slow if r.covers(client, server)]
         return min((rate for rate in rates if rate), default=0.0)
 
