@@ -151,6 +151,8 @@ class BindingConfirmer:
         self._outlet = outlet
         self._reader = reader
         self._metrics = metrics
+        self._oldest_answered = metrics.assumed_pod_oldest.labels("answered")
+        self._oldest_sent = metrics.assumed_pod_oldest.labels("sent")
         self._shares = Shares(READS_AT_ONCE)
         self._logged = Repeats(machine.monotonic)
         self.oldest = 0.0
@@ -232,6 +234,5 @@ class BindingConfirmer:
 
     def _show(self) -> None:
         self.oldest = self._unconfirmed.oldest()
-        gauge = self._metrics.assumed_pod_oldest
-        gauge.labels("answered").set(self.oldest)
-        gauge.labels("sent").set(self._open.oldest())
+        self._oldest_answered.set(self.oldest)
+        self._oldest_sent.set(self._open.oldest())
