@@ -8,14 +8,16 @@ daemon records (`recording.tape`). `replaying.follower` takes the same steps aga
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+import msgspec
 
 from scheduler.model.devices import ResourceClaim
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status
 
 
-class NodeSearch(NamedTuple):
+class NodeSearch(msgspec.Struct, frozen=True, gc=False):
     """Which search for a node it was: all that it depends on besides the state."""
 
     pod: PodInfo
@@ -60,12 +62,12 @@ class Journal(Protocol):
         """PostFilter (preemption) has run after a search that found no node."""
         ...
 
-    def reserved(self, uid: str, node: str, status: Status) -> None:
-        """A pod was assumed on a node, and Reserve has run."""
+    def not_reserved(self, uid: str, node: str, status: Status) -> None:
+        """A pod was assumed on a node, and Reserve has rejected it."""
         ...
 
-    def permitted(self, uid: str, status: Status) -> None:
-        """Permit has run: Success, Wait, or a rejection."""
+    def permitted(self, uid: str, node: str, status: Status) -> None:
+        """Permit has run for a pod that is reserved: Success, Wait, or a rejection."""
         ...
 
     def wait_ended(self, uid: str) -> None:

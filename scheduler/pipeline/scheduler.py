@@ -331,7 +331,7 @@ class Scheduler:
                 self._metrics.scheduling_algorithm_duration.observe(self.clock() - attempt.started)
             else:
                 chosen = placement
-                self._record(attempt, Proposals({}, placement.model), chosen)
+                self._record(attempt, Proposals({}, placement.model), placement)
                 if self.on_attempt is not None:
                     self.on_attempt(attempt)
             if isinstance(chosen, Diagnosis):
@@ -385,29 +385,26 @@ class Scheduler:
         Changes nothing. Raises AnswerNeeded, PluginFault, CycleError.
         """
         attempt.searched = self.state.changes.version
-        if self.state.journal is None:
+        journal = self.state.journal
+        if journal is None:
             return self._search(attempt, proposals)
-        self.state.journal.tick()
+        journal.tick()
         try:
             found = self._search(attempt, proposals)
         except AnswerNeeded:
-            self.state.journal.asked(_searched(attempt, proposals))
+            journal.asked(_searched(attempt, proposals))
             raise
-        self._record(attempt, proposals, found)
-        return found
-
-    def _record(self, attempt: Attempt, proposals: Proposals, found: Placement | Diagnosis) -> None:
-        """Have the journal keep what a search has found."""
-        journal = self.state.journal
-        if journal is None:
-            return
-        search = _searched(attempt, proposals)
         if isinstance(found, Diagnosis):
             plugins = found.unschedulable_plugins | found.pending_plugins
-            journal.unplaced(search, plugins, len(found.rows))
+            journal.unplaced(_searched(attempt, proposals), plugins, len(found.rows))
         else:
-            if found.model:
-                search = search._replace(proposed=found.node)
+            self._record(attempt, proposals, found)
+        return found
+
+    def _record(self, attempt: Attempt, proposals: Proposals, found: Placement) -> None:
+        """Have the journal keep a node that was found."""
+        if (journal := self.state.journal) is not None:
+            search = _searched(attempt, proposals, found.node if found.model else "")
             journal.placed(search, found.node, found.score, found.feasible, found.evaluated)
 
     def _search(self, attempt: Attempt, proposals: Proposals) -> Placement | Diagnosis:
@@ -508,8 +505,8 @@ class Scheduler:
             status = attempt.framework.run_reserve(attempt.cycle, node)
         except Exception as fault:
             status = _fault_status(attempt, fault)
-        if state.journal is not None:
-            state.journal.reserved(pod.uid, node, status)
+        if state.journal is not None and not status.ok:
+            state.journal.not_reserved(pod.uid, node, status)
         return NodeReservation(attempt, status)
 
     def permit(self, reservation: NodeReservation) -> None:
@@ -520,7 +517,8 @@ class Scheduler:
         except Exception as fault:
             reservation.status = _fault_status(attempt, fault)
         if self.state.journal is not None:
-            self.state.journal.permitted(attempt.cycle.pod.uid, reservation.status)
+            uid = attempt.cycle.pod.uid
+            self.state.journal.permitted(uid, attempt.node, reservation.status)
 
     def handle_scheduling_failure(self, attempt: Attempt, why: Diagnosis | Status) -> None:
         """Put a pod back into the queue and report why. What it held is given up already."""
@@ -530,10 +528,11 @@ class Scheduler:
             self._failures.rejected(attempt, why)
 
 
-def _searched(attempt: Attempt, proposals: Proposals) -> NodeSearch:
+def _searched(attempt: Attempt, proposals: Proposals, proposed: str = "") -> NodeSearch:
     cycle = attempt.cycle
     in_pass = cycle.find(IN_PASS) is not None
-    proposed = proposals.nodes.get(cycle.pod.uid, "")
+    if not proposed and proposals.nodes:
+        proposed = proposals.nodes.get(cycle.pod.uid, "")
     return NodeSearch(cycle.pod, in_pass, proposed, proposals.model)
 
 

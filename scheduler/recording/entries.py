@@ -7,7 +7,8 @@ The first entry of a segment is its `Header`, then comes what was there when the
 (`Known`, `Held`, `Nominated`, `Complete`), so that earlier segments can be dropped.
 
 Objects have the fields of `model.objects`: those that a scheduler reads. A reader refuses a
-`FORMAT` that is newer than its own; entries and fields are only ever added at the end.
+`FORMAT` that is newer than its own, and reads all that are older: entries and fields are only ever
+added at the end. Format 2 added `PodRenewed` and ``NodeSearched.reserved``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-FORMAT = 1
+FORMAT = 2
 
 SUFFIX = ".eqr"
 
@@ -103,6 +104,8 @@ class NodeSearched(RecordedEntry, tag=12, frozen=True):
     evaluated: int
     plugins: tuple[str, ...]
     """Those that rejected nodes, sorted, if it found none."""
+    reserved: bool = False
+    """Whether the pod was assumed on the node next, and Reserve and Permit accepted it."""
 
 
 class MadeRoom(RecordedEntry, tag=13, frozen=True):
@@ -234,6 +237,20 @@ class ClaimWritten(RecordedEntry, tag=27, frozen=True):
     claim: Any
 
 
+class PodRenewed(RecordedEntry, tag=28, frozen=True):
+    """A change of a pod was applied that differs from the last in what is here alone."""
+
+    time: float
+    key: str
+    last: str
+    """The resourceVersion of the last."""
+    version: str
+    """Its own."""
+    json_bytes: int
+    node: str
+    status: Any
+
+
 AnyEntry = (
     Header
     | Known
@@ -256,4 +273,5 @@ AnyEntry = (
     | AnswerTold
     | Renewed
     | ClaimWritten
+    | PodRenewed
 )

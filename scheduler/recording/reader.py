@@ -10,12 +10,15 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from scheduler.model.meta import NOT_SENT
+from scheduler.model.pods import Pod
 from scheduler.recording.compression import zstd
-from scheduler.recording.entries import FORMAT, AnyEntry, Header
+from scheduler.recording.entries import FORMAT, AnyEntry, Changed, Header, Known, PodRenewed
 from scheduler.recording.segments import segments_in
 
 T = TypeVar("T")
 
+_POD = Pod.__name__
 _HEAD = 8
 LARGEST_BLOCK = 32 << 20
 """What a block may become when it is unpacked, in bytes: far more than an object can have."""
@@ -36,11 +39,47 @@ class RecordingSegment(NamedTuple):
     """What is wrong with its end, once that is reached."""
 
     def entries(self) -> Iterator[AnyEntry]:
-        """All entries after the header."""
-        first = True
+        """All entries after the header; a `PodRenewed` as the `Changed` that it stands for."""
+        first, pods = True, _Pods()
         for block in _blocks(self.path, self.notes):
-            yield from block[1:] if first else block
+            for each in block[1:] if first else block:
+                if (whole := pods.whole(each)) is not None:
+                    yield whole
             first = False
+
+
+class _Pods:
+    """Pods as the entries of a segment have them, to tell what is new of one from."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, Any] = {}
+
+    def whole(self, entry: AnyEntry) -> AnyEntry | None:
+        """The entry, with the whole pod; None if the last version of the pod was left out."""
+        if isinstance(entry, PodRenewed):
+            pod = _renewed(self._newest.get(entry.key), entry)
+            if pod is None:
+                return None
+            entry = Changed(entry.time, _POD, entry.key, pod)
+        if isinstance(entry, Changed | Known) and entry.kind == _POD:
+            if entry.object is None:
+                self._newest.pop(entry.key, None)
+            else:
+                self._newest[entry.key] = entry.object
+        return entry
+
+
+def _renewed(pod: Any, entry: PodRenewed) -> Any:
+    metadata = _mapping(_mapping(pod).get("metadata"))
+    if not metadata or metadata.get("resourceVersion", "") != entry.last:
+        return None
+    metadata = {**metadata, "resourceVersion": entry.version, NOT_SENT: entry.json_bytes}
+    spec = {**_mapping(pod.get("spec")), "nodeName": entry.node}
+    return {**pod, "metadata": metadata, "spec": spec, "status": entry.status}
+
+
+def _mapping(value: Any) -> dict[Any, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def segments(directory: Path) -> list[RecordingSegment]:

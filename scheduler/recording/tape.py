@@ -17,9 +17,12 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Never
 
+from msgspec.structs import force_setattr, replace
+
 from scheduler import __version__, machine
 from scheduler.model.devices import ResourceClaim
 from scheduler.model.journal import NodeSearch
+from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -40,6 +43,7 @@ from scheduler.recording.entries import (
     MadeRoom,
     NodeSearched,
     Nominated,
+    PodRenewed,
     RecordedEntry,
     Renewed,
     Reserved,
@@ -60,6 +64,8 @@ TOGETHER = 64
 """How many entries are encoded at once."""
 LONG_BYTES = 1 << 14
 """An entry that is longer waits for no other: what is encoded at once may not take long."""
+RENEWED_BYTES = 1 << 11
+"""A new version of a pod that is longer is compared to the last, to record only what is new."""
 _OK = SUCCESS.code.value
 
 
@@ -86,6 +92,8 @@ class Tape:
         self._together = max(1, min(TOGETHER, self._block_bytes >> 10))
         self._entries: list[RecordedEntry] = []
         """To be encoded. Objects in them never change."""
+        self._versions: list[tuple[int, Pod]] = []
+        """Entries that may be new versions of pods, and the last versions."""
         self._block = EntryBlock()
         """To be written."""
         self._objects: defaultdict[str, dict[str, Any]] = defaultdict(dict)
@@ -124,9 +132,15 @@ class Tape:
 
     def _encode(self) -> None:
         """Add entries that wait to the block."""
-        if self._entries:
-            self._dropped.inc(self._encoder.encode(self._entries, self._block))
-            self._entries.clear()
+        entries = self._entries
+        if not entries:
+            return
+        for at, last in self._versions:
+            entries[at] = _only_what_is_new(last, entries[at])
+        self._versions.clear()
+        if left_out := self._encoder.encode(entries, self._block):
+            self._dropped.inc(left_out)
+        entries.clear()
 
     def _hand_over(self) -> None:
         block = self._block
@@ -199,7 +213,7 @@ class Tape:
         self._leading = True
         self._say(Began(self._now))
 
-    # Each pod comes through the next six: they call as little as possible, and no `_say`.
+    # Each pod comes through the next four: they call as little as possible, and no `_say`.
 
     def changed(self, kind: str, key: str, new: Any) -> None:
         """A change is applied."""
@@ -214,8 +228,11 @@ class Tape:
                 new = trimmed(new)
             elif new.spec.node_name:
                 self._settle(new.metadata.uid)
-            self._objects[kind][key] = new
             size = new.metadata.json_bytes
+            objects = self._objects[kind]
+            if size > RENEWED_BYTES and kind == "Pod" and (last := objects.get(key)) is not None:
+                self._versions.append((len(self._entries), last))
+            objects[key] = new
         entries = self._entries
         entries.append(Changed(now, kind, key, new))
         if len(entries) >= self._together or size > LONG_BYTES:
@@ -233,17 +250,17 @@ class Tape:
         self, search: NodeSearch, node: str, score: int | None, feasible: int, evaluated: int
     ) -> None:
         """A search has found a node."""
-        pod, in_pass, proposed, model = search
-        entries = self._entries
-        entries.append(
+        pod = search.pod
+        # It is encoded with what comes next, which may be that Permit has accepted the pod.
+        self._entries.append(
             NodeSearched(
                 self._now,
                 pod.uid,
                 pod.key,
                 pod.pod.metadata.resource_version,
-                in_pass,
-                proposed,
-                model,
+                search.in_pass,
+                search.proposed,
+                search.model,
                 node,
                 score,
                 feasible,
@@ -251,27 +268,24 @@ class Tape:
                 (),
             )
         )
-        if len(entries) >= self._together:
-            self._encode_many()
 
-    def reserved(self, uid: str, node: str, status: Status) -> None:
-        """A pod was assumed, and Reserve has run."""
+    def permitted(self, uid: str, node: str, status: Status) -> None:
+        """Permit has run. Mostly that comes right after the search, whose entry says so then."""
+        self._assumed(uid, node)
+        entries = self._entries
+        if status is not SUCCESS:
+            self._not_permitted(uid, node, status)
+        elif entries and _is_search_for(entries[-1], uid, self._now):
+            force_setattr(entries[-1], "reserved", True)  # it is not encoded yet
+            if len(entries) >= self._together:
+                self._encode_many()
+        else:
+            self._say(Reserved(self._now, uid, node, _OK, "", _OK, ""))
+
+    def _assumed(self, uid: str, node: str) -> None:
         self._held[uid] = node
         if self._nominated:
             self._nominated.pop(uid, None)
-        if status is not SUCCESS:  # else Permit comes next, before anything else happens
-            self._reserve_rejected(uid, node, status)
-
-    def permitted(self, uid: str, status: Status) -> None:
-        """Permit has run."""
-        if status is not SUCCESS:
-            self._not_permitted(uid, status)
-            return
-        node = self._held.get(uid, "")
-        entries = self._entries
-        entries.append(Reserved(self._now, uid, node, _OK, "", _OK, ""))
-        if len(entries) >= self._together:
-            self._encode_many()
 
     def bound(self, uid: str, node: str) -> None:
         """A binding was accepted."""
@@ -283,15 +297,15 @@ class Tape:
 
     # Others
 
-    def _reserve_rejected(self, uid: str, node: str, status: Status) -> None:
-        if not status.ok:
-            self._say(Reserved(self._now, uid, node, status.code.value, status.message, "", ""))
+    def not_reserved(self, uid: str, node: str, status: Status) -> None:
+        """A pod was assumed, and Reserve has rejected it."""
+        self._assumed(uid, node)
+        self._say(Reserved(self._now, uid, node, status.code.value, status.message, "", ""))
 
-    def _not_permitted(self, uid: str, status: Status) -> None:
+    def _not_permitted(self, uid: str, node: str, status: Status) -> None:
         if status.code is Code.WAIT:
             self._waiting.add(uid)
-        node, verdict = self._held.get(uid, ""), (status.code.value, status.message)
-        self._say(Reserved(self._now, uid, node, _OK, "", *verdict))
+        self._say(Reserved(self._now, uid, node, _OK, "", status.code.value, status.message))
 
     def unplaced(self, search: NodeSearch, plugins: Iterable[str], evaluated: int) -> None:
         """A search has found none."""
@@ -370,5 +384,27 @@ class Tape:
 
 
 def _given(search: NodeSearch) -> tuple[str, str, str, bool, str, str]:
-    pod, in_pass, proposed, model = search
-    return pod.uid, pod.key, pod.pod.metadata.resource_version, in_pass, proposed, model
+    pod, version = search.pod, search.pod.pod.metadata.resource_version
+    return pod.uid, pod.key, version, search.in_pass, search.proposed, search.model
+
+
+def _is_search_for(entry: RecordedEntry, uid: str, time: float) -> bool:
+    return type(entry) is NodeSearched and entry.uid == uid and entry.time == time
+
+
+def _only_what_is_new(last: Pod, entry: RecordedEntry) -> RecordedEntry:
+    """The entry; without what the last version of the pod has, if node, status and version differ.
+
+    By now the two versions share what is long (`model.sharing`), so that they are compared by
+    identity, and what they share is not read from memory once more.
+    """
+    assert isinstance(entry, Changed), "a version of a pod"
+    new: Pod = entry.object
+    meta, spec, kept = new.metadata, new.spec, last.spec
+    numbers = {"resource_version": meta.resource_version, "json_bytes": meta.json_bytes}
+    if replace(last.metadata, **numbers) != meta:
+        return entry
+    if kept is not spec and replace(kept, node_name=spec.node_name) != spec:
+        return entry
+    versions = last.metadata.resource_version, meta.resource_version, meta.json_bytes
+    return PodRenewed(entry.time, entry.key, *versions, spec.node_name, new.status)

@@ -181,7 +181,7 @@ class Follower:
         self._held: list[entries.Held] = []
         self._steps: dict[type, Callable[[Any], None]] = {
             entries.Changed: self._change,
-            entries.NodeSearched: self._search,
+            entries.NodeSearched: self._search_and_reserve,
             entries.MadeRoom: self._make_room,
             entries.Reserved: self._reserve,
             entries.WaitEnded: self._end_wait,
@@ -419,6 +419,12 @@ class Follower:
         by_batch = bool(entry.model) and entry.proposed == entry.node
         if chosen != entry.node or (self.comparison.exact and not by_batch):
             self._compare(entry.key, "node", _described(entry), _description(found))
+
+    def _search_and_reserve(self, entry: NodeSearched) -> None:
+        self._search(entry)
+        if entry.reserved:
+            node, accepted = entry.node, SUCCESS.code.value
+            self._reserve(entries.Reserved(entry.time, entry.uid, node, accepted, "", accepted, ""))
 
     def _prepare(self, attempt: Attempt) -> None:
         state = self.core.state
