@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from scheduler.assembly import Core
 from scheduler.dra.device_view import DevicesOfNodes, drivers_of_nodes
 from scheduler.model.resources import PODS
@@ -14,10 +12,10 @@ from scheduler.numa.cell_view import cells_of_nodes
 from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Rows
+from scheduler.views.node_zones import node_zones
 
 DEVICES = "device:"
 """Before the name of a driver, in place of a resource: its devices. No resource has a colon."""
-ZONE_LABEL = "topology.kubernetes.io/zone"
 _TOGETHER = 256
 """Nodes that are read between two checkpoints."""
 
@@ -29,8 +27,9 @@ class UnknownResource(LookupError):
 def node_map(core: Core, resource: str, limit: int) -> dict[str, Any]:
     """Names, zones, and what of one resource each node has and has given away.
 
-    ``device:DRIVER`` stands for the devices of a driver. Yields to the event loop; nodes that go
-    meanwhile are left out. A cluster without nodes has an empty map of whatever resource.
+    ``device:DRIVER`` stands for the devices of a driver. Yields to the event loop; all
+    but devices and cells is of one moment. A cluster without nodes has an empty map of whatever
+    resource.
     """
     state = core.state
     resources = [*_offered(state), *(DEVICES + driver for driver in drivers_of_nodes(state))]
@@ -38,36 +37,41 @@ def node_map(core: Core, resource: str, limit: int) -> dict[str, Any]:
         raise UnknownResource(f"no node offers {resource!r}; there are {', '.join(resources)}")
     is_devices = resource.startswith(DEVICES)
     devices = DevicesOfNodes(state, resource.removeprefix(DEVICES)) if is_devices else None
-    names = sorted(state.names())[:limit]
-    nodes: dict[str, Any] = {"capacity": {resource: []}, "requested": {resource: []}}
+    # All of one moment: between here and the cells there is no checkpoint.
+    known = node_zones(state)
+    names, rows = known.names[:limit], known.rows[:limit]
+    if devices is not None:
+        amounts = list(map(devices.count, names)), list(map(devices.reserved, names))
+    else:
+        amounts = _amounts(state, resource, rows)
+    nodes: dict[str, Any] = {
+        **_plain_columns(state, names, known.zones[:limit], rows),
+        "capacity": {resource: amounts[0]},
+        "requested": {resource: amounts[1]},
+    }
     cells: list[Any] = []
-    for start in range(0, len(names) or 1, _TOGETHER):  # columns are there without nodes as well
+    for start in range(0, len(names), _TOGETHER):
         checkpoint()
-        part = [name for name in names[start : start + _TOGETHER] if state.row(name) is not None]
-        rows = np.array([state.row(name) for name in part], np.intp)
-        for column, values in _plain_columns(state, part, rows).items():
-            nodes.setdefault(column, []).extend(values)
-        if devices is not None:
-            amounts = [devices.count(name) for name in part], list(map(devices.reserved, part))
-        else:
-            amounts = _amounts(state, resource, rows)
-        for column, values in zip(("capacity", "requested"), amounts, strict=True):
-            nodes[column][resource].extend(values)
+        part = names[start : start + _TOGETHER]
         cells += cells_of_nodes(state, part, resource) or [None] * len(part)
-    nodes["cells"] = cells if any(each is not None for each in cells) else None
+    nodes["cells"] = cells if cells.count(None) < len(cells) else None
     nodes["devices"] = None if devices is None else list(map(devices.marks, nodes["name"]))
     return {"count": state.node_count, "resources": resources, "nodes": nodes}
 
 
-def _plain_columns(state: ClusterState, names: Sequence[str], rows: Rows) -> dict[str, Any]:
+def _plain_columns(
+    state: ClusterState, names: Sequence[str], zones: Sequence[str], rows: Rows
+) -> dict[str, Any]:
     columns = state.columns
+    taints = columns.taints.numbers[rows].tolist()
+    lengths = {number: len(columns.taints.interner.values[number]) for number in set(taints)}
     return {
         "name": names,
-        "zone": [_zone(state, row) for row in rows.tolist()],
+        "zone": zones,
         "pods": columns.pod_count[rows].tolist(),
         "podLimit": columns.pod_limit[rows].tolist(),
         "unschedulable": columns.unschedulable[rows].tolist(),
-        "taints": [len(columns.taints.of(row)) for row in rows.tolist()],
+        "taints": [lengths[number] for number in taints],
     }
 
 
@@ -87,8 +91,3 @@ def _amounts(state: ClusterState, resource: str, rows: Rows) -> tuple[list[int],
     if index is None:  # no node offers it any more
         return [0] * len(rows), [0] * len(rows)
     return columns.allocatable[index, rows].tolist(), columns.requested[index, rows].tolist()
-
-
-def _zone(state: ClusterState, row: int) -> str:
-    node = state.columns.nodes[row]
-    return "" if node is None else node.metadata.labels.get(ZONE_LABEL, "")

@@ -12,6 +12,7 @@ from scheduler.explaining.queries import NodesQuery
 from scheduler.inspection import nodes
 from scheduler.observe.samples import Samples
 from scheduler.views import node_map
+from scheduler.views.node_zones import ZONE_LABEL, node_zones
 from scheduler.views.overview import overview
 from scheduler.views.pod_classes import pod_classes
 from tests.builders import make_pod, make_worker
@@ -62,8 +63,13 @@ async def test_other_views_pause_at_each_class_or_verdict(
     assert pauses(monkeypatch, module, lambda: look(stage.core)) >= PODS
 
 
-def test_nodes_that_go_meanwhile_are_left_out(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("module", "shown_nodes"),
+    [("node_zones", NODES - 1), ("node_map", NODES)],
+    ids=["while nodes are read", "while cells are read"],
+)
+def test_a_map_is_of_one_moment_when_nodes_go_meanwhile(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, module: str, shown_nodes: int
 ) -> None:
     gone = False
 
@@ -73,11 +79,26 @@ def test_nodes_that_go_meanwhile_are_left_out(
             gone = True
             stage.core.state.remove_node("n0001")
 
-    monkeypatch.setattr("scheduler.views.node_map.checkpoint", checkpoint)
+    monkeypatch.setattr(f"scheduler.views.{module}.checkpoint", checkpoint)
     shown = nodes(stage.core, NodesQuery(NODES, "cpu"))["nodes"]
-    assert "n0001" not in shown["name"]
+    assert gone
+    assert ("n0001" in shown["name"]) == (shown_nodes == NODES)
     lengths = {len(column) for column in shown.values() if isinstance(column, list)}
-    assert lengths == {NODES - 1} == {len(shown["capacity"]["cpu"])}
+    assert lengths == {shown_nodes} == {len(shown["capacity"]["cpu"])}
+
+
+def test_a_second_map_reads_the_nodes_that_have_changed(stage: Stage) -> None:
+    def shown() -> dict[str, Any]:
+        found: dict[str, Any] = nodes(stage.core, NodesQuery(NODES, "cpu"))["nodes"]
+        return found
+
+    known = node_zones(stage.core.state)
+    assert known.read == NODES
+    shown()
+    assert known.read == NODES
+    stage.see(make_worker("n0002").label(**{ZONE_LABEL: "elsewhere"}))
+    assert dict(zip(shown()["name"], shown()["zone"], strict=True))["n0002"] == "elsewhere"
+    assert known.read == NODES + 1
 
 
 def test_a_cluster_without_nodes_has_an_empty_map() -> None:
