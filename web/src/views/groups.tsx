@@ -137,6 +137,10 @@ function Members({ gang }: { gang: Gang }) {
   );
 }
 
+function why(gang: Gang): string {
+  return gang.message.replace(`pod group ${gang.name}: `, "");
+}
+
 const GANG_COLUMNS: Column<Gang>[] = [
   {
     name: "name",
@@ -146,7 +150,8 @@ const GANG_COLUMNS: Column<Gang>[] = [
     cell: (row) => (
       <span class="gang-name">
         <Name of={row.name} />
-        <span class="small quieter">
+        {row.message && <span class="gang-reason small quieter cut">{why(row)}</span>}
+        <span class="gang-counts small quieter">
           {count(row.placed)} of {row.minMember === null ? "?" : count(row.minMember)} placed,{" "}
           {plural(row.existing, "member")}
         </span>
@@ -176,8 +181,8 @@ const GANG_COLUMNS: Column<Gang>[] = [
     width: "minmax(0, 2.2fr)",
     from: 860,
     cell: (row) => (
-      <span class="quiet" title={row.message}>
-        {row.message.replace(`pod group ${row.name}: `, "")}
+      <span class="gang-why quiet" title={row.message}>
+        {why(row)}
       </span>
     ),
   },

@@ -131,7 +131,7 @@ export function WhatIf() {
         <form class="card whatif-form" onSubmit={submit}>
           <PickPod picked={picked} />
           <label class="stack tight">
-            <span class="row spread">
+            <span class="row spread wrap">
               <span>Manifest</span>
               <span class="small quieter">YAML or JSON; a Pod, or a workload with a template</span>
             </span>
