@@ -1,7 +1,8 @@
 """Runs simulations: ``python -m tests.sim --seed 7`` or ``--seeds 0-999`` (`make sim`).
 
 One seed is replayed with its trace: virtual time, who, what. Many seeds run on all cores; those
-that fail are listed, each with the command that replays it; ``--shrink`` makes one small.
+that fail are named at once, with the rule they broke, on standard error; ``--output`` is written as
+verdicts come, so a run that is ended early keeps them. ``--shrink`` makes a failing seed small.
 """
 
 from __future__ import annotations
@@ -20,13 +21,11 @@ from pathlib import Path
 from tests.sim import planted, scenarios
 from tests.sim.drawing import draw
 from tests.sim.history import Note, Request, Write
-from tests.sim.judging import Verdict, judge, prepare
+from tests.sim.judging import SEEDS_PER_PROCESS, Verdict, judge, prepare
 from tests.sim.plan import Plan, encode, load
 from tests.sim.shrinking import shrink
 
 MAX_SHOWN = 20
-SEEDS_PER_PROCESS = 200
-"""A process ends after so many, so that what one seed leaves behind never matters."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -126,7 +125,8 @@ def _run_many(scenario: str, seeds: range, processes: int, output: Path | None) 
             record = {name: getattr(verdict, name) for name in Verdict.__slots__}
             file.write(json.dumps(record) + "\n")
             if verdict.fault and sum(1 for each in verdicts if each.fault) <= MAX_SHOWN:
-                print(f"seed {verdict.seed}: {_first_line(verdict.fault)}", flush=True)
+                text = f"seed {verdict.seed}: {_first_line(verdict.fault)}"
+                print(text, file=sys.stderr, flush=True)
     return _summary(scenario, verdicts, time.monotonic() - began)
 
 
@@ -136,7 +136,9 @@ def _verdicts(scenario: str, seeds: range, processes: int) -> Iterator[Verdict]:
         prepare()
         yield from map(judge, tasks)
         return
-    context = multiprocessing.get_context("spawn")
+    # Processes are short-lived: forked from one that has imported everything, they begin at once.
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([judge.__module__])
     with context.Pool(processes, prepare, maxtasksperchild=SEEDS_PER_PROCESS) as pool:
         yield from pool.imap_unordered(judge, tasks, chunksize=1)
 
