@@ -88,6 +88,17 @@ class NumaKubelet:
         self._requests[demand.uid] = requests
         return None
 
+    def resize(self, pod: Pod) -> None:
+        """Have a pod that was let in take what it requests now, if the node has as much.
+
+        A pod that holds CPUs or memory of cells keeps what it has.
+        """
+        uid = pod.metadata.uid or pod.metadata.key
+        if demand_of(pod) != self._active[uid]:
+            return
+        before, requests = self._requests.pop(uid), pod_requests(pod, use_status=False)
+        self._requests[uid] = before if self._misfit(requests) is not None else requests
+
     def _misfit(self, requests: Amounts) -> AdmissionRefusal | None:
         """What the node as a whole has too little of; millis of CPU, bytes and counts."""
         offered = dict(self.machine.allocatable)

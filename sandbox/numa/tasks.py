@@ -173,9 +173,15 @@ class NumaNodes:
 
     def admit(self, node: str, pod: Body) -> tuple[str, str] | None:
         kubelet = self.kubelets.get(node)
-        if kubelet is None or pod["metadata"]["uid"] in kubelet:
+        if kubelet is None:
+            return None
+        known = pod["metadata"]["uid"] in kubelet
+        if known and pod["metadata"].get("generation", 1) == 1:
             return None
         try:
+            if known:  # its spec has changed, and only requests may
+                kubelet.resize(from_dict(pod, Pod))
+                return None
             refusal = kubelet.admit(from_dict(pod, Pod))
         except (msgspec.ValidationError, ValueError) as fault:
             return "UnexpectedAdmissionError", f"Pod was rejected: {fault}"

@@ -247,3 +247,25 @@ def test_what_is_free_and_what_is_listed_add_up(steps: list[tuple[int, int, int]
     for uid in alive:
         node.forget(uid)
     assert free_cpus(node) == [7, 8]
+
+
+def burstable(name: str, cpu: str) -> Pod:
+    requests = {"requests": {"cpu": cpu, "memory": "1Gi"}}
+    return pod(name, {"name": "app", "resources": requests})
+
+
+def test_a_resized_pod_takes_what_it_requests_now_if_there_is_as_much() -> None:
+    node = kubelet()  # 15 of its 16 CPUs are for pods
+    assert reason(node, burstable("a", "10"), burstable("b", "5")) == ["", ""]
+    assert reason(node, burstable("c", "4")) == ["OutOfcpu"]
+    node.resize(burstable("a", "6"))
+    assert reason(node, burstable("c", "4")) == [""]
+    node.resize(burstable("a", "10"))
+    assert node.cpus_in_use == 15, "it has what it had, as there is no more"
+
+
+def test_a_pod_with_cpus_of_its_own_keeps_them_when_it_is_resized() -> None:
+    node = kubelet()
+    assert reason(node, single("a", "4")) == [""]
+    node.resize(single("a", "2"))
+    assert (node.cpus_in_use, free_cpus(node)) == (4, [3, 8])
