@@ -239,7 +239,7 @@ def test_no_shape_may_help(file: Path) -> None:
         (["--more", "absent"], "no pod default/absent"),
         (["--more", "po/absent"], "no pod default/absent"),
         (["--more", "deploy/web"], "no Deployment default/web"),
-        (["--more", "absent", "--evict"], "nobody is evicted"),
+        (["--more", "absent", "--evict"], "--evict cannot be combined with"),
     ],
 )
 def test_what_makes_no_sense_is_refused(arguments: list[str], message: str, file: Path) -> None:

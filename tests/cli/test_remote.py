@@ -41,7 +41,7 @@ def answering(answer: bytes) -> Iterator[str]:
 def test_a_page_is_not_an_answer() -> None:
     with (
         answering(b"HTTP/1.1 200 OK\r\n\r\n<html>hello</html>") as url,
-        pytest.raises(Refused, match="does not answer in JSON"),
+        pytest.raises(Refused, match="does not return JSON"),
     ):
         fetch(Remote((url,)), "/api/v1/queue")
 
