@@ -11,7 +11,7 @@
 
 Slow work thereby costs neither the lease nor a probe. Work that does not give the scheduling loop
 back for `watchdog.stallSeconds` ends the process: a replica that leads and does not schedule is
-worse than none.
+worse than none. So does a watchdog that fails.
 
 The two threads share one interpreter, which changes threads every 5 ms between two steps of Python
 code. A single call into C that does not release the interpreter stops both; `faulthandler` then
@@ -167,8 +167,8 @@ class Heartbeat:
                 await asyncio.sleep(self._process.look_seconds)
                 self._watchdog.look()
         except Exception as fault:
+            # Without a watchdog, a stuck scheduling loop would keep the lease for ever.
             log.error("Watchdog failed", exc=fault)
-            return
         # The other thread is in the middle of something and may never return, so nothing can
         # be ended in order. The lease is left to expire: bindings may be under way.
         self._fence.close()

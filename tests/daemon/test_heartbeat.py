@@ -14,16 +14,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 import yaml
 
 from e2e.harness.ports import free_port
 from sandbox.apiserver import ApiServer
+from scheduler import machine
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND, OWN_API_VERSION, OWN_KIND
+from scheduler.heartbeat import Heartbeat
+from scheduler.kube.client import KubeClient
+from scheduler.kube.errors import WritesStopped
+from scheduler.kube.fencing import Fence
 from scheduler.kube.process_deadline import EXIT_CODE
-from scheduler.process import LoopThread
+from scheduler.observe.metrics import Metrics
+from scheduler.observe.watchdog import Watchdog
+from scheduler.process import LoopThread, SideLoop, ThisProcess, Work
 from tests.builders import make_pod, make_worker
 from tests.daemon.support import (
     BINDING,
@@ -358,3 +365,67 @@ async def test_a_fault_of_our_own_with_bindings_open_does_not_release_the_lease(
                 await asyncio.shield(replica.task)
         assert cluster.lease()["holderIdentity"] == holder
         replica.task = asyncio.create_task(asyncio.sleep(0, 1))
+
+
+class _HereLoop:
+    """Runs what a side loop would run in this loop."""
+
+    async def call(self, work: Work[Any]) -> Any:
+        return await work
+
+    async def stop(self) -> None:
+        pass
+
+
+class _NoClient:
+    """Nothing is asked of it."""
+
+    def twin(self) -> _NoClient:
+        return self
+
+    async def close(self) -> None:
+        pass
+
+
+class _HereProcess(ThisProcess):
+    """Remembers that it was to end."""
+
+    look_seconds = 0.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.exits: list[int] = []
+
+    def side_loop(self, name: str) -> SideLoop:
+        return _HereLoop()
+
+    def exit(self, code: int) -> NoReturn:
+        self.exits.append(code)
+        raise asyncio.CancelledError
+
+
+async def test_a_watchdog_that_fails_is_logged_and_ends_the_process_at_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def no_server(client: KubeClient) -> None:
+        return None
+
+    watchdog, fence, process = Watchdog(Metrics(), 60.0), Fence(1e9), _HereProcess()
+    fence.renewed(machine.boottime())
+    monkeypatch.setattr(watchdog, "look", lambda: 1 / 0)
+    nobody: Any = _NoClient()
+    heartbeat = Heartbeat(
+        nobody,
+        watchdog,
+        fence,
+        process,
+        make_elector=lambda client: None,
+        make_server=no_server,
+    )
+    await heartbeat.start()
+    await eventually(lambda: process.exits == [1])
+    await heartbeat.stop(release=False)
+    messages = [record.message for record in caplog.records if record.levelname == "ERROR"]
+    assert messages == ["Watchdog failed", "Ending the process, the lease will expire"]
+    with pytest.raises(WritesStopped):
+        fence.check()
