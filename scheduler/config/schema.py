@@ -321,7 +321,8 @@ class RecordingSettings(Section, frozen=True):
     directory: str = ""
     """Directory of [recordings](replay.md); if empty, nothing is recorded."""
     max_bytes: PositiveInt = 512 * 2**20
-    """Total size of all segments; the oldest are deleted first."""
+    """Total size of all segments; the oldest are deleted first. At least 1 MiB, and no less than
+    `segmentBytes`."""
     segment_bytes: PositiveInt = 32 * 2**20
     """Approximate size of a segment. Smaller segments can be deleted sooner, but each repeats the
     state of the cluster."""

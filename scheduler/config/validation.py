@@ -24,12 +24,15 @@ from scheduler.config.schema import (
     LeaderElection,
     PluginSet,
     Profile,
+    RecordingSettings,
 )
 from scheduler.config.webhooks import with_webhooks
 
 _MAX_INT32 = 2**31 - 1
 MAX_WINDOW_SECONDS = 10.0
 MAX_POINTS = 100_000.0
+MIN_RECORDING_BYTES = 2**20
+"""Less has no room for the state of a cluster, with which each segment begins."""
 
 
 def validate(
@@ -244,8 +247,20 @@ def _own(config: EquipoiseConfiguration) -> Iterator[ConfigProblem]:
             message = f"{Bound.POSITIVE.value}, not {value:g}"
             yield ConfigProblem(f"limits.{field.encode_name}", message)
     yield from _batch(config)
+    yield from _recording(config.recording)
     if not 0 <= config.tie_break_seed < 2**63:
         yield ConfigProblem("tieBreakSeed", f"must not be negative, not {config.tie_break_seed}")
+
+
+def _recording(settings: RecordingSettings) -> Iterator[ConfigProblem]:
+    """Recording would end where not even one segment has room."""
+    if 0 < settings.max_bytes < MIN_RECORDING_BYTES:
+        message = f"must be at least {MIN_RECORDING_BYTES} (1 MiB), not {settings.max_bytes}"
+        yield ConfigProblem("recording.maxBytes", message)
+    elif 0 < settings.max_bytes < settings.segment_bytes:
+        least = f"recording.segmentBytes ({settings.segment_bytes})"
+        message = f"must not be less than {least}, not {settings.max_bytes}"
+        yield ConfigProblem("recording.maxBytes", message)
 
 
 def _bounds(section: msgspec.Struct, path: str) -> Iterator[ConfigProblem]:

@@ -206,6 +206,18 @@ CASES = {
         own(recording={"maxAge": "-1h"}),
         "recording.maxAge: must not be negative, not -3600",
     ),
+    "no room for a recording": (
+        own(recording={"maxBytes": 0}),
+        "recording.maxBytes: must be greater than 0, not 0",
+    ),
+    "a recording of one byte": (
+        own(recording={"maxBytes": 1, "segmentBytes": 1}),
+        "recording.maxBytes: must be at least 1048576 (1 MiB), not 1",
+    ),
+    "a recording that is smaller than one of its segments": (
+        own(recording={"maxBytes": 2**20}),
+        "recording.maxBytes: must not be less than recording.segmentBytes (33554432), not 1048576",
+    ),
     "a negative seed": (own(tieBreakSeed=-1), "tieBreakSeed: must not be negative, not -1"),
 }
 

@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 
 from sandbox.numa.tasks import CRD
+from scheduler.config import validation
 from scheduler.config.loading import Configuration
 from scheduler.model.workloads import POD_GROUP_LABEL
 from scheduler.recording.segments import segments_in
@@ -150,8 +152,9 @@ async def test_answers_of_webhooks_are_part_of_it(cluster: Cluster, tmp_path: Pa
 
 
 async def test_a_recording_stays_within_its_bound_and_replays_from_where_it_begins(
-    cluster: Cluster, tmp_path: Path
+    cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(validation, "MIN_RECORDING_BYTES", 1)
     bounds = {"directory": str(tmp_path), "maxBytes": 24_000, "segmentBytes": 4_000}
     config = configuration(own={"recording": bounds})
     async with running_daemon(cluster, config):
