@@ -83,6 +83,10 @@ class EquivalenceCache:
             self.release(classes.drop_oldest())
         return pod_class
 
+    def derive_keys(self, pod: PodInfo) -> None:
+        """Derive what decides the class of a long pod, with checkpoints."""
+        self.classes[pod.pod.spec.scheduler_name].derive_keys(pod)
+
     def results(self, pod_class: PodClass) -> ClassResults:
         """The results of a class; to be refreshed before they are read."""
         size = self._recent.pop(pod_class, None)

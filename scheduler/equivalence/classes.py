@@ -33,6 +33,7 @@ from scheduler.model.packed import as_text
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import ClaimVolume, PodSpec, Volume
 from scheduler.model.resources import sizes_reported
+from scheduler.slices import checkpoint
 from scheduler.state.aspects import Aspect, ChangeLog
 
 FILTER, SCORE = "filter", "score"
@@ -274,6 +275,28 @@ class Classes:
         pod_class.pods += 1
         template.used = pod_class.used = self._looks
         return pod_class
+
+    def derive_keys(self, pod: PodInfo) -> None:
+        """Derive the keys of a long pod, with checkpoints: `of` takes them, if they are true still.
+
+        What changes meanwhile, `of` derives again: it compares with where the log was at first.
+        """
+        controller = pod.pod.metadata.controller
+        if (self._by_controller and controller is None) or any(sizes_reported(pod.pod)):
+            return
+        template = self._template(pod, controller)
+        if template.keys:
+            return
+        checkpoint()
+        positions, places = self.stamp(), self._places(template, pod)
+        keys: list[Key] = [None] * len(self._declared)
+        for place, derive in enumerate(self._keys_of):
+            if place not in self._own and place not in places:
+                checkpoint()
+                keys[place] = derive(template.exemplar)
+        if not template.keys:  # nor did an equal pod come meanwhile
+            template.positions, template.places, template.own = positions, places, None
+            template.keys, template.pod_class = keys, None
 
     def _template(self, pod: PodInfo, controller: OwnerReference | None) -> _EqualPods:
         """The pods that this one is equal to, by its revision or else by what it says."""

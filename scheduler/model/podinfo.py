@@ -135,9 +135,16 @@ class PodInfo:
 
     def derive_held(self) -> None:
         """Derive what counts on a node now, with checkpoints: for large pods, before any change."""
+        checkpoint()
         for name in ("requests", "nonzero", "host_ports", "volumes", "affinity"):
             getattr(self, name)
             checkpoint()
+
+    def derive_compared(self) -> None:
+        """Derive what versions of a long pod that waits are compared by, with checkpoints."""
+        checkpoint()
+        _ = self.requests
+        checkpoint()
 
     @property
     def long(self) -> bool:

@@ -26,6 +26,7 @@ from scheduler.equivalence.classes import FILTER, SCORE, ClassVerdict, PodClass
 from scheduler.equivalence.row_memo import RowMemo
 from scheduler.framework.runtime import Framework, PreFilterOutcome
 from scheduler.model.events import Action
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Code, Status
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
@@ -374,6 +375,10 @@ class ClassCache:
         if cycle.pod.excess:
             return None
         return self._equivalence.class_of(cycle.pod)
+
+    def derive_keys(self, pod: PodInfo) -> None:
+        """Derive what decides the class of a long pod, with checkpoints."""
+        self._equivalence.derive_keys(pod)
 
     def stamp(self, profile: str) -> tuple[int, ...]:
         """Changes when the class of some pod of a profile may have changed."""

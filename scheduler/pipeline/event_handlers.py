@@ -219,9 +219,11 @@ class EventHandlers:
         if now is not None:
             if now.excess:
                 self._report_excess(was, now)
-            held = _placed(now) or self._state.assumed(now.uid)
-            if held and (now.excess or now.long):
-                now.derive_held()  # has checkpoints, so it comes before anything is changed
+            if now.excess or now.long:  # there are checkpoints, so before anything is changed
+                if _placed(now) or self._state.assumed(now.uid):
+                    now.derive_held()
+                elif was is not None and not now.excess:
+                    now.derive_compared()
         events: list[Event] = []
         self._held_back = events  # until the state has applied the change as a whole
         try:

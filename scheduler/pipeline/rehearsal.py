@@ -47,6 +47,8 @@ def rehearse(
                     continue
     checkpoint()
     _join(framework, Cycle(pod, state), pod_class, cache)
+    checkpoint()
+    state.index.expect(pod)
     whole_slice()  # for the attempt
 
 

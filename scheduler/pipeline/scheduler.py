@@ -30,7 +30,7 @@ from typing import Never, TypeVar
 
 from scheduler import machine
 from scheduler.equivalence.cache import EquivalenceCache
-from scheduler.equivalence.classes import FILTER, PodClass
+from scheduler.equivalence.classes import FILTER, FORGOTTEN, PodClass
 from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
 from scheduler.model.journal import NodeSearch
@@ -273,6 +273,8 @@ class Scheduler:
             if long:
                 info.derive_asked()
             if not info.excess:
+                if long and self.class_cache is not None:
+                    self.class_cache.derive_keys(info)
                 if attempt.framework.looks_ahead:
                     self._look_ahead(attempt)
                 if spec.affinity or spec.topology_spread_constraints:
@@ -295,18 +297,27 @@ class Scheduler:
     def _count_ahead(self, attempt: Attempt) -> None:
         pod_class = self.class_of(attempt)
         if pod_class is None or pod_class.results is None:
+            stamp = self._class_stamp(attempt)
             label_columns(attempt.queued.info, self.state)
             attempt.framework.count_ahead(attempt.queued.info, self.state.index)
-            attempt.pod_class = None  # the cluster may have changed meanwhile
+            self._drop_changed_class(attempt, stamp)
 
     def _rehearse(self, attempt: Attempt) -> None:
-        pod_class = self.class_of(attempt)
+        pod_class, stamp = self.class_of(attempt), self._class_stamp(attempt)
         checkpoint()
-        if self.class_cache is None or pod_class is None or pod_class.results is not None:
-            return
-        pod = attempt.queued.info
-        rehearse(attempt.framework, pod, self.state, pod_class, self.class_cache)
-        attempt.pod_class = None  # the cluster may have changed meanwhile
+        if self.class_cache is not None and pod_class is not None and pod_class.results is None:
+            pod = attempt.queued.info
+            rehearse(attempt.framework, pod, self.state, pod_class, self.class_cache)
+        self._drop_changed_class(attempt, stamp)
+
+    def _class_stamp(self, attempt: Attempt) -> tuple[int, ...]:
+        return self.class_cache.stamp(attempt.queued.profile) if self.class_cache else ()
+
+    def _drop_changed_class(self, attempt: Attempt, stamp: tuple[int, ...]) -> None:
+        """After checkpoints: have the class found anew if it may have become another."""
+        known = attempt.pod_class
+        if known is None or known.used == FORGOTTEN or self._class_stamp(attempt) != stamp:
+            attempt.pod_class = None
 
     def _skip(self, attempt: Attempt) -> None:
         """End an attempt at a pod that needs none, and activate pods that wait for its answers."""

@@ -24,13 +24,14 @@ class PortIndex:
 
     def add(self, row: int, ports: Iterable[HostPort]) -> None:
         """Count a pod's ports on a row."""
-        for port in ports:
-            addresses = self._rows.setdefault((port.protocol, port.port), {})
-            users = addresses.get(port.ip)
-            if users is None:  # a pod may have thousands of ports, and few others use them
-                addresses[port.ip] = {row: 1}
-            else:
-                users[row] = users.get(row, 0) + 1
+        known = self._rows
+        for port in ports:  # a pod may have thousands of ports, and few others use them
+            key = port.protocol, port.port
+            if key not in known:
+                known[key] = {port.ip: {row: 1}}
+                continue
+            users = known[key].setdefault(port.ip, {})
+            users[row] = users.get(row, 0) + 1
 
     def remove(self, row: int, ports: Iterable[HostPort]) -> None:
         """Take a pod's ports off a row."""

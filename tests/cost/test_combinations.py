@@ -29,9 +29,9 @@ from tests.cost.long_pods import (
 from tests.pipeline.evicting import Arena
 from tests.plugins.storage import a_class
 
-BUDGET = 450_000
-"""Operations of one step: about 6 ms. The longest one finds a node for a pod with 128 claims,
-assumes it there and reserves its volumes, in 414,000."""
+BUDGET = 275_000
+"""Operations of one step: about 4 ms. The longest one finds a node for a pod with 128 claims,
+assumes it there and reserves its volumes, in 254,000."""
 NODES = 4
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.csi_migration import migration_of, translated_affinity
-from scheduler.model.quantity import parse, value
+from scheduler.model.quantity import value
+from scheduler.model.resources import nanos_of
 from scheduler.model.selectors import Requirement, Selector, compile_label_selector
 from scheduler.model.storage import (
     CSIDriver,
@@ -246,7 +247,7 @@ def _provisioned(claim: PersistentVolumeClaim) -> Hashable:
 
 def requested(claim: PersistentVolumeClaim) -> int:
     """The size that a claim requests, in nano-units. Raises QuantityError."""
-    return parse(claim.spec.resources.requests.get(STORAGE, 0)).nanos
+    return nanos_of(claim.spec.resources.requests.get(STORAGE, 0))
 
 
 class ClaimRequirements:
