@@ -287,7 +287,7 @@ class Classes:
         template = self._template(pod, controller)
         if template.keys:
             return
-        checkpoint()
+        template.exemplar.derive_asked()
         positions, places = self.stamp(), self._places(template, pod)
         keys: list[Key] = [None] * len(self._declared)
         for place, derive in enumerate(self._keys_of):

@@ -15,10 +15,11 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Status, error
 from scheduler.pipeline.evaluation import CycleError, Evaluation, evaluate
 from scheduler.pipeline.placement import allows_post_filter, choose, fit_error
+from scheduler.pipeline.rehearsal import label_columns
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.extension_points import RoomPreview
 from scheduler.plugin_api.facts import DescribingPlugin
-from scheduler.slices import PACE, checkpoint, unbroken
+from scheduler.slices import PACE, checkpoint, unbroken, whole_slice
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Rows, Scores
 from scheduler.state.interning import distinct_codes
@@ -86,6 +87,8 @@ def judge_all(
 
     With ``room``, post-filter plugins say what they would do for a pod that fits nowhere.
     """
+    if pod.long and not pod.excess:
+        _derive_ahead(framework, state, pod)
     cycle = Cycle(pod, state)
     if answers is not None:
         cycle.put(REMOTE_ANSWERS, answers)
@@ -95,6 +98,14 @@ def judge_all(
         nothing = np.zeros(0, np.int64)
         names, verdicts = _after_fault(state, fault)
         return Findings(pod.key, None, names, verdicts, (), nothing, {}, str(fault))
+
+
+def _derive_ahead(framework: Framework, state: ClusterState, pod: PodInfo) -> None:
+    """Derive what a long pod is judged by, with checkpoints: the moment itself has none."""
+    pod.derive_asked()
+    label_columns(pod, state)
+    framework.count_ahead(pod, state.index)
+    whole_slice()
 
 
 def _after_fault(

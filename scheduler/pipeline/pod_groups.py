@@ -457,10 +457,19 @@ class PodGroupPass:
         self._failures.group_unschedulable(current.attempts, message, rejectors | pending)
 
     def _differ(self, attempts: Sequence[Attempt]) -> bool:
-        """Whether members may get different verdicts: room for one may then cure another."""
-        classes = {self._scheduler.class_of(attempt) for attempt in attempts}
-        known = all(each is not None and each.known for each in classes)
-        return not known or len(classes) > 1
+        """Whether members may get different verdicts: room for one may then cure another.
+
+        Those that were not tried have no class yet, so there are checkpoints.
+        """
+        first = None
+        for attempt in attempts:
+            checkpoint()
+            self._scheduler.derive_class(attempt)
+            pod_class = self._scheduler.class_of(attempt)
+            if pod_class is None or not pod_class.known or pod_class is not (first or pod_class):
+                return True
+            first = pod_class
+        return False
 
 
 def _asks_for(current: _Pass) -> tuple[str, str]:

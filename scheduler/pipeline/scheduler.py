@@ -273,8 +273,8 @@ class Scheduler:
             if long:
                 info.derive_asked()
             if not info.excess:
-                if long and self.class_cache is not None:
-                    self.class_cache.derive_keys(info)
+                if long:
+                    self.derive_class(attempt)
                 if attempt.framework.looks_ahead:
                     self._look_ahead(attempt)
                 if spec.affinity or spec.topology_spread_constraints:
@@ -283,6 +283,12 @@ class Scheduler:
                     self._rehearse(attempt)
         except Exception as fault:  # the attempt itself reports what it cannot do without
             log.error("An attempt could not be prepared", exc=fault, pod=info.key)
+
+    def derive_class(self, attempt: Attempt) -> None:
+        """Derive what decides the class of a long pod, with checkpoints."""
+        info = attempt.queued.info
+        if info.long and not info.excess and self.class_cache is not None:
+            self.class_cache.derive_keys(info)
 
     def _look_ahead(self, attempt: Attempt) -> None:
         pod_class = self.class_of(attempt)

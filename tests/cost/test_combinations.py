@@ -53,8 +53,8 @@ async def _accept(kind: str, key: str, patch: Mapping[str, Any]) -> None:
     """Claims that wait for their pod are patched before it is bound."""
 
 
-def arena(monkeypatch: pytest.MonkeyPatch) -> Arena:
-    scene = Arena()
+def arena(monkeypatch: pytest.MonkeyPatch, *config: Json) -> Arena:
+    scene = Arena(config=config)
     monkeypatch.setattr(scene.outlet, "patch", _accept)
     for number in range(NODES):
         own = {HOST: f"node-{number}", ZONE: f"zone-{number % 3}"}
