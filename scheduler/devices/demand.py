@@ -166,10 +166,11 @@ class Demand:
         """Per value of the facet of what the demand reads: the class of such devices."""
         if facet is not self._facet:
             self._facet, self._of_value = facet, []
-        while len(self._of_value) < len(facet.examples):
-            self._of_value.append(self._classify(facet.examples[len(self._of_value)]))
+        values = self._of_value  # another facet may be asked for at a checkpoint
+        while len(values) < len(facet.examples):
+            values.append(self._classify(facet.examples[len(values)]))
             checkpoint()
-        return self._of_value
+        return values
 
     def _classify(self, shape: DeviceShape) -> int:
         if shape.fault:  # its pool is invalid: nobody gets it

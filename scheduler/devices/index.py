@@ -154,26 +154,32 @@ class DeviceIndex:
         claims: Sequence[ResourceClaim],
         selection: DeviceSelection,
         most_work: int | None = None,
+        key: bytes | None = None,
     ) -> _Kept:
         work = self._most_work if most_work is None else most_work
-        key = (demand_key(claims), selection, work)
-        kept = self._demands.get(key)
+        place = (demand_key(claims) if key is None else key, selection, work)
+        kept = self._demands.get(place)
         if kept is None or kept.generation != self.inventory.shapes.generation:
             if len(self._demands) >= _MANY_DEMANDS:
                 self._demands.clear()
             near = self._locality if selection is DeviceSelection.BEST_FIT else ()
             demand = compile_demand(claims, self._classes, self.selectors, near)
             generation = self.inventory.shapes.generation
-            kept = self._demands[key] = _Kept(demand, selection, work, generation)
+            kept = self._demands[place] = _Kept(demand, selection, work, generation)
         return kept
 
     def shapes_of(self, pools: Iterable[PoolKey]) -> NDArray[np.intp]:
         """The numbers of the shapes of all devices of some pools, of whichever generation."""
         return np.array(sorted(self.inventory.shapes_of(pools)), np.intp)
 
-    def touches(self, claims: Sequence[ResourceClaim], shapes: NDArray[np.intp]) -> bool:
-        """Whether some request selects a device of some shapes, or asks for all there are."""
-        demand = self.demand(claims)
+    def touches(
+        self, claims: Sequence[ResourceClaim], key: bytes, shapes: NDArray[np.intp]
+    ) -> bool:
+        """Whether some request selects a device of some shapes, or asks for all there are.
+
+        ``key`` is that of the claims (`demand_key`): to make it takes longer than all the rest.
+        """
+        demand = self._kept(claims, DeviceSelection.FIRST_FIT, key=key).demand
         if any(ask.every for ask in demand.asks):
             return True
         facet = self.inventory.shapes.facet(demand.reads)

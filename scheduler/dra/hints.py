@@ -57,6 +57,8 @@ class Wish(NamedTuple):
     """Those that need devices."""
     resources: frozenset[str] = frozenset()
     """Its extended resources, whether or not a class serves them."""
+    key: bytes = b""
+    """What the claims ask for (`demand_key`)."""
 
 
 Concern = Callable[[Wish], bool]
@@ -88,14 +90,14 @@ class DeviceHints:
         """What a rejected pod waits for."""
         needs = self._preparation.prepare(pod)
         if isinstance(needs, PodDevices):
-            return Wish(Lack.DEVICES, wanted(needs), _resources(pod))
+            return _wish(Lack.DEVICES, wanted(needs), pod)
         try:
             found = list(usable_claims(pod, self._ledger))
         except UnusableClaimError:
             return Wish(Lack.CLAIM)
         claims = [each for each in found if each.status.allocation is None]
         lack = Lack.NOTHING if needs is None else Lack.CLASS
-        return Wish(lack, claims, _resources(pod))
+        return _wish(lack, claims, pod)
 
     def after_devices(self, pod: PodInfo, event: Event) -> Hint:
         """A node, a class, a slice or what a claim freed may be of use for what the pod asks."""
@@ -116,7 +118,7 @@ class DeviceHints:
         def concerned(wish: Wish) -> bool:
             if wish.lack is not Lack.DEVICES:
                 return wish.lack is Lack.NOTHING
-            return index.touches(wish.claims, shapes)
+            return index.touches(wish.claims, wish.key, shapes)
 
         return concerned
 
@@ -181,15 +183,16 @@ class DemandColumn:
     ) -> None:
         self._wish = wish
         self._concerned_by = concerned_by
-        self._keys: dict[int, Hashable] = {}
-        self._groups: dict[Hashable, tuple[Wish, set[int]]] = {}
+        self._keys: dict[int, Wish] = {}
+        self._groups: dict[Wish, tuple[Wish, set[int]]] = {}
+        """By the wish without its claims."""
 
     def add(self, waiter: int, pod: PodInfo) -> None:
         """Add a waiter to those who ask for the same."""
         wish = self._wish(pod)
         if wish.lack is Lack.CLAIM:
             return
-        key = self._keys[waiter] = (demand_key(wish.claims), wish._replace(claims=()))
+        key = self._keys[waiter] = wish._replace(claims=())
         self._groups.setdefault(key, (wish, set()))[1].add(waiter)
 
     def remove(self, waiter: int) -> None:
@@ -207,22 +210,28 @@ class DemandColumn:
         return ()
 
     def answer(self, event: Event) -> Answer:
-        """Find the demands that an event concerns."""
+        """Find the demands that an event concerns.
+
+        To compare one has checkpoints: waiters may come and go meanwhile. Those who come were in
+        flight, and the event has been kept for them.
+        """
         if not self._groups or (event.kind == "ResourceClaim" and not _pools(event)):
             return Answer()
         if len(self._groups) > MOST_KEYS:  # to compare them all takes too long
             return Answer(list(self._keys))
         concerned = self._concerned_by(event)
-        cured: list[int] = []
-        for wish, waiters in self._groups.values():
-            if concerned(wish):
-                cured.extend(waiters)
-        return Answer(cured)
+        cured = [key for key, (wish, _) in list(self._groups.items()) if concerned(wish)]
+        left = (self._groups[key][1] for key in cured if key in self._groups)
+        return Answer([waiter for waiters in left for waiter in waiters])
 
 
 def wanted(needs: PodDevices) -> list[ResourceClaim]:
     """The claims of a pod that need devices, whichever node offers what it asks for."""
     return needs.to_allocate(tuple(needs.served))
+
+
+def _wish(lack: Lack, claims: Sequence[ResourceClaim], pod: PodInfo) -> Wish:
+    return Wish(lack, claims, _resources(pod), demand_key(claims))
 
 
 def _resources(pod: PodInfo) -> frozenset[str]:

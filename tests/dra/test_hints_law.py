@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from scheduler.devices import demand
 from scheduler.dra.extended_resources import extended_resources
 from scheduler.dra.hints import DeviceHints
 from scheduler.dra.ledger import DeviceLedger, ledger_of
@@ -165,15 +167,54 @@ def test_a_slice_or_class_wakes_those_who_can_use_it_and_nobody_else() -> None:
         waiting.pods.append(make_pod(f"w{number}").spec(resourceClaims=[entry]).info())
     column = waiting._column()
     for driver, woken in ((GPU, {0}), (NIC, {1, 2}), ("other.example.com", set())):
-        pool = {"name": "new", "generation": 1, "resourceSliceCount": 1}
-        spec = {"driver": driver, "pool": pool, "allNodes": True, "devices": [{"name": "d"}]}
-        piece = from_dict({"metadata": {"name": f"new-{driver}"}, "spec": spec}, ResourceSlice)
-        waiting.state.set_object("ResourceSlice", piece.metadata.key, piece)
-        answer = column.answer(_event("ResourceSlice", None, piece))
+        answer = column.answer(_event("ResourceSlice", None, _new_slice(waiting, driver)))
         assert set(members(answer.cured)) == woken
         assert not answer.unsure
     nic = waiting.state.objects.get(DeviceClass, "nic")
     assert set(members(column.answer(_event("DeviceClass", nic, nic)).cured)) == {1, 2}
+
+
+def test_waiters_may_come_and_go_while_demands_are_compared(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """To compare one may pause, and other tasks run meanwhile."""
+    waiting = Waiting(Random(3))
+    waiting.pods = [_asking_for(waiting, number + 1) for number in range(4)]
+    column = waiting._column()
+    there = set(range(4))
+
+    def pause() -> None:
+        if 1 in there:
+            there.remove(1)
+            column.remove(1)
+        if 9 not in there:
+            there.add(9)
+            column.add(9, _asking_for(waiting, 77))
+
+    monkeypatch.setattr(demand, "checkpoint", pause)
+    answer = column.answer(_event("ResourceSlice", None, _new_slice(waiting, GPU)))
+    assert 9 in there, "it paused"
+    assert set(members(answer.cured)) == {0, 2, 3}, "who came was in flight"
+
+
+def _new_slice(waiting: Waiting, driver: str) -> ResourceSlice:
+    pool = {"name": "new", "generation": 1, "resourceSliceCount": 1}
+    spec = {"driver": driver, "pool": pool, "allNodes": True, "devices": [{"name": "d"}]}
+    piece = from_dict({"metadata": {"name": f"new-{driver}"}, "spec": spec}, ResourceSlice)
+    waiting.state.set_object("ResourceSlice", piece.metadata.key, piece)
+    return piece
+
+
+def _asking_for(waiting: Waiting, count: int) -> PodInfo:
+    name = f"any-{count}"
+    asked = _own(name, "any")
+    (request,) = asked.spec.devices.requests or ()
+    assert request.exactly is not None
+    request = replace(request, exactly=replace(request.exactly, count=count))
+    devices = replace(asked.spec.devices, requests=(request,))
+    asked = replace(asked, spec=replace(asked.spec, devices=devices))
+    waiting.state.set_object("ResourceClaim", asked.metadata.key, asked)
+    return make_pod(name).spec(resourceClaims=[_entry(name)]).info()
 
 
 def _waiting_for(count: int) -> list[PodInfo]:
