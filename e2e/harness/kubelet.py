@@ -147,12 +147,25 @@ class LocalKubelet:
             if (code := replica.process.exit_code) is not None:
                 self.exits[replica.name] = code
                 del self._stopping[uid]
+        for pod in wanted.values():
+            await self._say_ready(api, pod)
         for uid in wanted.keys() - self._running.keys() - self._stopping.keys():
             # What a pod mounts may have gone with its release.
             with suppress(*_PASSING):
                 self._running[uid] = await self._start(api, wanted[uid])
         if self._suspended.is_set() and not self._stopping:
             self._idle.set()
+
+    async def _say_ready(self, api: ApiClient, pod: Json) -> None:
+        """Call a pod ready again, as kubelets do at their next look, and kwok does not.
+
+        The controller manager calls pods not ready whose node it does not know to be ready yet.
+        """
+        states = {each["type"]: each["status"] for each in pod["status"]["conditions"]}
+        if states.get("Ready") == "False" and states.get("ContainersReady") == "True":
+            ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            path = f"{self._pods}/{pod['metadata']['name']}/status"
+            await api.patch(path, ready, "strategic-merge-patch")
 
     async def _start(self, api: ApiClient, pod: Json) -> Replica:
         name = pod["metadata"]["name"]

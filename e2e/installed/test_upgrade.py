@@ -6,6 +6,7 @@ from collections import Counter
 
 from e2e.harness.audit import right_of
 from e2e.harness.objects import Json, is_bound, pod
+from e2e.harness.scheduler import NAMESPACE
 from e2e.harness.workspace import Workspace
 from e2e.installed.conftest import Installed
 from e2e.installed.release import DEPLOYMENT, is_rolled_out, wait_until_leading
@@ -42,6 +43,23 @@ async def test_a_changed_configuration_rolls(installed: Installed, space: Worksp
     await asyncio.to_thread(installed.release.upgrade, *settings)
     await wait_until_leading(space.api, installed.kubelet)
     assert {replica.name for replica in installed.kubelet.replicas} == set(after)
+
+
+async def test_a_replica_that_a_controller_calls_not_ready_is_ready_again(
+    installed: Installed, space: Workspace
+) -> None:
+    """A rollout would wait for it: kwok says once that a pod is ready."""
+    await wait_until_leading(space.api, installed.kubelet)
+    name = installed.kubelet.replicas[0].name
+    path = f"/api/v1/namespaces/{NAMESPACE}/pods/{name}"
+    not_ready = {"status": {"conditions": [{"type": "Ready", "status": "False"}]}}
+    await space.api.patch(f"{path}/status", not_ready, "strategic-merge-patch")
+
+    def ready(pod: Json) -> bool:
+        conditions = pod["status"]["conditions"]
+        return {"True"} == {each["status"] for each in conditions if each["type"] == "Ready"}
+
+    await space.api.wait_until(path, ready)
 
 
 async def test_an_upgrade_under_load_loses_and_doubles_nothing(
