@@ -56,9 +56,9 @@ A seed is a history of one to three replicas under faults, in one process and by
 those that are tests and those that were run before the counting began. A seed that failed leads to
 a bug below, or to a rule that says what no replica could have known. 10524 is not explained yet: on
 a busy machine its history depended on real time, as those of all plans with a webhook did then, and
-it has not failed again. 201120 was a fault of the simulated kubelets, which did not follow pods that
-are resized in place and refused what fitted. Later versions draw other histories from some of the seeds; those that
-showed a bug are kept as plans.
+it has not failed again. 201120 was a fault of the simulated kubelets, which did not follow pods
+that are resized in place and refused what fitted. Later versions draw other histories from some of
+the seeds; those that showed a bug are kept as plans.
 """
 
 BUGS = """\
