@@ -4,6 +4,7 @@ import asyncio
 import json
 import math
 import os
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from bench.cluster import ledger as ledgers
 from bench.cluster import report as reports
 from bench.cluster import targets
 from bench.cluster.checks import Placement
-from bench.cluster.contestants import CONTESTANTS, EQUIPOISE, KUBE_SCHEDULER, LIMIT, adaptive_sample
+from bench.cluster.contestants import CONTESTANTS, EQUIPOISE, LIMIT, adaptive_sample
 from bench.cluster.ledger import Ledger, Turn
 from bench.cluster.machine import Machine
 from bench.cluster.measuring import BenchError, Measurement
@@ -366,7 +368,7 @@ def test_without_kube_scheduler_only_the_limit_is_compared_with(tmp_path: Path) 
     assert result is not None
     judged = [(target.figure(result), met) for target, met in targets.judged(result)]
     assert judged == [("86%", True)]
-    report = Report(Machine.this(), "abc", True, 1, [result], [])
+    report = Report(Machine.this(), "abc", "2026-11-16", True, 1, [result], [])
     assert "| kube-scheduler |" not in report.as_text()
     (shown,) = json.loads(report.as_json())["results"]
     assert shown["median_ratio"] is None
@@ -390,7 +392,8 @@ def test_differences_name_what_was_not_written() -> None:
 def test_the_report_replaces_what_is_between_the_markers(tmp_path: Path) -> None:
     turns = Round(measurement(100), measurement(300), measurement(310))
     results = [a_result(BASIC, LARGE, turns)]
-    report = Report(Machine.this(), "abc", True, 1, results, ["spread: too slow\nits log"])
+    failures = ["spread: too slow\nits log"]
+    report = Report(Machine.this(), "abc", "2026-11-16", True, 1, results, failures)
     document = tmp_path / "benchmarks.md"
     document.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
 
@@ -405,11 +408,38 @@ def test_the_report_replaces_what_is_between_the_markers(tmp_path: Path) -> None
     assert "- spread: too slow\n" in text
     assert "its log" not in text
     assert "| SchedulingBasic | 5000  | ≥ 2.5 x kube-scheduler    | 3.00 | met     |" in text
-    for each in (KUBE_SCHEDULER, EQUIPOISE, LIMIT):
-        assert f"| {each.name} " in text
+    assert "(2026-11-16, code abc), " in text
+    row = next(line for line in text.splitlines() if line.startswith("| SchedulingBasic "))
+    assert [cell.strip() for cell in row.split("|")[2:7]] == ["100", "300", "310", "3.00", "0.97"]
     document.write_text("no markers")
     with pytest.raises(ValueError, match="has no lines"):
         report.write_into(document)
+
+
+def test_figures_name_the_commit_and_whether_the_code_differs_from_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ledgers, "ROOT", tmp_path)
+    assert ledgers.commit() == ""
+
+    def git(*arguments: str) -> str:
+        identity = ("-c", "user.name=a", "-c", "user.email=a@example.com")
+        command = ["git", "-C", str(tmp_path), *identity, *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+    for part in ledgers.CODE:
+        (tmp_path / part).mkdir(parents=True)
+        (tmp_path / part / "code.py").touch()
+    git("init")
+    git("add", ".")
+    git("commit", "--message", "first")
+    head = git("rev-parse", "--short", "HEAD")
+
+    assert ledgers.commit() == head
+    (tmp_path / "notes").touch()
+    assert ledgers.commit() == head
+    (tmp_path / ledgers.CODE[0] / "code.py").write_text("changed")
+    assert ledgers.commit() == f"{head}+"
 
 
 def test_the_published_page_has_room_for_figures() -> None:

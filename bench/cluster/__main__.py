@@ -10,7 +10,7 @@ from types import FrameType
 import click
 
 from bench.cluster.contestants import CONTESTANTS, KUBE_SCHEDULER
-from bench.cluster.ledger import code_version, open_ledger
+from bench.cluster.ledger import code_version, commit, open_ledger
 from bench.cluster.machine import Machine
 from bench.cluster.plan import Case, NoRoom, Wishes, make_plan
 from bench.cluster.report import Report
@@ -106,6 +106,8 @@ def _bench(
     signal.signal(signal.SIGTERM, _interrupt)
     machine, code = Machine.this(), code_version()
     run = datetime.now(UTC).isoformat()
+    day, head = run.partition("T")[0], commit()
+    origin = f"{day}, commit {head}" if head else day
     ledger = open_ledger(run, cores=machine.cores, fairness=fairness, fresh=fresh)
     try:
         held = hold(cases, ledger, fairness=fairness, deadline=deadline)
@@ -118,7 +120,7 @@ def _bench(
         left = sum(ledger.get(turn) is None for turn in turns)
         click.echo(f"time is up, {left} of {len(turns)} turns are left. {RESUME}", err=True)
     results = [result for case in cases if (result := case.result(ledger))]
-    report = Report(machine, code, fairness, ledger.runs(turns), results, held.failures)
+    report = Report(machine, code, origin, fairness, ledger.runs(turns), results, held.failures)
     return report, held.in_time
 
 

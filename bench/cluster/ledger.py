@@ -6,6 +6,7 @@ turn. Figures of different code never mix.
 
 import hashlib
 import json
+import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -97,6 +98,19 @@ def code_version() -> str:
             digest.update(f"{path.relative_to(ROOT)}\n".encode())
             digest.update(path.read_bytes())
     return digest.hexdigest()[:12]
+
+
+def commit() -> str:
+    """The commit of the checkout, with a plus if the code differs from it; empty without git."""
+    git = ("git", "-C", str(ROOT))
+    try:
+        head = subprocess.run(
+            [*git, "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=True
+        )
+        changed = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", *CODE], check=False)
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return head.stdout.strip() + ("+" if changed.returncode else "")
 
 
 def _forget_old(directory: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from itertools import groupby
 from pathlib import Path
 
-from bench.cluster.contestants import EQUIPOISE, KUBE_SCHEDULER, QPS, Contestant
+from bench.cluster.contestants import CONTESTANTS, EQUIPOISE, KUBE_SCHEDULER, QPS, Contestant
 from bench.cluster.machine import Machine
 from bench.cluster.measuring import Measurement
 from bench.cluster.results import Result
@@ -25,6 +25,8 @@ class Report:
     machine: Machine
     code: str
     """Names the content of the code that was measured."""
+    origin: str
+    """The date, and the commit if there is one."""
     fairness: bool
     """Whether API Priority and Fairness was on."""
     runs: int
@@ -39,6 +41,7 @@ class Report:
             "machine": asdict(self.machine),
             "versions": _versions(),
             "code": self.code,
+            "origin": self.origin,
             "qps": QPS,
             "priority_and_fairness": self.fairness,
             "runs": self.runs,
@@ -59,10 +62,18 @@ class Report:
         return json.dumps(document, indent=2)
 
     def as_text(self) -> str:
+        """For the terminal: a row for each contestant, with all figures."""
+        return self._around(lambda results: table(_HEADER, _rows(results), names=2))
+
+    def as_page(self) -> str:
+        """For the documentation: a row for each workload."""
+        return self._around(lambda results: table(_PAGE_HEADER, _page_rows(results), names=1))
+
+    def _around(self, results_table: Callable[[Iterator[Result]], str]) -> str:
         """The conditions in words, a table for each number of nodes, and the targets."""
         parts = [self._conditions()]
         for nodes, results in groupby(self.results, key=lambda each: each.size.nodes):
-            parts += [_heading(nodes), table(_HEADER, _rows(results), names=2)]
+            parts += [_heading(nodes), results_table(results)]
         targets = list(_target_rows(self.results))
         if targets:
             header = ["workload", "nodes", "target", "seen", "verdict"]
@@ -81,18 +92,19 @@ class Report:
         _, end, after = rest.partition(END)
         if not (begin and end):
             raise ValueError(f"{document} has no lines {BEGIN} and {END}")
-        document.write_text(f"{before}{BEGIN}\n\n{self.as_text()}\n\n{END}{after}")
+        document.write_text(f"{before}{BEGIN}\n\n{self.as_page()}\n\n{END}{after}")
 
     def _conditions(self) -> str:
         versions = ", ".join(f"{name} {version}" for name, version in _versions().items())
         machine, fairness = self.machine, "on" if self.fairness else "off"
-        origin = "one run" if self.runs == 1 else f"{self.runs} runs, the later ones resumed"
+        runs = "one run" if self.runs == 1 else f"{self.runs} runs, the later ones resumed"
         return "\n".join(
             [
                 f"{machine.cores} {machine.architecture} cores for everything; {versions} "
-                f"(code {self.code}), Python {machine.python}, NumPy {machine.numpy};",
+                f"({self.origin}, code {self.code}), "
+                f"Python {machine.python}, NumPy {machine.numpy};",
                 f"qps and burst {QPS} for all, API Priority and Fairness {fairness}; "
-                f"figures are medians over the rounds of {origin}.",
+                f"figures are medians over the rounds of {runs}.",
             ]
         )
 
@@ -152,6 +164,37 @@ def _rows(results: Iterator[Result]) -> Iterator[list[str]]:
             shown = [_ratio(each) if who is EQUIPOISE else "" for each in ratios]
             cells = [show(result, who) for show in _COLUMNS.values()]
             yield ["" if number else _name(result), who.name, *cells, *shown]
+
+
+_PAGE_HEADER = [
+    "workload",
+    *(f"{who.name} pods/s" for who in CONTESTANTS),
+    *("to kube", "to limit", "with events"),
+    *("CPU ms/pod", "server ms/pod", "peak MiB", "rounds"),
+]
+
+
+def _page_rows(results: Iterator[Result]) -> Iterator[list[str]]:
+    for result in results:
+        ratios = (result.ratio, result.ratio_to_limit, result.ratio_with_events)
+        yield [
+            _name(result),
+            *(_speed(result, who) for who in CONTESTANTS),
+            *map(_ratio, ratios),
+            *(
+                " / ".join(_COLUMNS[figure](result, who) for who in result.contestants)
+                for figure in ("CPU ms/pod", "server ms/pod", "peak MiB")
+            ),
+            str(len(result.rounds)),
+        ]
+
+
+def _speed(result: Result, who: Contestant) -> str:
+    """The median, and the range if there is one."""
+    if who not in result.contestants:
+        return ""
+    middle, span = _COLUMNS["pods/s"](result, who), _COLUMNS["min-max"](result, who)
+    return f"{middle} ({span})" if len(result.rounds) > 1 else middle
 
 
 def _ratio(figure: float) -> str:
