@@ -16,6 +16,7 @@ content of an object may stop the loop. Between two changes the event loop may r
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -333,6 +334,19 @@ class EventHandlers:
             assert isinstance(event.new, PodInfo), "an added pod is there"
             self._queue.delete(event.new)
         self._queue.on_event(event)
+        if event.kind == ASSIGNED_POD and event.action is Action.DELETE and not event.own:
+            assert isinstance(event.old, PodInfo), "a deleted pod was there"
+            self._retry_nominated(event.old.node_name)
+
+    def _retry_nominated(self, node: str) -> None:
+        """Retry pods nominated to a node that a pod has left, unless victims are still leaving it.
+
+        Where they do not fit after all, no hint wakes them, and their nominations would stay.
+        """
+        if nominated := self._state.nominations.on(node):
+            leaving = [pod.priority for pod in self._state.pods_on(node) if pod.pod.deleting]
+            lowest = min(leaving, default=math.inf)
+            self._queue.retry([pod.key for pod in nominated if pod.priority <= lowest])
 
     def _pod_to_queue(self, was: PodInfo | None, now: PodInfo) -> None:
         if self._state.assumed(now.uid):

@@ -27,15 +27,24 @@ def vip(name: str = "vip", cpu: int = 4, priority: int = 100) -> PodBuilder:
     return make_pod(name).cpu(cpu).priority(priority)
 
 
-async def test_victims_leave_and_the_pod_gets_their_node() -> None:
+@pytest.mark.parametrize(
+    ("shown", "waits"),
+    [
+        pytest.param(True, "unschedulable", id="both are seen leaving first"),
+        pytest.param(False, "gated", id="one is gone before the other is seen leaving"),
+    ],
+)
+async def test_victims_leave_and_the_pod_gets_their_node(shown: bool, waits: str) -> None:
     arena = Arena()
     assert await arena.preempt(make_box("n"), low("a"), low("b"), vip()) == "n"
     assert sorted(arena.outlet.evicted) == ["a", "b"]
     assert arena.outlet.nominations == [("vip", "n")]
     assert arena.tiers() == {"vip": "unschedulable"}
 
+    if shown:
+        arena.see(low("a").deleting(), low("b").deleting())
     arena.lose(low("a"))
-    assert arena.tiers() == {"vip": "unschedulable"}, "half of the room is not enough"
+    assert arena.tiers() == {"vip": waits}, "half of the room is not enough"
     arena.lose(low("b"))
     await arena.later(2)
     assert arena.outlet.bound == [("default/vip", "n")]
@@ -65,6 +74,22 @@ async def test_a_victim_that_is_leaving_already_is_not_evicted_again() -> None:
     assert await arena.preempt(make_box("n"), leaving, vip()) == "n"
     assert arena.outlet.evicting == {}
     assert arena.sample("scheduler_preemption_victims_count") == 0
+
+
+async def test_a_pod_whose_room_went_to_another_is_nominated_until_its_victims_are_gone() -> None:
+    arena = Arena()
+    await arena.preempt(make_box("n"), low("a"), low("b"), vip())
+    arena.see(low("a").deleting(), low("b").deleting())
+    arena.lose(low("a"))
+    arena.see(vip("higher", cpu=1, priority=1000), make_pod("lower").cpu(3))
+    await arena.later(2)
+    assert arena.outlet.bound == [("default/higher", "n")]
+    assert arena.outlet.nominations == [("vip", "n")]
+
+    arena.lose(low("b"))
+    await arena.later(20)
+    assert arena.outlet.nominations == [("vip", "n"), ("vip", "")]
+    assert arena.outlet.bound == [("default/higher", "n"), ("default/lower", "n")]
 
 
 # The node goes
