@@ -22,17 +22,17 @@ import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-from scheduler import __version__, inspection, machine
+from scheduler import __version__, machine
 from scheduler.assembly import Core, assemble
+from scheduler.backend import DaemonBackend
 from scheduler.bounded import Usage
 from scheduler.cache_check import CacheCheck
 from scheduler.config.loading import Configuration
-from scheduler.explaining.queries import ExplainQuery
 from scheduler.framework.registry import Registry
 from scheduler.gangs.registry import find_registry
-from scheduler.heartbeat import Heartbeat, ask
+from scheduler.heartbeat import Heartbeat
 from scheduler.kube.client import KubeClient
 from scheduler.kube.errors import WritesStopped
 from scheduler.kube.events import EventRecorder
@@ -50,26 +50,13 @@ from scheduler.observe.samples import Samples
 from scheduler.observe.watchdog import Watchdog
 from scheduler.operators.podgroups import PodGroupOperator, write_status
 from scheduler.pipeline.confirmation import OVERDUE, BindingConfirmer
-from scheduler.pipeline.permits import NotWaiting, PermitDecision, Undecidable
 from scheduler.process import Process, ThisProcess
 from scheduler.recording.segments import Bounds
 from scheduler.recording.tape import Tape
 from scheduler.reporting import ClusterOutlet
 from scheduler.serve.answers import Replica
-from scheduler.serve.endpoints import Sources
-from scheduler.serve.guards import HttpConflict, HttpNotFound, Unavailable
 from scheduler.serve.health import PING, Check
-from scheduler.serve.recent import RecentAnswers
 from scheduler.serve.server import Server, open_server
-from scheduler.slices import in_slices, resting
-from scheduler.spare_time import SpareTime
-from scheduler.views.news import SchedulerNews, news
-from scheduler.views.node_detail import UnknownNode, node_detail
-from scheduler.views.node_map import UnknownResource
-from scheduler.views.overview import overview
-from scheduler.views.pod_classes import pod_classes
-from scheduler.views.pod_groups import pod_groups
-from scheduler.views.pod_manifest import pod_manifest
 
 log = get_logger(__name__)
 
@@ -80,12 +67,6 @@ GIVEN_AWAY = ("Pod", "ResourceClaim")
 """The kinds that say which room and which devices are taken."""
 STOP_SECONDS = 5.0
 """How long a stop waits for what may as well be dropped: pods that wait for permission, events."""
-LOOK_SECONDS = 8.0
-"""How long a reader waits for the scheduling loop."""
-EXPLAIN_SECONDS = 30.0
-"""How long for an explanation, which may have to ask webhooks."""
-
-R = TypeVar("R")
 
 
 class LeadershipLost(Exception):
@@ -165,8 +146,6 @@ class Daemon:
         metrics.tables.follow(*(each.store for each in self._reflectors.values()))
         self._home = asyncio.get_running_loop()
         metrics.interpreter.follow(partial(interpreter, self._home))
-        self._recent_answers = RecentAnswers()
-        metrics.caches.follow("serving", lambda: {"served_answers": self._recent_answers.usage()})
         self._stopping = asyncio.Event()
         self._leading = asyncio.Event()
         self._samples = Samples(self.core.decisions, self.core.queue.view.counts)
@@ -174,8 +153,16 @@ class Daemon:
         interval = self._process.look_seconds
         self._lag = EventLoopLag(metrics.loop_lag, interval=interval, on_tick=self._tick)
         self._pauses = GcPauses(metrics.gc_pause)
-        self._spare_time = SpareTime(lambda: self.core.queue.active > 0)
         self._lost = asyncio.Event()
+        self._backend = DaemonBackend(
+            self.core,
+            self.pods(),
+            self._samples,
+            self._lag,
+            self._replica,
+            self._live(),
+            self._ready(),
+        )
 
     # Life
 
@@ -419,74 +406,26 @@ class Daemon:
             return None
         dropped = self._metrics.serving_dropped
         return await open_server(
-            self._sources(), settings, Reviews(client), dropped, self._serving_socket
+            self._backend, settings, Reviews(client), dropped, self._serving_socket
         )
 
-    def _sources(self) -> Sources:
-        live = (PING, Check("event-loop", self._stuck), Check("leaderElection", self._late))
-        ready = (
+    # Health
+
+    def _live(self) -> list[Check]:
+        return [
+            PING,
+            Check("event-loop", self._stuck),
+            Check("leaderElection", self._late),
+        ]
+
+    def _ready(self) -> list[Check]:
+        return [
             PING,
             Check("informer-sync", self._unsynced),
             Check("assumed-pods", self._unconfirmed),
             Check("watch-freshness", self._stale),
             Check("shutdown", self._shutdown),
-        )
-        return Sources(
-            registry=self._metrics.registry,
-            version={"version": __version__},
-            live=live,
-            ready=ready,
-            health=live,
-            config=self._config.for_others,
-            recent=self._recent_answers,
-            replica=self._replica,
-            queue=lambda query: (self._show if query.group else self._look)(
-                inspection.queue, query
-            ),
-            nodes=lambda query: (self._show if query.resource else self._look)(
-                inspection.nodes, query
-            ),
-            node=partial(self._show, node_detail),
-            pod=lambda key: ask(self._home, partial(self._manifest, key), LOOK_SECONDS),
-            overview=self._overview,
-            classes=partial(self._show, pod_classes),
-            groups=partial(self._show, pod_groups),
-            news=self._news,
-            decisions=partial(self._look, inspection.decisions),
-            waiting=partial(self._look, inspection.waiting),
-            decide=lambda verdict: ask(self._home, partial(self._decide, verdict), LOOK_SECONDS),
-            explain=lambda query: ask(self._home, partial(self._explain, query), EXPLAIN_SECONDS),
-            equivalence=partial(self._look, _equivalence),
-        )
-
-    async def _look(self, look: Callable[..., R], *args: Any) -> R:
-        """What a function says of the core, in the scheduling thread and in slices."""
-        return await ask(self._home, partial(in_slices, look, self.core, *args), LOOK_SECONDS)
-
-    async def _show(self, show: Callable[..., Any], *args: Any) -> Any:
-        """The same for the page: beside the work, since pages ask again and again."""
-
-        async def shown() -> Any:
-            with resting(self._spare_time.rest):
-                return await in_slices(show, self.core, *args)
-
-        try:
-            return await ask(self._home, shown, EXPLAIN_SECONDS)
-        except (UnknownNode, UnknownResource) as unknown:
-            raise HttpNotFound(str(unknown)) from unknown
-
-    async def _overview(self) -> Any:
-        replica = self._replica()
-        return {
-            "version": __version__,
-            "leader": replica.leading,
-            "holder": replica.leader,
-            "loopLagMs": round(1000 * self._lag.latest, 3),
-            **await self._show(overview, self._samples),
-        }
-
-    async def _news(self, seq: int | None, taken: int) -> SchedulerNews:
-        return await self._look(news, self._samples, self._lag.latest, seq, taken)
+        ]
 
     def _stuck(self) -> str | None:
         if not self._watchdog.stuck:
@@ -517,61 +456,15 @@ class Daemon:
         return "stopping" if self._stopping.is_set() else None
 
     def _replica(self) -> Replica:
-        leading = self._leading.is_set()
         elector = self._heartbeat.elector
         if elector is None:
-            return Replica(self._identity, leading, self._identity if leading else "")
-        return Replica(self._identity, leading, elector.holder)
-
-    # In the scheduling thread
-
-    async def _decide(self, decision: PermitDecision) -> Any:
-        """Only the leader holds pods."""
-        replica = self._replica()
-        if not replica.leading or self._lost.is_set():
-            leader = (
-                f"the leader is {replica.leader}" if replica.leader else "there is no leader yet"
-            )
-            raise Unavailable(f"{self._identity} is a standby: {leader}")
-        try:
-            return {**self.core.permits.decide(decision), "replica": replica}
-        except NotWaiting as unknown:
-            raise HttpNotFound(str(unknown)) from unknown
-        except Undecidable as fault:
-            raise HttpConflict(str(fault)) from fault
-
-    async def _manifest(self, key: str) -> Any:
-        pod = self.pods().get(key)
-        if pod is None:
-            raise HttpNotFound(f"unknown pod: {key}")
-        return pod_manifest(pod)
-
-    async def _explain(self, query: ExplainQuery) -> Any:
-        try:
-            with resting(self._spare_time.rest):
-                return await inspection.explain(
-                    self.core,
-                    self.pods(),
-                    query.pod,
-                    leading=self._leading.is_set(),
-                    manifest=query.manifest,
-                    claims=query.claims,
-                    count=query.count,
-                )
-        except inspection.UnknownPod as unknown:
-            raise HttpNotFound(f"unknown pod: {unknown}") from unknown
+            return Replica(self._identity, self.leading, self._identity if self.leading else "")
+        return Replica(self._identity, self.leading, elector.holder)
 
     async def _check_regularly(self) -> None:
         await self.until_synced()
         if interval := self._config.equipoise.cache_check.interval_seconds:
             await self.cache_check.run(interval)
-
-
-def _equivalence(core: Core, name: int | None, node: str | None, limit: int) -> Any:
-    try:
-        return inspection.equivalence(core, name, node, limit)
-    except inspection.NothingKept as nothing:
-        raise HttpNotFound(str(nothing)) from nothing
 
 
 def _resource(kind: str) -> WatchedResource[Any]:

@@ -1,16 +1,14 @@
 """Which path answers what: probes, metrics, configuration and the JSON behind the CLI.
 
-The handlers import nothing of the scheduler: `Sources` has the callables that they call, so
-everything here can be tested, and replaced, without one. All paths are read (GET, HEAD), but for
+The handlers know the scheduler as a `Backend`. All paths are read (GET, HEAD), but for
 one: POST to a waiting pod decides about it, for callers that the API server authorizes.
 """
 
 import asyncio
-import functools
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import msgspec
 from aiohttp import web
@@ -35,7 +33,7 @@ from scheduler.serve.guards import (
     errors_as_json,
     harden,
 )
-from scheduler.serve.health import PING, Check, report
+from scheduler.serve.health import Check, report
 from scheduler.serve.openapi import PATH, STREAM, check_parameters, document, routes_of
 from scheduler.serve.page import Page, add_page, read_page
 from scheduler.serve.parameters import (
@@ -51,8 +49,9 @@ from scheduler.serve.parameters import (
     read_body,
 )
 from scheduler.serve.recent import RecentAnswers, SharedAnswer
-from scheduler.serve.stream import NewsSource, NewsStream
+from scheduler.serve.stream import UpdateStream
 from scheduler.slices import checkpoint, in_slices
+from scheduler.views.updates import Updates
 
 READS_OF_ONE = 3
 """By one address; a third more is there for others."""
@@ -68,11 +67,10 @@ JSON = "application/json; charset=utf-8"
 class ReadTurns:
     """Turns to read, shared by address; beyond the bounds, or after a while, 429."""
 
-    def __init__(self, replica: Callable[[], Replica], recent: RecentAnswers) -> None:
-        self._replica = replica
+    def __init__(self, backend: "Backend") -> None:
+        self._backend = backend
         self._slots = Slots(READS_OF_ONE, least=0, most=1)
         self._present = Shares(READS_OF_ONE + WAITING_OF_ONE)
-        self._recent = recent
 
     @asynccontextmanager
     async def turn(self, request: web.Request) -> AsyncIterator[None]:
@@ -132,7 +130,9 @@ class ReadTurns:
                 assert isinstance(response.body, bytes), "and its body is in memory"
                 return SharedAnswer(response.body)
 
-        answer = await self._recent.get(f"{self._replica()} {request.path_qs}", make)
+        answer = await self._backend.recent.get(
+            f"{self._backend.replica()} {request.path_qs}", make
+        )
         response = web.Response(body=answer.body, headers={"Content-Type": JSON})
         if "gzip" in request.headers.get("Accept-Encoding", ""):
             response.body = await answer.compressed()
@@ -158,119 +158,150 @@ COMPRESS_HERE_BYTES = 16 * 1024
 OPENMETRICS = "application/openmetrics-text"
 
 
-@dataclass(frozen=True)
-class Sources:
-    """Where the endpoints get what they show; an endpoint without a source does not exist.
+class Backend(Protocol):
+    """What the endpoints show of a scheduler.
 
-    The callables run on the event loop that serves and return what msgspec can encode as JSON;
-    those of /api/v1 return mappings. Those that are not awaited must be quick.
-    They raise `HttpNotFound` or `Unavailable` to have the client told so.
+    Methods run on the event loop that serves and return what msgspec can encode as JSON; those of
+    /api/v1 return mappings. Those that are not awaited must be quick. They raise `HttpNotFound` or
+    `Unavailable` to have the client told so.
     """
 
-    registry: CollectorRegistry
-    """Shown on /metrics."""
-    version: Mapping[str, str]
-    """Shown on /version."""
-    live: Sequence[Check] = (PING,)
-    """/livez: does a restart help?"""
-    ready: Sequence[Check] = (PING,)
-    """/readyz: can it do its work now?"""
-    health: Sequence[Check] = (PING,)
-    """/healthz: the deprecated name, for probes that still use it."""
-    config: Callable[[], Any] | None = None
-    """/configz: the effective configuration."""
-    replica: Callable[[], Replica] = Replica
-    """`replica` in every answer of /api/v1: the replica and the leader."""
-    queue: Callable[[QueueQuery], Awaitable[Any]] | None = None
-    """/api/v1/queue?limit=&namespace=&tier=&labelSelector=&group=: pending pods."""
-    nodes: Callable[[NodesQuery], Awaitable[Any]] | None = None
-    """/api/v1/nodes?limit=&view=&resource=: at most so many nodes."""
-    node: Callable[[str], Awaitable[Any]] | None = None
-    """/api/v1/node?name=: one of them in full."""
-    pod: Callable[[str], Awaitable[Any]] | None = None
-    """/api/v1/pod?pod=namespace/name: what is kept of a pod, as a manifest."""
-    overview: Callable[[], Awaitable[Any]] | None = None
-    """/api/v1/overview: how the scheduler does."""
-    classes: Callable[[], Awaitable[Any]] | None = None
-    """/api/v1/classes: classes of equal pods and hit rates."""
-    groups: Callable[[int], Awaitable[Any]] | None = None
-    """/api/v1/groups?limit=: at most so many gangs, and the last batches."""
-    news: NewsSource | None = None
-    """/api/v1/stream: what is new after a decision and a sample."""
-    decisions: Callable[[DecisionsQuery], Awaitable[Any]] | None = None
-    """/api/v1/decisions?limit=&pod=: at most so many decisions, newest first."""
-    waiting: Callable[[int], Awaitable[Any]] | None = None
-    """/api/v1/waiting?limit=: at most so many pods that wait for permission."""
-    decide: Callable[[PermitDecision], Awaitable[Any]] | None = None
-    """POST /api/v1/waiting/NAMESPACE/NAME/approve or /reject, ?plugin=&reason=&uid=."""
-    explain: Callable[[ExplainQuery], Awaitable[Any]] | None = None
-    """/api/v1/explain?pod=namespace/name&count=, or POST with a manifest: the verdict of every
-    node; may wait for webhooks."""
-    equivalence: Callable[[int | None, str | None, int], Awaitable[Any]] | None = None
-    """/debug/equivalence?class=&node=&limit=: what is kept for classes of equal pods."""
-    recent: RecentAnswers = field(default_factory=RecentAnswers)
-    """Answers that several readers share."""
+    @property
+    def registry(self) -> CollectorRegistry:
+        """/metrics."""
+        ...
+
+    @property
+    def version(self) -> str:
+        """/version."""
+        ...
+
+    @property
+    def live(self) -> Sequence[Check]:
+        """/livez: does a restart help? Also /healthz, the deprecated name."""
+        ...
+
+    @property
+    def ready(self) -> Sequence[Check]:
+        """/readyz: can it do its work now?"""
+        ...
+
+    @property
+    def recent(self) -> RecentAnswers:
+        """Answers that several readers share."""
+        ...
+
+    def config(self) -> Any:
+        """/configz: the effective configuration."""
+        ...
+
+    def replica(self) -> Replica:
+        """`replica` in every answer of /api/v1: the replica and the leader."""
+        ...
+
+    def queue(self, query: QueueQuery) -> Awaitable[Any]:
+        """/api/v1/queue?limit=&namespace=&tier=&labelSelector=&group=: pending pods."""
+        ...
+
+    def nodes(self, query: NodesQuery) -> Awaitable[Any]:
+        """/api/v1/nodes?limit=&view=&resource=: at most so many nodes."""
+        ...
+
+    def node(self, name: str) -> Awaitable[Any]:
+        """/api/v1/node?name=: one of them in full."""
+        ...
+
+    def pod(self, key: str) -> Awaitable[Any]:
+        """/api/v1/pod?pod=namespace/name: what is kept of a pod, as a manifest."""
+        ...
+
+    def overview(self) -> Awaitable[Any]:
+        """/api/v1/overview: how the scheduler does."""
+        ...
+
+    def classes(self) -> Awaitable[Any]:
+        """/api/v1/classes: classes of equal pods and hit rates."""
+        ...
+
+    def groups(self, limit: int) -> Awaitable[Any]:
+        """/api/v1/groups?limit=: at most so many gangs, and the last batches."""
+        ...
+
+    def updates(self, seq: int | None, taken: int) -> Awaitable[Updates]:
+        """/api/v1/stream: what is new after a decision and a sample."""
+        ...
+
+    def decisions(self, query: DecisionsQuery) -> Awaitable[Any]:
+        """/api/v1/decisions?limit=&pod=: at most so many decisions, newest first."""
+        ...
+
+    def waiting(self, limit: int) -> Awaitable[Any]:
+        """/api/v1/waiting?limit=: at most so many pods that wait at Permit."""
+        ...
+
+    def decide(self, decision: PermitDecision) -> Awaitable[Any]:
+        """POST /api/v1/waiting/NAMESPACE/NAME/approve or /reject, ?plugin=&reason=&uid=."""
+        ...
+
+    def explain(self, query: ExplainQuery) -> Awaitable[Any]:
+        """/api/v1/explain?pod=namespace/name&count=, or POST with a manifest.
+
+        The verdict of every node; may wait for webhooks.
+        """
+        ...
+
+    def equivalence(self, name: int | None, node: str | None, limit: int) -> Awaitable[Any]:
+        """/debug/equivalence?class=&node=&limit=: what is kept for classes of equal pods."""
+        ...
 
 
 def build_app(
-    sources: Sources, access: AccessControl | None = None, page: Page | None = None
+    backend: Backend, access: AccessControl | None = None, page: Page | None = None
 ) -> web.Application:
-    """Return the application with one route per source, for callers that `access` admits."""
+    """Return the application with all routes, for callers that `access` admits."""
     guards = [access.middleware()] if access else []
     app = web.Application(
-        middlewares=[
-            errors_as_json,
-            *guards,
-            ReadTurns(sources.replica, sources.recent).middleware(),
-        ],
+        middlewares=[errors_as_json, *guards, ReadTurns(backend).middleware()],
         client_max_size=MAX_BODY_BYTES,
     )
     app.on_response_prepare.append(harden)
     routes = app.router
     for name, checks in (
-        ("livez", sources.live),
-        ("readyz", sources.ready),
-        ("healthz", sources.health),
+        ("livez", backend.live),
+        ("readyz", backend.ready),
+        ("healthz", backend.live),
     ):
-        routes.add_get(f"/{name}", functools.partial(_probe, name, checks))
-        routes.add_get(f"/{name}/{{check}}", functools.partial(_probe_one, checks))
-    routes.add_get("/metrics", _Scrapes(sources.registry).handle)
-    routes.add_get("/version", functools.partial(_page, lambda: dict(sources.version)))
-    if sources.config:
-        routes.add_get("/configz", functools.partial(_page, sources.config))
-    for name, source, query in (
-        ("queue", sources.queue, queue_query),
-        ("nodes", sources.nodes, nodes_query),
-        ("node", sources.node, name_of),
-        ("pod", sources.pod, pod_of_query),
-        ("overview", sources.overview, None),
-        ("classes", sources.classes, None),
-        ("groups", sources.groups, limit_of),
-        ("decisions", sources.decisions, decisions_query),
-        ("waiting", sources.waiting, limit_of),
-    ):
-        if source:
-            handler = functools.partial(_list, source, query, sources.replica)
-            routes.add_get(f"/api/v1/{name}", handler)
-    if sources.news:
-        stream = NewsStream(sources.news)
-        routes.add_get(STREAM, stream.handle)
-        app.on_shutdown.append(stream.close)
-    if sources.decide:
-        verbs: tuple[Verb, ...] = ("approve", "reject")
-        for verb in verbs:
-            decide = functools.partial(_decide, sources.decide, access, verb)
-            routes.add_post(f"{DECISIONS}{{namespace}}/{{name}}/{verb}", decide)
-    if sources.explain:
-        handler = functools.partial(_explain, sources.explain, sources.replica)
-        routes.add_get(EXPLAIN, handler)
-        routes.add_post(EXPLAIN, handler)
-    if sources.equivalence:
-        kept = functools.partial(_equivalence, sources.equivalence)
-        routes.add_get("/debug/equivalence", kept)
+        routes.add_get(f"/{name}", partial(_probe, name, checks))
+        routes.add_get(f"/{name}/{{check}}", partial(_probe_one, checks))
+    routes.add_get("/metrics", _Scrapes(backend.registry).handle)
+    routes.add_get("/version", partial(_page, lambda: {"version": backend.version}))
+    routes.add_get("/configz", partial(_page, backend.config))
+    reads: dict[str, tuple[Callable[..., Awaitable[Any]], Callable[[web.Request], Any] | None]] = {
+        "queue": (backend.queue, queue_query),
+        "nodes": (backend.nodes, nodes_query),
+        "node": (backend.node, name_of),
+        "pod": (backend.pod, pod_of_query),
+        "overview": (backend.overview, None),
+        "classes": (backend.classes, None),
+        "groups": (backend.groups, limit_of),
+        "decisions": (backend.decisions, decisions_query),
+        "waiting": (backend.waiting, limit_of),
+    }
+    for name, (read, query) in reads.items():
+        routes.add_get(f"/api/v1/{name}", partial(_read, backend, read, query))
+    stream = UpdateStream(backend.updates)
+    routes.add_get(STREAM, stream.handle)
+    app.on_shutdown.append(stream.close)
+    verbs: tuple[Verb, ...] = ("approve", "reject")
+    for verb in verbs:
+        decide = partial(_decide, backend, access, verb)
+        routes.add_post(f"{DECISIONS}{{namespace}}/{{name}}/{verb}", decide)
+    routes.add_get(EXPLAIN, partial(_explain, backend))
+    routes.add_post(EXPLAIN, partial(_explain, backend))
+    routes.add_get("/debug/equivalence", partial(_equivalence, backend))
     add_page(app, read_page() if page is None else page)
-    described = document(sources.version.get("version", ""), {("get", PATH), *routes_of(app)})
-    routes.add_get(PATH, functools.partial(_page, lambda: described))
+    described = document(backend.version, {("get", PATH), *routes_of(app)})
+    routes.add_get(PATH, partial(_page, lambda: described))
     return app
 
 
@@ -318,45 +349,37 @@ class _Scrapes:
         return _answer(body, content_type)
 
 
-async def _page(source: Callable[[], Any], request: web.Request) -> web.Response:
-    return await _json(source())
+async def _page(content: Callable[[], Any], request: web.Request) -> web.Response:
+    return await _json(content())
 
 
-async def _list(
-    source: Callable[..., Awaitable[Any]],
+async def _read(
+    backend: Backend,
+    read: Callable[..., Awaitable[Any]],
     query: Callable[[web.Request], Any] | None,
-    replica: Callable[[], Replica],
     request: web.Request,
 ) -> web.Response:
-    said = await (source() if query is None else source(query(request)))
-    return await _json({**said, "replica": replica()})
+    answer = await (read() if query is None else read(query(request)))
+    return await _json({**answer, "replica": backend.replica()})
 
 
-async def _equivalence(
-    source: Callable[[int | None, str | None, int], Awaitable[Any]], request: web.Request
-) -> web.Response:
+async def _equivalence(backend: Backend, request: web.Request) -> web.Response:
     text, node = request.query.get("class"), request.query.get("node")
     name = number(text) if text is not None else None
     if text is not None and name is None:
         raise BadRequest(f"class must be an equivalenceHash, a number, not {text!r}")
     if node is not None and name is None:
         raise BadRequest("node needs a class: what is kept belongs to a class")
-    return await _json(await source(name, node, limit_of(request)))
+    return await _json(await backend.equivalence(name, node, limit_of(request)))
 
 
-async def _explain(
-    source: Callable[[ExplainQuery], Awaitable[Any]],
-    replica: Callable[[], Replica],
-    request: web.Request,
-) -> web.Response:
-    return await _json({**await source(await explain_query(request)), "replica": replica()})
+async def _explain(backend: Backend, request: web.Request) -> web.Response:
+    answer = await backend.explain(await explain_query(request))
+    return await _json({**answer, "replica": backend.replica()})
 
 
 async def _decide(
-    source: Callable[[PermitDecision], Awaitable[Any]],
-    access: AccessControl | None,
-    verb: Verb,
-    request: web.Request,
+    backend: Backend, access: AccessControl | None, verb: Verb, request: web.Request
 ) -> web.Response:
     """Decide about a pod, if RBAC in the pod's namespace allows it."""
     if access is None:
@@ -370,7 +393,7 @@ async def _decide(
         raise BadRequest(f"reason must not be longer than {MAX_REASON_LENGTH} characters")
     plugin, uid = request.query.get("plugin", ""), request.query.get("uid", "")
     decision = PermitDecision(verb, f"{namespace}/{name}", user.name, plugin, reason, uid)
-    return await _json(await source(decision))
+    return await _json(await backend.decide(decision))
 
 
 async def _json(value: Any) -> web.Response:

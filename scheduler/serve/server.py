@@ -18,7 +18,7 @@ from scheduler.observe.logs import get_logger
 from scheduler.serve.access import AccessControl, Reviewer
 from scheduler.serve.certificates import Files, SelfSigned, Tls
 from scheduler.serve.connections import KEEPALIVE_SECONDS, Connections
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import Backend, build_app
 from scheduler.serve.guards import known_expectations
 from scheduler.serve.page import OPEN_PATHS, read_page
 
@@ -199,7 +199,7 @@ async def _listen(host: str, port: int) -> list[socket.socket]:
 
 
 async def open_server(
-    sources: Sources,
+    backend: Backend,
     settings: Settings,
     reviewer: Reviewer,
     dropped: Counter | None = None,
@@ -217,7 +217,7 @@ async def open_server(
     access = AccessControl(reviewer, open_paths) if reviewed else None
     wanted = reviewed or settings.tls_cert_file
     tls = await asyncio.to_thread(_tls, settings) if wanted else None
-    app = build_app(sources, access, await asyncio.to_thread(read_page))
+    app = build_app(backend, access, await asyncio.to_thread(read_page))
     return Server(
         app,
         host=settings.bind_address,

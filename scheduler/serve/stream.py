@@ -19,7 +19,7 @@ from scheduler.observe.logs import get_logger
 from scheduler.serve.connections import SEND_SECONDS
 from scheduler.serve.guards import HttpTooManyRequests, RequestError
 from scheduler.serve.openapi import EVENT_STREAM
-from scheduler.views.news import SchedulerNews
+from scheduler.views.updates import Updates
 
 log = get_logger(__name__)
 
@@ -32,9 +32,6 @@ MAX_CHUNKS = 32
 """That wait for one reader: as many looks, each of at most 200 decisions of a few KiB."""
 _encode_lines = msgspec.json.Encoder().encode_lines
 _HEARTBEAT = b": still here\n\n"
-
-NewsSource = Callable[[int | None, int], Awaitable[SchedulerNews]]
-"""What is new after a decision and a sample."""
 
 
 class _OpenStream:
@@ -52,12 +49,12 @@ class _OpenStream:
             self.ended.set()
 
 
-class NewsStream:
+class UpdateStream:
     """All streams of one server. Belongs to its event loop."""
 
     def __init__(
         self,
-        source: NewsSource,
+        source: Callable[[int | None, int], Awaitable[Updates]],
         *,
         interval: float = LOOK_INTERVAL_SECONDS,
         heartbeat: float = HEARTBEAT_SECONDS,
@@ -128,15 +125,15 @@ class NewsStream:
 
     def _look_on(self) -> None:
         if self._looking is None or self._looking.done():
-            self._looking = asyncio.create_task(self._look(), name="stream of news")
+            self._looking = asyncio.create_task(self._look(), name="stream of updates")
 
     async def _look(self) -> None:
-        """Ask for news for as long as somebody reads."""
+        """Ask for updates for as long as somebody reads."""
         seq: int | None = None
         taken = -1
         while True:
             try:
-                news = await self._source(seq, taken)
+                updates = await self._source(seq, taken)
             except RequestError:  # the scheduling loop is busy
                 await asyncio.sleep(self._interval)
                 continue
@@ -144,27 +141,27 @@ class NewsStream:
                 log.error("Streams end: new decisions could not be read", exc=fault)
                 await self.close()
                 return
-            seq, taken = news.seq, news.taken
-            if chunk := _chunk(news):
+            seq, taken = updates.seq, updates.taken
+            if chunk := _chunk(updates):
                 for reader in self._readers:
                     reader.give(chunk)
             await asyncio.sleep(self._interval)
 
 
-def _chunk(news: SchedulerNews) -> bytes:
+def _chunk(updates: Updates) -> bytes:
     """The events of one look."""
     parts = []
-    if news.skipped:
-        parts.append(_event(b"skipped", {"count": news.skipped}))
+    if updates.skipped:
+        parts.append(_event(b"skipped", {"count": updates.skipped}))
     # All in one call, a line each: JSON has no line breaks within.
-    lines = _encode_lines(news.decisions).splitlines()
+    lines = _encode_lines(updates.decisions).splitlines()
     parts += [
         b"event: decision\nid: %d\ndata: %s\n\n" % (each.seq, line)
-        for each, line in zip(news.decisions, lines, strict=True)
+        for each, line in zip(updates.decisions, lines, strict=True)
     ]
-    if news.sample is not None:
-        sample = msgspec.to_builtins(news.sample)
-        parts.append(_event(b"overview", {**sample, "loopLagMs": news.loop_lag_ms}))
+    if updates.sample is not None:
+        sample = msgspec.to_builtins(updates.sample)
+        parts.append(_event(b"overview", {**sample, "loopLagMs": updates.loop_lag_ms}))
     return b"".join(parts)
 
 

@@ -24,11 +24,12 @@ from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
 from scheduler.plugin_api.outlet import ObjectRequest, StaleReason, WriteError, never_stale
 from scheduler.serve.answers import Replica
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import build_app
 from scheduler.serve.guards import HttpNotFound
 from scheduler.serve.server import Server
 from scheduler.slices import in_slices
 from tests.patience import PATIENCE
+from tests.serve.fake_backend import FakeBackend
 
 Json = dict[str, Any]
 
@@ -95,16 +96,15 @@ class ServedScheduler:
             except inspection.UnknownPod as unknown:
                 raise HttpNotFound(f"unknown pod: {unknown}") from unknown
 
-        sources = Sources(
+        backend = FakeBackend(
             registry=self.core.metrics.registry,
-            version={},
             replica=lambda: self.replica,
             queue=lambda query: in_slices(inspection.queue, self.core, query),
             nodes=lambda limit: in_slices(inspection.nodes, self.core, limit),
             decisions=lambda query: in_slices(inspection.decisions, self.core, query),
             explain=explain,
         )
-        async with Server(build_app(sources)) as server:
+        async with Server(build_app(backend)) as server:
             started.set_result(server.url)
             await self._stopping.wait()
         self.stopped.set()

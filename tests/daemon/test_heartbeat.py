@@ -125,7 +125,7 @@ class Onlooker:
 async def test_work_that_holds_the_loop_costs_neither_the_lease_nor_a_probe(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("scheduler.app.LOOK_SECONDS", 0.1)
+    monkeypatch.setattr("scheduler.backend.READ_SECONDS", 0.1)
     config = configuration(kube={"leaderElection": ELECTION}, own={"server": {"port": free_port()}})
     async with (
         api_server_elsewhere() as server,
@@ -148,7 +148,7 @@ async def test_an_answer_that_is_not_waited_for_any_longer_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A look that was given up does not pile up on the loop."""
-    monkeypatch.setattr("scheduler.app.LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("scheduler.backend.READ_SECONDS", 0.05)
     looks: list[int] = []
     monkeypatch.setattr("scheduler.inspection.queue", lambda core, limit: looks.append(limit))
     config = configuration(own={"server": {"port": free_port()}})

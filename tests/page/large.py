@@ -5,14 +5,12 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from prometheus_client import CollectorRegistry
-
 from scheduler.explaining.queries import DecisionsQuery, ExplainQuery, NodesQuery, QueueQuery
 from scheduler.observe.decisions import Decision
 from scheduler.observe.samples import MAX_SAMPLES, Sample
-from scheduler.serve.endpoints import Sources
 from scheduler.serve.guards import HttpNotFound
-from scheduler.views.news import SchedulerNews
+from scheduler.views.updates import Updates
+from tests.serve.fake_backend import FakeBackend
 
 NODES, PODS, GROUPS, DECISIONS = 5_000, 10_000, 400, 1_000
 TIERS = {"active": 40, "backoff": 160, "unschedulable": 9_700, "gated": 100}
@@ -191,12 +189,12 @@ class Flood:
     def __init__(self) -> None:
         self.seq = DECISIONS
 
-    async def news(self, seq: int | None, taken: int) -> SchedulerNews:
+    async def updates(self, seq: int | None, taken: int) -> Updates:
         first = self.seq + 1
         self.seq += 200
         fresh = [decision(number) for number in range(first, self.seq + 1)]
         sample = Sample(time.time(), 400.0, 600.0, 1.0, 5.0, dict(TIERS))
-        return SchedulerNews(self.seq, fresh, 150, taken + 1, sample, 0.4)
+        return Updates(self.seq, fresh, 150, taken + 1, sample, 0.4)
 
 
 async def classes() -> dict[str, Any]:
@@ -280,11 +278,10 @@ async def explain(query: ExplainQuery) -> dict[str, Any]:
     }
 
 
-def sources() -> Sources:
+def backend() -> FakeBackend:
     """All that the page asks for."""
-    return Sources(
-        registry=CollectorRegistry(),
-        version={"version": "9"},
+    return FakeBackend(
+        version="9",
         queue=queue,
         nodes=nodes,
         node=node,
@@ -293,5 +290,5 @@ def sources() -> Sources:
         classes=classes,
         groups=groups,
         explain=explain,
-        news=Flood().news,
+        updates=Flood().updates,
     )

@@ -26,7 +26,7 @@ async def elements(page: Page) -> int:
 
 async def test_every_view_holds_few_elements() -> None:
     expect.set_options(timeout=PATIENCE_MS)
-    app = build_app(large.sources())
+    app = build_app(large.backend())
     report = {}
     async with Server(app) as server, chromium() as browser:
         for place, shown in {
@@ -56,7 +56,7 @@ async def test_every_view_holds_few_elements() -> None:
 
 async def test_updates_replace_what_is_shown() -> None:
     expect.set_options(timeout=PATIENCE_MS)
-    async with Server(build_app(large.sources())) as server, chromium() as browser:
+    async with Server(build_app(large.backend())) as server, chromium() as browser:
         async with reading(browser, server.url, "decisions") as (page, _):
             newest = page.get_by_role("row").nth(1)
             for _ in range(3):
@@ -80,7 +80,7 @@ async def test_updates_replace_what_is_shown() -> None:
 async def test_the_keyboard_goes_through_five_thousand_nodes() -> None:
     expect.set_options(timeout=PATIENCE_MS)
     async with (
-        Server(build_app(large.sources())) as server,
+        Server(build_app(large.backend())) as server,
         chromium() as browser,
         reading(browser, server.url, "nodes?group=none") as (page, _),
     ):

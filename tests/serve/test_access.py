@@ -9,15 +9,15 @@ from typing import Any
 import aiohttp
 import pytest
 import trustme
-from prometheus_client import CollectorRegistry
 
 from scheduler.config.schema import ServerSettings as Settings
 from scheduler.kube.errors import Unreachable
 from scheduler.kube.reviews import Right, User
 from scheduler.serve.access import FRESH_SECONDS, PASSED_ON, STALE_SECONDS, AccessControl
 from scheduler.serve.certificates import Files, Tls
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import build_app
 from scheduler.serve.server import Server, is_loopback, open_server
+from tests.serve.fake_backend import FakeBackend
 
 SCRAPER = User("system:serviceaccount:monitoring:prometheus", "1", ("system:serviceaccounts",))
 ADMIN = User("admin", groups=("system:masters",))
@@ -71,9 +71,9 @@ class Caller:
 
     def server(self) -> Server:
         certificate, key, authority = self._files
-        sources = Sources(registry=CollectorRegistry(), version={}, config=dict)
+        backend = FakeBackend(config=dict)
         access = AccessControl(self.cluster, Settings().always_allow_paths, clock=lambda: self.now)
-        return Server(build_app(sources, access), tls=Tls(Files(certificate, key), authority))
+        return Server(build_app(backend, access), tls=Tls(Files(certificate, key), authority))
 
     def trust(self, identity: trustme.LeafCert | None = None) -> ssl.SSLContext:
         context = ssl.create_default_context()
@@ -272,8 +272,8 @@ def test_what_counts_as_loopback(address: str, expected: bool) -> None:
 async def test_plain_http_exists_on_loopback_only(
     settings: Settings, scheme: str, status: int
 ) -> None:
-    sources = Sources(registry=CollectorRegistry(), version={})
-    server = await open_server(sources, settings, Cluster())
+    backend = FakeBackend()
+    server = await open_server(backend, settings, Cluster())
     async with server, aiohttp.ClientSession() as session:
         assert server.url.startswith(f"{scheme}://")
         url = f"{scheme}://127.0.0.1:{server.port}/metrics"

@@ -15,7 +15,6 @@ import pytest
 import trustme
 import uvloop
 from aiohttp.web_protocol import RequestHandler
-from prometheus_client import CollectorRegistry
 
 from scheduler.explaining.queries import NodesQuery
 from scheduler.observe.metrics import Metrics
@@ -23,9 +22,10 @@ from scheduler.serve import connections as limits
 from scheduler.serve import endpoints
 from scheduler.serve.certificates import Files, Tls
 from scheduler.serve.connections import Connections, ServedConnection
-from scheduler.serve.endpoints import Sources, build_app, encoded
+from scheduler.serve.endpoints import build_app, encoded
 from scheduler.serve.server import Server
 from tests.patience import PATIENCE
+from tests.serve.fake_backend import FakeBackend, empty
 
 PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -52,10 +52,10 @@ class Gate:
 
 @asynccontextmanager
 async def serving(
-    nodes: Callable[[NodesQuery], Awaitable[Any]] | None = None, tls: Tls | None = None
+    nodes: Callable[[NodesQuery], Awaitable[Any]] = empty, tls: Tls | None = None
 ) -> AsyncIterator[tuple[Server, Metrics]]:
     metrics = Metrics()
-    app = build_app(Sources(registry=CollectorRegistry(), version={}, nodes=nodes))
+    app = build_app(FakeBackend(nodes=nodes))
     async with Server(app, tls=tls, dropped=metrics.serving_dropped) as server:
         yield server, metrics
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry
 
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import build_app
 from scheduler.serve.guards import HttpNotFound
 from scheduler.serve.server import Server
+from tests.serve.fake_backend import FakeBackend
 
 LARGEST = 2**64 - 1
 
@@ -24,8 +24,8 @@ async def kept(name: int | None, node: str | None, limit: int) -> list[Any]:
 
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
-    sources = Sources(CollectorRegistry(), version={}, equivalence=kept)
-    async with Server(build_app(sources)) as server:
+    backend = FakeBackend(equivalence=kept)
+    async with Server(build_app(backend)) as server:
         yield f"{server.url}/debug/equivalence"
 
 

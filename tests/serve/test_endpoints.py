@@ -21,13 +21,14 @@ from scheduler.observe.decisions import Decision, Decisions
 from scheduler.observe.metrics import Metrics
 from scheduler.serve import parameters
 from scheduler.serve.answers import Replica
-from scheduler.serve.endpoints import MAX_SCRAPES, READS_OF_ONE, Sources, build_app
+from scheduler.serve.endpoints import MAX_SCRAPES, READS_OF_ONE, build_app
 from scheduler.serve.guards import HttpNotFound, Unavailable
 from scheduler.serve.health import PING, Check
 from scheduler.serve.parameters import DEFAULT_LIMIT, MAX_BODY_BYTES, MAX_LIMIT, MAX_ODDITIES
 from scheduler.serve.server import Server
 from tests.builders import make_pod
 from tests.patience import PATIENCE
+from tests.serve.fake_backend import FakeBackend
 
 
 class Scheduler:
@@ -41,10 +42,10 @@ class Scheduler:
         self.asked: ExplainQuery | None = None
         self.looked: QueueQuery | None = None
 
-    def sources(self) -> Sources:
-        return Sources(
+    def backend(self) -> FakeBackend:
+        return FakeBackend(
             registry=self.metrics.registry,
-            version={"version": "9"},
+            version="9",
             live=[PING],
             ready=[PING, Check("informer-sync", self.sync_failure)],
             config=lambda: {"kind": "KubeSchedulerConfiguration"},
@@ -109,7 +110,7 @@ def scheduler() -> Scheduler:
 @pytest.fixture
 async def client(scheduler: Scheduler) -> AsyncIterator[Client]:
     async with (
-        Server(build_app(scheduler.sources())) as server,
+        Server(build_app(scheduler.backend())) as server,
         aiohttp.ClientSession() as session,
     ):
         yield Client(session, server.url)
@@ -322,15 +323,6 @@ async def test_head_has_headers_and_no_body(client: Client) -> None:
     assert await client.text("/livez") == (200, "ok")
 
 
-async def test_endpoints_without_a_source_do_not_exist() -> None:
-    bare = Sources(registry=CollectorRegistry(), version={})
-    async with Server(build_app(bare)) as server, aiohttp.ClientSession() as session:
-        client = Client(session, server.url)
-        for path in ("/configz", "/api/v1/queue", "/api/v1/explain?pod=a/b"):
-            assert (await client.get(path)).status == 404
-        assert (await client.get("/readyz")).status == 200
-
-
 class BlockingCollector:
     """A collector that does not finish until the test lets it."""
 
@@ -346,7 +338,7 @@ async def test_scrapes_beyond_the_bound_are_refused_while_probes_still_work() ->
     registry, collector = CollectorRegistry(), BlockingCollector()
     registry.register(collector)
     async with (
-        Server(build_app(Sources(registry=registry, version={}))) as server,
+        Server(build_app(FakeBackend(registry=registry))) as server,
         aiohttp.ClientSession() as session,
     ):
         client = Client(session, server.url)
@@ -363,7 +355,7 @@ async def test_a_slow_sender_of_a_manifest_holds_nobody_up(
     scheduler: Scheduler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     header = b"POST /api/v1/explain HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{"
-    async with Server(build_app(scheduler.sources())) as server, aiohttp.ClientSession() as session:
+    async with Server(build_app(scheduler.backend())) as server, aiohttp.ClientSession() as session:
         slow = [
             await asyncio.open_connection(server.host, server.port) for _ in range(READS_OF_ONE + 1)
         ]

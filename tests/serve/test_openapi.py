@@ -6,54 +6,24 @@ from typing import Any
 
 import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry
 
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import build_app
 from scheduler.serve.guards import BadRequest
 from scheduler.serve.openapi import OPERATIONS, PATH, check_parameters, document, routes_of
 from scheduler.serve.server import Server
-
-
-async def nothing(*asked: Any) -> dict[str, Any]:
-    return {}
-
-
-def everything() -> Sources:
-    return Sources(
-        registry=CollectorRegistry(),
-        version={"version": "9"},
-        config=dict,
-        queue=nothing,
-        nodes=nothing,
-        node=nothing,
-        pod=nothing,
-        overview=nothing,
-        classes=nothing,
-        groups=nothing,
-        news=nothing,  # type: ignore[arg-type]  # no stream is opened
-        decisions=nothing,
-        waiting=nothing,
-        decide=nothing,
-        explain=nothing,
-        equivalence=nothing,
-    )
+from tests.serve.fake_backend import FakeBackend
 
 
 def test_the_table_has_every_route_and_no_other() -> None:
-    served = {route for route in routes_of(build_app(everything())) if route[0] != "head"}
+    served = {
+        route for route in routes_of(build_app(FakeBackend(version="9"))) if route[0] != "head"
+    }
     assert served == {(each.method, each.path) for each in OPERATIONS}
-
-
-def test_what_has_no_source_is_not_described() -> None:
-    app = build_app(Sources(registry=CollectorRegistry(), version={}))
-    paths = document("9", routes_of(app))["paths"]
-    assert "/api/v1/queue" not in paths
-    assert "/livez" in paths
 
 
 async def test_the_document_is_served() -> None:
     async with (
-        Server(build_app(everything())) as server,
+        Server(build_app(FakeBackend(version="9"))) as server,
         aiohttp.ClientSession() as session,
         session.get(server.url + PATH) as response,
     ):

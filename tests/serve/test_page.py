@@ -9,14 +9,14 @@ from pathlib import Path
 
 import aiohttp
 import pytest
-from prometheus_client import CollectorRegistry
 
 from scheduler.config.schema import ServerSettings
 from scheduler.kube.reviews import Right, User
 from scheduler.serve.access import AccessControl
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import build_app
 from scheduler.serve.page import OPEN_PATHS, read_page
 from scheduler.serve.server import Server, open_server
+from tests.serve.fake_backend import FakeBackend
 
 SCRIPT = "assets/main-a1b2c3.js"
 BROTLI = b"as if it were compressed"
@@ -41,8 +41,8 @@ async def queue(*asked: object) -> dict[str, object]:
     return {"counts": {}, "pods": []}
 
 
-def sources() -> Sources:
-    return Sources(registry=CollectorRegistry(), version={"version": "9"}, queue=queue)
+def backend() -> FakeBackend:
+    return FakeBackend(version="9", queue=queue)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def built(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def server(built: Path) -> AsyncIterator[Server]:
-    async with Server(build_app(sources(), page=read_page(built))) as served:
+    async with Server(build_app(backend(), page=read_page(built))) as served:
         yield served
 
 
@@ -195,7 +195,7 @@ async def test_nothing_but_the_files_of_the_page(server: Server, path: str) -> N
 async def test_a_checkout_without_the_page_says_how_to_build_it(
     tmp_path: Path, session: Session
 ) -> None:
-    async with Server(build_app(sources(), page=read_page(tmp_path / "missing"))) as served:
+    async with Server(build_app(backend(), page=read_page(tmp_path / "missing"))) as served:
         async with session.get(f"{served.url}/ui/") as answer:
             assert answer.status == 200
             assert "make page" in await answer.text()
@@ -207,7 +207,7 @@ async def test_strangers_may_load_the_page_and_nothing_that_it_shows(
     built: Path, session: Session
 ) -> None:
     access = AccessControl(Nobody(), OPEN_PATHS)
-    async with Server(build_app(sources(), access, read_page(built))) as served:
+    async with Server(build_app(backend(), access, read_page(built))) as served:
         for path in ("/", "/ui/", f"/ui/{SCRIPT}"):
             async with session.get(served.url + path) as answer:
                 assert answer.status == 200
@@ -218,7 +218,7 @@ async def test_strangers_may_load_the_page_and_nothing_that_it_shows(
 
 async def test_the_page_is_open_on_a_port_that_asks_who_calls(session: Session) -> None:
     settings = ServerSettings(port=0, protection="always")
-    async with await open_server(sources(), settings, Nobody()) as served:
+    async with await open_server(backend(), settings, Nobody()) as served:
         async with session.get(f"{served.url}/ui/", ssl=False) as answer:
             assert answer.status == 200
         async with session.get(f"{served.url}/api/v1/queue", ssl=False) as answer:

@@ -7,15 +7,15 @@ import aiohttp
 import pytest
 import trustme
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 
 from scheduler.serve.certificates import Files, Tls
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import build_app
 from scheduler.serve.server import Server
+from tests.serve.fake_backend import FakeBackend
 
 
 def bare_app() -> web.Application:
-    return build_app(Sources(registry=CollectorRegistry(), version={}))
+    return build_app(FakeBackend())
 
 
 async def test_port_zero_becomes_a_real_port_and_is_free_again_after_stop() -> None:

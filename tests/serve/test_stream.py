@@ -11,18 +11,18 @@ import aiohttp
 import msgspec
 import pytest
 from aiohttp import web
-from prometheus_client import CollectorRegistry
 
 from scheduler.observe.decisions import Decision
 from scheduler.observe.samples import Sample
 from scheduler.serve import stream as streams
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import build_app
 from scheduler.serve.guards import Unavailable, errors_as_json
 from scheduler.serve.server import Server
-from scheduler.serve.stream import STREAMS_OF_ONE, NewsStream
-from scheduler.views.news import SchedulerNews
+from scheduler.serve.stream import STREAMS_OF_ONE, UpdateStream
+from scheduler.views.updates import Updates
 from tests.daemon.support import eventually
 from tests.patience import PATIENCE
+from tests.serve.fake_backend import FakeBackend
 
 
 class Scheduler:
@@ -35,16 +35,14 @@ class Scheduler:
         self.text = ""
         self.fault: Exception | None = None
 
-    async def news(self, seq: int | None, taken: int) -> SchedulerNews:
+    async def updates(self, seq: int | None, taken: int) -> Updates:
         self.looks += 1
         if self.fault is not None:
             raise self.fault
         fresh = [] if seq is None else list(range(seq + 1, self.decisions + 1))
         told = [Decision(n, 1.0, f"default/p{n}", "scheduled", "n1", self.text) for n in fresh[-5:]]
         sample = Sample(2.0, 1.5, 2.0, None, None, {"active": 3}) if self.samples > taken else None
-        return SchedulerNews(
-            self.decisions, told, len(fresh) - len(told), self.samples, sample, 0.25
-        )
+        return Updates(self.decisions, told, len(fresh) - len(told), self.samples, sample, 0.25)
 
 
 Opened = aiohttp.ClientResponse
@@ -53,8 +51,8 @@ Opened = aiohttp.ClientResponse
 @asynccontextmanager
 async def serving(
     scheduler: Scheduler, **options: float
-) -> AsyncIterator[tuple[Server, NewsStream, aiohttp.ClientSession]]:
-    stream = NewsStream(scheduler.news, **{"interval": 0.005, **options})
+) -> AsyncIterator[tuple[Server, UpdateStream, aiohttp.ClientSession]]:
+    stream = UpdateStream(scheduler.updates, **{"interval": 0.005, **options})
     app = web.Application(middlewares=[errors_as_json])
     app.router.add_get("/stream", stream.handle)
     app.on_shutdown.append(stream.close)
@@ -202,9 +200,9 @@ async def test_a_stream_takes_no_turn_of_others() -> None:
     async def nodes(query: Any) -> dict[str, Any]:
         return {"nodes": []}
 
-    sources = Sources(CollectorRegistry(), version={}, nodes=nodes, news=Scheduler().news)
+    backend = FakeBackend(nodes=nodes, updates=Scheduler().updates)
     async with (
-        Server(build_app(sources)) as server,
+        Server(build_app(backend)) as server,
         aiohttp.ClientSession() as session,
         AsyncExitStack() as opened,
     ):

@@ -16,7 +16,7 @@ from scheduler import inspection
 from scheduler.explaining.queries import ExplainQuery
 from scheduler.model.objects import KINDS, Change
 from scheduler.serve.connections import ServedConnection
-from scheduler.serve.endpoints import Sources, build_app
+from scheduler.serve.endpoints import build_app
 from scheduler.serve.guards import HttpNotFound
 from scheduler.serve.server import Server
 from scheduler.slices import in_slices
@@ -29,6 +29,7 @@ from tests.fuzz.drawing import draw_object
 from tests.fuzz.mutating import ANY, encoded, mutate_bytes, mutate_object
 from tests.fuzz.scheduler_under_test import SchedulerUnderTest
 from tests.fuzz.target import Input, as_bytes
+from tests.serve.fake_backend import FakeBackend
 
 PATHS = (
     "/livez", "/readyz", "/healthz", "/livez/ping", "/metrics", "/version", "/configz",
@@ -110,9 +111,8 @@ class Requests:
             except inspection.UnknownPod as unknown:
                 raise HttpNotFound(f"unknown pod: {unknown}") from unknown
 
-        sources = Sources(
+        backend = FakeBackend(
             registry=core.metrics.registry,
-            version={},
             config=dict,
             queue=partial(look, inspection.queue),
             nodes=partial(look, inspection.nodes),
@@ -123,7 +123,7 @@ class Requests:
             groups=partial(look, pod_groups),
             explain=explain,
         )
-        server = Server(build_app(sources))
+        server = Server(build_app(backend))
         self._server = server  # it listens to nobody: connections are made by hand
         self._connections = server.connections
         await server.set_up()

@@ -9,10 +9,10 @@ from scheduler.observe.decisions import Decision
 from scheduler.observe.samples import Sample, Samples
 
 MAX_DECISIONS = 200
-"""How many are told at once; of further ones only their number."""
+"""How many are sent at once; of further ones only their number."""
 
 
-class SchedulerNews(msgspec.Struct, frozen=True):
+class Updates(msgspec.Struct, frozen=True):
     """What is new, and from where to ask next."""
 
     seq: int
@@ -28,10 +28,10 @@ class SchedulerNews(msgspec.Struct, frozen=True):
     loop_lag_ms: float
 
 
-def news(core: Core, samples: Samples, lag: float, seq: int | None, taken: int) -> SchedulerNews:
-    """What is new after decision ``seq`` and sample ``taken``; None: no decision is told."""
+def updates(core: Core, samples: Samples, lag: float, seq: int | None, taken: int) -> Updates:
+    """What is new after decision ``seq`` (None: no decision is sent) and sample ``taken``."""
     made = core.decisions.made
     fresh = [] if seq is None else core.decisions.since(seq, MAX_DECISIONS)
     skipped = 0 if seq is None else max(0, made - seq - len(fresh))
     sample = samples.newest if samples.taken != taken else None
-    return SchedulerNews(made, fresh, skipped, samples.taken, sample, round(1000 * lag, 3))
+    return Updates(made, fresh, skipped, samples.taken, sample, round(1000 * lag, 3))
