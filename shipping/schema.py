@@ -24,6 +24,7 @@ from scheduler.config.schema import (
     PluginConfig,
     PluginSet,
 )
+from scheduler.config.validation import MIN_RECORDING_BYTES
 from shipping.values import Value, ValuesFile
 
 Json = dict[str, Any]
@@ -37,6 +38,10 @@ DNS_NAME: Json = {
     "type": "string",
     "pattern": "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$",
     "maxLength": 253,
+}
+CIDR: Json = {
+    "type": "string",
+    "pattern": r"^([0-9]{1,3}(\.[0-9]{1,3}){3}|[0-9A-Fa-f:.]*:[0-9A-Fa-f:.]*)/[0-9]{1,3}$",
 }
 COUNT: Json = {"type": "integer", "minimum": 0}
 STRINGS: Json = {"type": "array", "items": {"type": "string"}}
@@ -114,6 +119,8 @@ KNOWN: dict[str, Json] = {
     "logging.level": _of_field(LoggingSettings, "level"),
     "logging.format": _of_field(LoggingSettings, "format"),
     "existingConfigMap": DNS_NAME,
+    "recording.maxBytes": {"type": "integer", "minimum": MIN_RECORDING_BYTES},
+    "recording.existingClaim": DNS_NAME,
     "replicaCount": COUNT,
     "leaderElection.leaseDuration": DURATION,
     "leaderElection.renewDeadline": DURATION,
@@ -129,6 +136,7 @@ KNOWN: dict[str, Json] = {
     "rbac.plugins": STRINGS,
     "rbac.metricsReaders": NAMED,
     "rbac.viewers": NAMED,
+    "rbac.permitApprovers": NAMED,
     "tls.secretName": DNS_NAME,
     "service.port": PORT,
     "service.annotations": TEXTS,
@@ -148,7 +156,7 @@ KNOWN: dict[str, Json] = {
         "enum": ["Off", "Initial", "Recreate", "InPlaceOrRecreate"]
     },
     "networkPolicy.apiServerPorts": {"type": "array", "items": PORT, "minItems": 1},
-    "networkPolicy.apiServerCIDRs": STRINGS,
+    "networkPolicy.apiServerCIDRs": {"type": "array", "items": CIDR},
     "flowSchema.matchingPrecedence": {"type": "integer", "minimum": 1, "maximum": 10000},
     "flowSchema.nominalConcurrencyShares": COUNT,
     "nodeSelector": TEXTS,

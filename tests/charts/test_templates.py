@@ -1,6 +1,7 @@
 """What the templates make of values."""
 
 import json
+from typing import Any
 
 import pytest
 import yaml
@@ -203,6 +204,20 @@ def test_alerts_select_the_job_that_monitors_make() -> None:
     assert 'job=\\"equipoise\\"' not in text
 
 
+def test_a_token_from_a_secret_replaces_the_file_of_prometheus() -> None:
+    def endpoint(**monitor: Any) -> Json:
+        rendered = Rendered({"serviceMonitor": {"enabled": True, **monitor}})
+        (found,) = rendered.the("ServiceMonitor")["spec"]["endpoints"]
+        only: Json = found
+        return only
+
+    assert "authorization" not in endpoint()
+    assert endpoint()["bearerTokenFile"].endswith("/token")
+    secret = {"credentials": {"name": "scraper", "key": "token"}}
+    assert endpoint(authorization=secret)["authorization"] == secret
+    assert "bearerTokenFile" not in endpoint(authorization=secret)
+
+
 def test_extra_objects_may_be_templates(everything: Rendered) -> None:
     assert {("ConfigMap", "plain"), ("ConfigMap", "equipoise-templated")} <= everything.names
 
@@ -230,16 +245,43 @@ WARNINGS: list[tuple[Json, str]] = [
     ({"hostNetwork": True}, "port is kube-scheduler's"),
     ({"equipoiseConfig": {"server": {"bindAddress": "127.0.0.1"}}}, "loopback address"),
     ({"plugins": {"enabled": [{"name": "NodeResourceTopologyMatch"}]}}, "topology updater"),
+    (
+        {
+            "networkPolicy": {"enabled": True},
+            "config": {"extenders": [{"urlPrefix": "https://extender.example.com/v1"}]},
+        },
+        "networkPolicy.extraEgress",
+    ),
 ]
 
 
-def warnings(values: Json) -> list[str]:
-    """What helm warns of after an installation."""
-    # The notes themselves are shown only by a real installation; templates can ask for this part.
-    found = 'include "equipoise.warnings" . | fromYamlArray | toJson'
-    template = f"{{kind: Warnings, metadata: {{name: x}}, text: {{{{ {found} }}}}}}"
-    text: list[str] = Rendered({**values, "extraObjects": [template]}).the("Warnings", "x")["text"]
+def notes(values: Json) -> str:
+    """What helm prints after an installation."""
+    # Only a real installation shows them; templates can include them.
+    template = (
+        "{kind: Notes, metadata: {name: x}, text: "
+        '{{ include "equipoise/templates/NOTES.txt" . | toJson }}}'
+    )
+    text: str = Rendered({**values, "extraObjects": [template]}).the("Notes", "x")["text"]
     return text
+
+
+def warnings(values: Json) -> list[str]:
+    """The warnings at their end."""
+    return [
+        line.removeprefix("WARNING: ")
+        for line in notes(values).splitlines()
+        if line.startswith("WARNING: ")
+    ]
+
+
+def test_notes_name_the_port_and_the_account_that_exist() -> None:
+    text = notes({"equipoiseConfig": {"server": {"port": 8443}}})
+    assert "https://127.0.0.1:8443/ui/" in text
+    assert "port-forward deployment/equipoise 8443\n" in text
+    assert "create token equipoise-viewer\n" in text
+    assert "create token" not in notes({"rbac": {"viewerAccount": False}})
+    assert "port-forward" not in notes({"existingConfigMap": "mine"})  # its port is not known
 
 
 @pytest.mark.parametrize(("values", "warning"), WARNINGS, ids=[text for _, text in WARNINGS])

@@ -142,6 +142,24 @@ REFUSED = [
         id="a label that would be there twice",
     ),
     pytest.param(
+        {"serviceAccount": {"create": False}},
+        "set serviceAccount.name",
+        id="rights for the account default",
+    ),
+    pytest.param(
+        {"networkPolicy": {"apiServerCIDRs": ["10.0.0.1"]}},
+        "networkPolicy/apiServerCIDRs/0",
+        id="an address that is no CIDR",
+    ),
+    pytest.param(
+        {"recording": {"enabled": True, "maxBytes": 1}}, "recording/maxBytes", id="no recording"
+    ),
+    pytest.param(
+        {"recording": {"enabled": True, "maxBytes": 2**21}},
+        "needs room for a segment",
+        id="a recording smaller than a segment",
+    ),
+    pytest.param(
         {"rbac": {"plugins": ["VolumeZone"]}}, "rbac.plugins is for", id="rights for no reason"
     ),
     pytest.param(
@@ -156,6 +174,20 @@ REFUSED = [
 def test_refused(values: Json, complaint: str) -> None:
     said = refusal(values)
     assert complaint.replace("/", ".") in said.replace("/", ".")
+
+
+def test_accepted() -> None:
+    account = {"create": False, "name": "planner"}
+    assert Rendered({"serviceAccount": account}).pod["serviceAccountName"] == "planner"
+    without_rights = Rendered({"serviceAccount": {"create": False}, "rbac": {"create": False}})
+    assert without_rights.pod["serviceAccountName"] == "default"
+    cidrs = ["10.0.0.1/32", "fd00::1/128"]
+    policy = Rendered({"networkPolicy": {"enabled": True, "apiServerCIDRs": cidrs}})
+    _, to_server = policy.the("NetworkPolicy")["spec"]["egress"]
+    assert [peer["ipBlock"]["cidr"] for peer in to_server["to"]] == cidrs
+    small = {"maxBytes": 2**21, "enabled": True}
+    segments = {"recording": {"segmentBytes": 2**20}}
+    assert loaded({"recording": small, "equipoiseConfig": segments}).equipoise.recording.directory
 
 
 def test_part_of_another_chart() -> None:

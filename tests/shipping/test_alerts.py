@@ -131,6 +131,24 @@ CASES = [
     ),
     Case(
         "EquipoiseTwoLeaders",
+        "releases in two namespaces have leases of one name",
+        {
+            f'leader_election_master_status{{{A},{LEASE},namespace="{namespace}"}}': "1x180"
+            for namespace in ("a", "b")
+        },
+        False,
+    ),
+    Case(
+        "EquipoiseNoLeader",
+        "a release in another namespace has a leader",
+        {
+            f'leader_election_master_status{{{A},{LEASE},namespace="a"}}': "0x180",
+            f'leader_election_master_status{{{A},{LEASE},namespace="b"}}': "1x180",
+        },
+        True,
+    ),
+    Case(
+        "EquipoiseTwoLeaders",
         "they hand over",
         {
             f"leader_election_master_status{{{A},{LEASE}}}": "1x90 0x90",

@@ -125,6 +125,14 @@
 {{- if and .Values.rbac.plugins (not .Values.existingConfigMap) }}
 {{- fail "rbac.plugins is for existingConfigMap: without one, rights follow the plugins of the configuration" }}
 {{- end }}
+{{- if and .Values.rbac.create (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+{{- fail "serviceAccount.create is false: set serviceAccount.name; the account default would give the scheduler's rights to all pods of the namespace that name none" }}
+{{- end }}
+{{- $recording := (include "equipoise.equipoiseConfiguration" . | fromYaml).recording | default dict }}
+{{- $segment := int64 ($recording.segmentBytes | default 33554432) }}
+{{- if and .Values.recording.enabled (lt (int64 $recording.maxBytes) $segment) }}
+{{- fail (printf "recording.maxBytes is %d: a recording needs room for a segment, %d bytes (equipoiseConfig.recording.segmentBytes)" (int64 $recording.maxBytes) $segment) }}
+{{- end }}
 {{- $rights := .Files.Get "files/rights.yaml" | fromYaml }}
 {{- range .Values.rbac.plugins }}
 {{- if not (hasKey $rights.plugins .) }}

@@ -35,6 +35,11 @@
 {{- if and (not .Values.existingConfigMap) (include "equipoise.servesLoopback" .) }}
 {{- $found = append $found "equipoiseConfig.server.bindAddress is a loopback address: neither Prometheus nor probes get there, unless you give probes that do." }}
 {{- end }}
+{{- $config := include "equipoise.equipoiseConfiguration" . | fromYaml }}
+{{- $called := or $config.webhooks (include "equipoise.kubeSchedulerConfiguration" . | fromYaml).extenders }}
+{{- if and .Values.networkPolicy.enabled $called (not .Values.networkPolicy.extraEgress) }}
+{{- $found = append $found "networkPolicy.extraEgress is empty: webhooks and extenders are reached only at the ports and addresses of the API server." }}
+{{- end }}
 {{- $numa := has "NodeResourceTopologyMatch" (include "equipoise.pluginNames" .Values.plugins.enabled | fromJsonArray) }}
 {{- $defined := or .Values.crds.nodeResourceTopology.create (.Capabilities.APIVersions.Has "topology.node.k8s.io/v1alpha2") }}
 {{- if and $numa (not $defined) }}
