@@ -28,6 +28,8 @@ _KEPT_FIELDS = frozenset(
         *("scheduleStartTime", "topologyPolicies", "schedulerName", "declaredFeatures"),
         *("capacity", "allocatable", "available", "maximumVolumeSize", "parent"),
         *("completedIndexes", "provisioner", "driver", "attacher", "attributes"),
+        *("expression", "allocationMode", "matchAttribute", "distinctAttribute", "resource"),
+        *("version", "versions", "source", "allocationTimestamp", "apiGroup"),
     }
 )
 """Members whose values are words of Kubernetes, amounts or times."""
@@ -43,6 +45,14 @@ _AMOUNTS = frozenset(
     }
 )
 """Members that map resources to amounts."""
+_MEASURED = frozenset({"capacity", "counters", "consumedCapacity"})
+"""Amounts of devices, by names that expressions read."""
+_REQUESTS = frozenset({"request", "requests"})
+"""Requests of a claim, by name; one of several alternatives is ``request/alternative``."""
+_CELLS = frozenset({"zones", "costs"})
+"""Members that hold the cells of a node, by name."""
+_CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
+"""Before the name of a DeviceClass in the name of the resource that it serves implicitly."""
 _DROPPED = frozenset({"message"})
 _FINGERPRINTS = frozenset({"topology.node.k8s.io/fingerprint", "nodeTopologyPodsFingerprint"})
 """Hashes of the names of a node's pods, which nobody could compare any more."""
@@ -95,6 +105,7 @@ _CONDITIONS = frozenset(
 _IMAGES = frozenset({"image", "names", "reference"})
 _CELL = re.compile(r"^node-[0-9]+$")
 """Cells are numbered, and their costs name each other."""
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 class Anonymiser:
@@ -104,6 +115,8 @@ class Anonymiser:
         self._key = key or secrets.token_bytes(32)
         self._known: dict[str, str] = {}
         objects = list(objects)
+        self._read = {word for text in _expressions(objects) for word in _IDENTIFIER.findall(text)}
+        """What expressions name: whatever may be an attribute that they read."""
         self._keep_compared(objects)
         self._keep_compositions(objects)
 
@@ -121,6 +134,8 @@ class Anonymiser:
         """
         if text in _WORDS or _NUMBER.match(text):
             return text
+        if text.startswith(_CLASS_RESOURCE):
+            return _CLASS_RESOURCE + self.name(text.removeprefix(_CLASS_RESOURCE))
         if _WELL_KNOWN.match(text):
             role = text.removeprefix(_ROLE)
             return text if role == text or role in _ROLES else _ROLE + self._digest(role)
@@ -181,6 +196,8 @@ class Anonymiser:
             return [self._value(each, field) for each in value]
         if not isinstance(value, str):
             return value
+        if field in _REQUESTS:
+            return "/".join(map(self.name, value.split("/")))
         return self._image(value) if field in _IMAGES else self.name(value)
 
     @staticmethod
@@ -193,6 +210,10 @@ class Anonymiser:
         plain = all(isinstance(each, str | int | float) for each in value.values())
         if field in _AMOUNTS and plain:
             return {self._resource(name): amount for name, amount in value.items()}
+        if field in _MEASURED:
+            return dict(value)
+        if field == "attributes":
+            return {name: self._attribute(name, each) for name, each in value.items()}
         if field in _KEYS_REPLACED and plain:
             kept = {key: each for key, each in value.items() if key not in _FINGERPRINTS}
             return {self.name(key): self._value(each, "") for key, each in kept.items()}
@@ -203,7 +224,7 @@ class Anonymiser:
         if field == "disruptedPods":
             return {self.name(pod): each for pod, each in value.items()}
         return {
-            key: self._member(value, each) if key == "name" else self._value(each, key)
+            key: self._member(value, field, each) if key == "name" else self._value(each, key)
             for key, each in value.items()
             if key not in _DROPPED
         }
@@ -211,18 +232,22 @@ class Anonymiser:
     def _name_or_value(self, value: Any) -> Any:
         return self.name(value) if isinstance(value, str) else value
 
-    def _member(self, holder: Mapping[str, Any], name: Any) -> Any:
+    def _attribute(self, name: str, value: Any) -> Any:
+        """An attribute of a device: as it is if an expression may read it, for it may do anything
+        with the text."""
+        return value if name.rpartition("/")[2] in self._read else self._value(value, "")
+
+    def _member(self, holder: Mapping[str, Any], field: str, name: Any) -> Any:
         """The member ``name``: of a cell's resource, of a cell, of a CSI driver, or any other."""
         if "available" in holder or ("allocatable" in holder and "nodeID" not in holder):
             return self._resource(str(name))
-        if "nodeID" in holder or _CELL.match(str(name)):
+        if "nodeID" in holder or (field in _CELLS and _CELL.match(str(name))):
             return name
         return self._value(name, "")
 
     def _resource(self, name: str) -> str:
         """A resource; those of Kubernetes keep their names."""
-        known = "/" not in name or _WELL_KNOWN.match(name)
-        return name if known else self.name(name)
+        return self.name(name) if "/" in name else name
 
     def _image(self, text: str) -> str:
         """An image: repository and tag each by itself, for a missing tag means ``latest``."""
@@ -250,6 +275,18 @@ def _requirements(value: Any) -> Iterator[Mapping[str, Any]]:
         return
     for each in value:
         yield from _requirements(each)
+
+
+def _expressions(value: Any) -> Iterator[str]:
+    """Every expression that chooses devices."""
+    if isinstance(value, Mapping):
+        if isinstance(found := value.get("expression"), str):
+            yield found
+        value = value.values()
+    elif not isinstance(value, list | tuple):
+        return
+    for each in value:
+        yield from _expressions(each)
 
 
 def _foreign(owner: Mapping[str, Any]) -> bool:

@@ -52,19 +52,20 @@ def more(objects: Sequence[Body], config: Any, named: str) -> More:
     from scheduler.simulation import how_many_more
 
     kind, _, rest = named.partition("/")
-    if rest and kind.lower() not in KINDS[POD]:
-        pod = pod_of_workload(objects, named)
-        if has_claim_templates(objects, named) or has_templates(pod):
-            return _more_with_claims(objects, config, partial(_with_replicas, objects, named))
-    else:
-        pods = {pod_key(body): body for body in objects if body["kind"] == "Pod"}
-        name = rest or named
+    pods = {pod_key(body): body for body in objects if body["kind"] == "Pod"}
+    of_pod = rest if kind.lower() in KINDS[POD] else ""
+    if of_pod or not rest or named in pods:
+        name = of_pod or named
         key = name if "/" in name else f"default/{name}"
         if key not in pods:
             raise NoSuchObject(f"no pod {key}{hint_of_key(key, pods)}")
         pod = pods[key]
         if has_templates(pod):
             return _more_with_claims(objects, config, partial(_with_copies, objects, pod))
+    else:
+        pod = pod_of_workload(objects, named)
+        if has_claim_templates(objects, named) or has_templates(pod):
+            return _more_with_claims(objects, config, partial(_with_replicas, objects, named))
     return how_many_more(objects, pod, config)
 
 
@@ -153,6 +154,7 @@ def _node_of(pod: Body) -> str:
 
 def _shapes(objects: Sequence[Body]) -> list[tuple[str, int]]:
     """A node of each shape and how many there are: equal but for names and zones."""
+    equipment = _equipment(objects)
     shapes: dict[str, list[str]] = {}
     for body in objects:
         if body["kind"] == "Node" and not body.get("spec", {}).get("unschedulable"):
@@ -161,7 +163,25 @@ def _shapes(objects: Sequence[Body]) -> list[tuple[str, int]]:
             alike = {k: v for k, v in labels.items() if k != HOSTNAME and k not in _ZONES}
             amounts = body.get("status", {}).get("allocatable", {})
             taints = body.get("spec", {}).get("taints", [])
-            key = json.dumps([alike, amounts, taints], sort_keys=True, default=str)
+            own = sorted(equipment.get(metadata["name"], ()))
+            key = json.dumps([alike, amounts, taints, own], sort_keys=True, default=str)
             shapes.setdefault(key, []).append(metadata["name"])
     counted = [(min(names), len(names)) for names in shapes.values()]
     return sorted(counted, key=lambda each: (-each[1], each[0]))
+
+
+def _equipment(objects: Sequence[Body]) -> dict[str, list[str]]:
+    """By node: its NUMA cells, and how many devices each driver publishes for it."""
+    cells: dict[str, list[str]] = {}
+    devices: Counter[tuple[str, str]] = Counter()
+    for body in objects:
+        if body["kind"] == "NodeResourceTopology":
+            for zone in body.get("zones", ()):
+                amounts = {each["name"]: each.get("allocatable") for each in zone["resources"]}
+                text = f"{zone.get('name')} {json.dumps(amounts, sort_keys=True, default=str)}"
+                cells.setdefault(body["metadata"]["name"], []).append(text)
+        elif body["kind"] == "ResourceSlice" and (node := body["spec"].get("nodeName")):
+            devices[node, body["spec"].get("driver", "")] += len(body["spec"].get("devices", ()))
+    for (node, driver), number in devices.items():
+        cells.setdefault(node, []).append(f"{driver} {number}")
+    return cells

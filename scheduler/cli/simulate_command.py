@@ -11,7 +11,6 @@ import click
 
 from scheduler.cli.exits import USAGE, fail
 from scheduler.cli.offline import (
-    NAMED,
     Body,
     as_in_cluster,
     config_option,
@@ -40,6 +39,7 @@ from scheduler.cli.output import (
 from scheduler.cli.tables import Table, TableCell, TableColumn
 
 _HIGHEST = 2**31 - 1
+_CAPACITY = ("--more", "--missing-nodes")
 
 
 class PlacedPod(NamedTuple):
@@ -132,7 +132,9 @@ def simulate(
     from scheduler.config.problems import ConfigError
     from scheduler.simulation import InputError, place, profile_names
 
-    reports = {"--batch": batch, "--compare": compare, "--more": more or missing_nodes}
+    capacity = "--missing-nodes" if missing_nodes and more is None else "--more"
+    asked_capacity = more is not None or missing_nodes
+    reports = {"--batch": batch, "--compare": compare, capacity: asked_capacity}
     _check_usage(files, from_cluster, kubeconfig or context, reports, evict=evict, plot=plot)
     config = configuration(config_file)
     other = configuration(compare)
@@ -201,12 +203,13 @@ def _check_usage(
         from scheduler.cli.picture import check_name
 
         check_name(plot)
-        if reports["--more"]:
-            raise click.UsageError("--plot shows where pods go, and --more places none")
     asked = [option for option, given in reports.items() if given]
+    capacity = [option for option in asked if option in _CAPACITY]
+    if plot is not None and capacity:
+        raise click.UsageError(f"--plot shows where pods go, and {capacity[0]} places none")
     if len(asked) > 1:
         raise click.UsageError(f"one report at a time, not {' and '.join(asked)}")
-    if evict and (reports["--batch"] or reports["--more"]):
+    if evict and asked and asked[0] != "--compare":
         raise click.UsageError(f"--evict cannot be combined with {asked[0]}")
 
 
@@ -223,7 +226,8 @@ def _show_capacity(
     except NoSuchObject as fault:
         fail(str(fault), USAGE)
     except ValueError as fault:
-        raise click.UsageError(f"--more: {fault}") from None
+        pods = "of a pod NAME, NAMESPACE/NAME or pod/NAME"
+        raise click.UsageError(f"--more: {fault}; {pods}") from None
     if missing:
         waiting, found = capacity.missing_nodes(objects, config)
         said |= {"pending": waiting, "missingNodes": [each._asdict() for each in found]}
@@ -232,7 +236,8 @@ def _show_capacity(
         return
     if more is not None:
         fit, least = said["more"]["fit"], "" if said["more"]["complete"] else "at least "
-        say(f"{least}{fit} more like {more} fit", GOOD if fit else BAD)
+        fits = "fits" if fit == 1 else "fit"
+        say(f"{least}{fit} more like {more} {fits}", GOOD if fit else BAD)
     if missing:
         _show_missing(said["pending"], said["missingNodes"])
 
@@ -278,11 +283,13 @@ def _what_if(
         for each in replicas:
             objects = scale(objects, *parse_replicas(each))
         if drained:
-            outcome = drain(objects, drained)
+            nodes = list(dict.fromkeys(drained))
+            outcome = drain(objects, nodes)
             objects = outcome.objects
-            note(f"drained: {counted(outcome.moved, 'pod')} of {', '.join(drained)} wait again")
+            wait = "waits" if outcome.moved == 1 else "wait"
+            note(f"drained: {counted(outcome.moved, 'pod')} of {', '.join(nodes)} {wait} again")
             if outcome.lost:
-                note(f"lost, as no controller makes them again: {', '.join(outcome.lost[:NAMED])}")
+                note(f"lost, as no controller makes them again: {', '.join(outcome.lost)}")
     except NoSuchObject as fault:
         fail(str(fault), USAGE)
     except ValueError as fault:

@@ -110,7 +110,8 @@ def drain(objects: Sequence[Body], nodes: Sequence[str]) -> Drained:
 def scale(objects: Sequence[Body], workload: str, replicas: int) -> list[Body]:
     """A workload with another number of replicas; of fewer, the pods that wait go first.
 
-    A Deployment's newest ReplicaSet makes up for what the older ones still have.
+    Of a StatefulSet those of the highest ordinals go, and no others. A Deployment's newest
+    ReplicaSet makes up for what the older ones still have.
     """
     kind, namespace, name = _named(workload)
     owner = _workload(objects, kind, namespace, name)
@@ -127,10 +128,21 @@ def scale(objects: Sequence[Body], workload: str, replicas: int) -> list[Body]:
         newest = identity(sets[-1])
         older = sum(controller in owners - {newest} for _, controller in pods)
         wanted[id(sets[-1])] = max(0, replicas - older)
-    own.sort(key=lambda body: bool(body.get("spec", {}).get("nodeName")))
-    gone = {id(body) for body in own[: max(0, len(own) - replicas)]}
+    if kind == "StatefulSet":
+        end = owner.get("spec", {}).get("ordinals", {}).get("start", 0) + replicas
+        excess = [body for body in own if _ordinal(body) >= end]
+    else:
+        own.sort(key=lambda body: bool(body.get("spec", {}).get("nodeName")))
+        excess = own[: max(0, len(own) - replicas)]
+    gone = {id(body) for body in excess}
     kept = [_with_replicas(body, wanted.get(id(body))) for body in objects if id(body) not in gone]
-    return without_claims_of(kept, {pod_key(body) for body in own if id(body) in gone})
+    return without_claims_of(kept, set(map(pod_key, excess)))
+
+
+def _ordinal(pod: Body) -> int:
+    """The number at the end of the name of a StatefulSet's pod; -1 if there is none."""
+    number = str(pod["metadata"]["name"]).rpartition("-")[2]
+    return int(number) if number.isdecimal() else -1
 
 
 def pod_of_workload(objects: Sequence[Body], workload: str) -> Body:

@@ -42,7 +42,8 @@ def test_what_waits_is_placed_before_more_is_counted(file: Path) -> None:
     assert answer("-f", source, "--more", "deployment/shop/web")["more"]["fit"] == 4
     assert answer("-f", source, "--more", "pod/waits")["more"]["fit"] == 1
     shown = run("-f", source, "--more", "waits")
-    assert shown.stdout == "1 more like waits fit\n"
+    assert shown.stdout == "1 more like waits fits\n"
+    assert run("-f", source, "--more", "default/waits").stdout == "1 more like default/waits fits\n"
 
 
 @st.composite
@@ -224,6 +225,25 @@ def test_one_node_fewer_does_not_do(objects: list[Json], cpu: int) -> None:
             assert (done >= each.placed) is enough
 
 
+def test_nodes_with_devices_are_of_another_kind(file: Path) -> None:
+    devices = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": "n2"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "n2",
+            "pool": {"name": "n2", "generation": 1, "resourceSliceCount": 1},
+            "devices": [{"name": "gpu-0"}],
+        },
+    }
+    nodes = [make_node(name).cpu(2).obj() for name in ("n1", "n2", "n3")]
+    full = [make_pod(f"on-{name}").cpu(2).on(name).obj() for name in ("n1", "n2", "n3")]
+    source = write(file, *nodes, *full, devices, make_pod("a").cpu(1).obj())
+    missing = answer("-f", source, "--missing-nodes")["missingNodes"]
+    assert [(each["like"], each["existing"]) for each in missing] == [("n1", 2), ("n2", 1)]
+
+
 def test_no_shape_may_help(file: Path) -> None:
     source = write(file, make_node("n1").cpu(2).obj(), make_pod("huge").cpu(9).obj())
     assert "more nodes of no shape would help" in run("-f", source, "--missing-nodes").stdout
@@ -236,6 +256,10 @@ def test_no_shape_may_help(file: Path) -> None:
     [
         (["--more", "deployment/web"], "no Deployment default/web"),
         (["--more", "cronjob/web"], "expected KIND/NAME"),
+        (["--more", "cronjob/web"], "of a pod NAME, NAMESPACE/NAME or pod/NAME"),
+        (["--missing-nodes", "--evict"], "--evict cannot be combined with --missing-nodes"),
+        (["--missing-nodes", "--batch"], "not --batch and --missing-nodes"),
+        (["--missing-nodes", "--plot", "a.svg"], "and --missing-nodes places none"),
         (["--more", "absent"], "no pod default/absent"),
         (["--more", "po/absent"], "no pod default/absent"),
         (["--more", "deploy/web"], "no Deployment default/web"),
@@ -252,7 +276,7 @@ def test_pods_of_other_schedulers_are_named_as_not_counted(file: Path) -> None:
     theirs = make_pod("theirs").cpu(1).spec(schedulerName="default-scheduler").obj()
     source = write(file, make_node("n").cpu(2).obj(), theirs, make_pod("a").cpu(1).obj())
     left_out = run("-f", source, "--more", "pod/a")
-    assert left_out.stdout == "1 more like pod/a fit\n"
+    assert left_out.stdout == "1 more like pod/a fits\n"
     assert "left to another scheduler, default-scheduler: 1 pod" in left_out.stderr
     counted = run("-f", source, "--more", "pod/a", "--all-schedulers")
     assert (counted.stdout, counted.stderr) == ("0 more like pod/a fit\n", "")

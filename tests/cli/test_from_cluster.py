@@ -32,7 +32,7 @@ def ask(api: ApiServer, *arguments: str) -> Result:
 
 def test_apis_that_the_cluster_lacks_are_no_matter(api: ApiServer) -> None:
     result = ask(api, "--more", "pod/p")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "1 more like pod/p fit\n", "")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "1 more like pod/p fits\n", "")
 
 
 def test_a_kind_that_may_not_be_listed_is_named(api: ApiServer) -> None:

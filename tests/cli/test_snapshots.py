@@ -20,6 +20,7 @@ from scheduler.simulation import judge
 from scheduler.state.attachments import MIGRATED_PLUGINS
 from tests.builders import Json, make_node, make_pod
 from tests.cli.support import workload
+from tests.dra import recorded
 from tests.test_parity import CASES, objects_of
 
 KEY = b"k" * 32
@@ -49,7 +50,26 @@ def test_what_is_left_out_changes_no_verdict_and_no_score(case: Json) -> None:
 
 
 def test_other_names_change_no_verdict_and_no_score(case: Json) -> None:
-    objects = [*map(trimmed, objects_of(case)), trimmed(pod_of(case))]
+    _check_other_names([*map(trimmed, objects_of(case)), trimmed(pod_of(case))])
+
+
+TIED = ("dra-constraints-1-64", "dra-constraints-1-44", "dra-mixed-1-1", "dra-extended-1-45")
+"""Cases that names decide: of the order of devices, in which one raises an error, or of classes
+that serve the same resource and are equally old."""
+WITH_DEVICES = [
+    case
+    for file in (*recorded.FILES, recorded.TABLES)
+    for case, _ in recorded.cases(file)[::12]
+    if case["id"] not in TIED
+]
+
+
+@pytest.mark.parametrize("case", WITH_DEVICES, ids=[case["id"] for case in WITH_DEVICES])
+def test_other_names_of_devices_change_no_verdict_and_no_score(case: Json) -> None:
+    _check_other_names([*map(trimmed, recorded.objects_of(case)), trimmed(pod_of(case))])
+
+
+def _check_other_names(objects: list[Json]) -> None:
     before = judge(objects[:-1], objects[-1])
     renamed = anonymised(objects, KEY)
     after = judge(renamed[:-1], renamed[-1])
@@ -116,6 +136,56 @@ def test_nor_where_kubernetes_itself_writes_most_often() -> None:
     assert key in renamed[1]["metadata"]["labels"]
     assert "node-role.kubernetes.io/control-plane" in renamed[1]["metadata"]["labels"]
     assert renamed[1]["status"]["conditions"][1] == {"type": "Ready", "status": "False"}
+
+
+DRIVER = "gpu.example.com"
+
+
+def devices(node: str) -> Json:
+    """A slice with a model, which the class below reads, and a serial number."""
+    model, serial = {"string": "large"}, {"string": SECRET}
+    device = {
+        "name": "node-1",
+        "attributes": {"model": model, "serial": serial, "driver": {"version": "1.2.3"}},
+        "capacity": {"memory": {"value": "80Gi"}},
+    }
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 1}
+    return {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceSlice",
+        "metadata": {"name": f"{node}-gpus"},
+        "spec": {"driver": DRIVER, "nodeName": node, "pool": pool, "devices": [device]},
+    }
+
+
+def test_of_devices_stays_what_expressions_read() -> None:
+    text = f'device.attributes["{DRIVER}"].model.startsWith("lar")'
+    large = {"selectors": [{"cel": {"expression": text}}]}
+    device_class = {"kind": "DeviceClass", "metadata": {"name": SECRET}, "spec": large}
+    node = make_node("node-0").cpu(4).obj()
+    pod = make_pod("train").request(f"deviceclass.resource.kubernetes.io/{SECRET}", 1).obj()
+    running = make_pod("runs").cpu(3).on("node-0").obj()
+    objects = [trimmed(each) for each in (node, devices("node-0"), device_class, running, pod)]
+    renamed = anonymised(objects)
+    assert SECRET not in json.dumps(renamed)
+    assert renamed[0]["metadata"]["name"] == renamed[3]["spec"]["nodeName"] != "node-0"
+    assert json.dumps(renamed[1]).count("large") == 1
+    assert len(judge(renamed[:-1], renamed[-1])["fit"]) == 1
+
+
+def test_a_snapshot_with_other_names_is_read_as_it_was_written(tmp_path: Path) -> None:
+    claim = {"exactly": {"deviceClassName": "c", "allocationMode": "ExactCount", "count": 1}}
+    template = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaimTemplate",
+        "metadata": {"name": "t", "namespace": "default"},
+        "spec": {"spec": {"devices": {"requests": [{"name": "r", **claim}]}}},
+    }
+    objects = [trimmed(devices("n1")), trimmed(template), trimmed(make_node("n1").cpu(4).obj())]
+    file = tmp_path / "cluster.json"
+    file.write_bytes(pack(anonymised(objects), compressed=""))
+    result = CliRunner().invoke(cli, ["simulate", "-f", str(file)])
+    assert (result.exit_code, result.stdout) == (0, "no pods to schedule\n"), result.output
 
 
 def test_kinds_of_owners_that_plugins_read_stay() -> None:

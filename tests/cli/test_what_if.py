@@ -85,8 +85,16 @@ def test_pods_of_a_drained_node_go_elsewhere(file: Path) -> None:
     nodes = [make_node(name).cpu(4).obj() for name in ("n1", "n2")]
     result = run("-f", write(file, *nodes, moving, agent, alone), "--drain", "n1", "-o", "json")
     assert placed(result) == {"default/web-1": "n2"}
-    assert "1 pod of n1 wait again" in result.stderr
+    assert "1 pod of n1 waits again" in result.stderr
     assert "lost, as no controller makes them again: default/alone" in result.stderr
+
+
+def test_all_pods_that_a_drain_loses_are_named(file: Path) -> None:
+    alone = [make_pod(f"alone-{number}").cpu(1).on("n1").obj() for number in range(8)]
+    source = write(file, make_node("n1").cpu(8).obj(), *alone)
+    result = run("-f", source, "--drain", "n1", "--drain", "n1")
+    assert all(f"default/alone-{number}" in result.stderr for number in range(8))
+    assert "0 pods of n1 wait again" in result.stderr
 
 
 def test_a_drained_node_takes_no_pods() -> None:
@@ -100,6 +108,21 @@ def test_a_workload_is_scaled(count: int, expected: int) -> None:
         objects = [workload(kind, "web", replicas=2)]
         scaled = expand(scale(objects, f"{kind.lower()}/shop/web", count))
         assert sum(body["kind"] == "Pod" for body in scaled) == expected
+
+
+def test_of_a_stateful_set_the_highest_ordinals_go(file: Path) -> None:
+    db = workload("StatefulSet", "db", replicas=12)
+    db["spec"]["ordinals"] = {"start": 1}
+    nodes = [make_node(name).cpu(8).obj() for name in ("n1", "n2")]
+    objects = expand([db])
+    pods = [body for body in objects if body["kind"] == "Pod"]
+    for body in pods[:-1]:  # the last one waits
+        body["spec"] = {**body["spec"], "nodeName": "n1"}
+    left = expand(scale(objects, "statefulset/shop/db", 10))
+    names = [body["metadata"]["name"] for body in left if body["kind"] == "Pod"]
+    assert names == [f"db-{ordinal}" for ordinal in range(1, 11)]
+    source = write(file, *nodes, *objects)
+    assert placed(run("-f", source, "--replicas", "sts/shop/db=10", "-o", "json")) == {}
 
 
 def test_a_deployment_that_runs_is_scaled_by_its_newest_replica_set() -> None:
