@@ -240,7 +240,17 @@ WARNINGS: list[tuple[Json, str]] = [
     ({"replicaCount": 5}, "more than three gain nothing"),
     ({"leaderElection": {"resourceName": "kube-scheduler"}}, "lease is named kube-scheduler"),
     ({"existingConfigMap": "mine", "config": {"parallelism": 4}}, "have no effect"),
-    ({"serviceMonitor": {"enabled": True}, "podMonitor": {"enabled": True}}, "scraped twice"),
+    (
+        {
+            "serviceMonitor": {"enabled": True},
+            "podMonitor": {
+                "enabled": True,
+                "authorization": {"credentials": {"name": "scraper", "key": "token"}},
+            },
+        },
+        "scraped twice",
+    ),
+    ({"podMonitor": {"enabled": True}}, "podMonitor.authorization is empty"),
     ({"resources": {"limits": {"cpu": 1}}}, "throttling"),
     ({"hostNetwork": True}, "port is kube-scheduler's"),
     ({"equipoiseConfig": {"server": {"bindAddress": "127.0.0.1"}}}, "loopback address"),

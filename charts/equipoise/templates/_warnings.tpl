@@ -22,6 +22,10 @@
 {{- if and .Values.serviceMonitor.enabled .Values.podMonitor.enabled }}
 {{- $found = append $found "serviceMonitor and podMonitor are both enabled: everything is scraped twice." }}
 {{- end }}
+{{- $open := has "/metrics" ((include "equipoise.equipoiseConfiguration" . | fromYaml).server.alwaysAllowPaths | default list) }}
+{{- if and .Values.podMonitor.enabled (not .Values.podMonitor.authorization) (not $open) (include "equipoise.protectsItsServer" .) }}
+{{- $found = append $found "podMonitor.authorization is empty: Prometheus sends no token, and /metrics answers with 401." }}
+{{- end }}
 {{- if (.Values.resources.limits | default dict).cpu }}
 {{- $found = append $found "resources.limits.cpu: throttling delays the one thread that schedules." }}
 {{- end }}
