@@ -364,8 +364,8 @@ def _framework(
     waits: Waits,
 ) -> Framework:
     # PostFilter plugins can still preview what they would do.
-    making_room = [entry.name for entry in enabled.get("postFilter", ())]
-    names = [entry.name for entries in running.values() for entry in entries] + making_room
+    post_filters = [entry.name for entry in enabled.get("postFilter", ())]
+    names = [entry.name for entries in running.values() for entry in entries] + post_filters
     plugins = {
         name: _made(name, registry[name], profile, handle)
         for name in dict.fromkeys([*names, *remotes.trimmers()])
@@ -379,7 +379,7 @@ def _framework(
             handle.metrics,
             fault_reporter,
             external,
-            making_room,
+            post_filters,
             remotes.trimmers(),
             waits.by_plugins,
         )

@@ -157,7 +157,7 @@ async def explain(
         return pod_progress.concluded(
             findings.described(found),
             progress,
-            framework.own_books,
+            framework.counting_own_pods,
             describe_group(core.state, pod),
             history=core.decisions.history.of(info.uid),
             seed=core.seed,

@@ -18,7 +18,7 @@ from shipping.helm import PROJECT
 
 EXAMPLES = sorted((PROJECT / "deploy" / "examples").glob("*/*.py"))
 PAGES = sorted((PROJECT / "docs" / "plugins").glob("*.md"))
-NOT_FOR_PLUGINS = {"LateReserve", "LeaderAwarePlugin", "VictimTrimmer"}
+NOT_FOR_PLUGINS = {"RemoteReserve", "LeaderAwarePlugin", "VictimTrimmer"}
 """Protocols of webhooks and extenders."""
 TESTING = {"scheduler.simulation"}
 """What a plugin's test imports."""

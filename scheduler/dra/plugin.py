@@ -48,7 +48,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SKIP, SUCCESS, Status, error, unresolvable
 from scheduler.model.workloads import pod_group_of
 from scheduler.observe.logs import get_logger
-from scheduler.plugin_api import Handle, PostFilterResult, PreFilterResult, RoomPreview
+from scheduler.plugin_api import Handle, PostFilterPreview, PostFilterResult, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle, Diagnosis, Slot
 from scheduler.plugin_api.facts import MAX_NODES, Fact, Told
 from scheduler.plugin_api.groups import IN_PASS
@@ -199,10 +199,10 @@ class DynamicResources:
             self._handle.run.spawn(self._take_back(cycle.pod, taken.delete, write))
         return PostFilterResult(taken.status, acted=taken.acts)
 
-    def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview:
+    def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterPreview:
         """What ``post_filter`` would say; preemption is asked next."""
         taken = self._taken_back(cycle, diagnosis)
-        return RoomPreview(taken.status.message if taken.acts else "")
+        return PostFilterPreview(taken.status.message if taken.acts else "")
 
     def _taken_back(self, cycle: Cycle, diagnosis: Diagnosis) -> TakenBack:
         doomed = doomed_claims(cycle.pod, self._ledger)

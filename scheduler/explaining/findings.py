@@ -17,7 +17,7 @@ from scheduler.pipeline.evaluation import CycleError, Evaluation, evaluate
 from scheduler.pipeline.placement import allows_post_filter, choose, fit_error
 from scheduler.pipeline.rehearsal import label_columns
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
-from scheduler.plugin_api.extension_points import RoomPreview
+from scheduler.plugin_api.extension_points import PostFilterPreview
 from scheduler.plugin_api.facts import DescribingPlugin
 from scheduler.slices import PACE, checkpoint, unbroken, whole_slice
 from scheduler.state.cache import ClusterState
@@ -48,7 +48,7 @@ class Findings(msgspec.Struct, frozen=True):
     """All rejections of all nodes; None if a fault ended the evaluation."""
     more: Mapping[str, Any] = {}
     """What plugins have to say besides (`DescribingPlugin`), by name."""
-    room: RoomPreview | None = None
+    room: PostFilterPreview | None = None
     """What PostFilter would do, if the pod fits nowhere; None if it was not called."""
 
     @property
@@ -165,7 +165,7 @@ def _nodes(findings: Findings) -> dict[str, Any]:
     return nodes
 
 
-def preview(room: RoomPreview | None) -> dict[str, Any] | None:
+def preview(room: PostFilterPreview | None) -> dict[str, Any] | None:
     """What PostFilter would do, as plain values."""
     if room is None:
         return None
@@ -183,7 +183,7 @@ def _judge_all(framework: Framework, cycle: Cycle, seed: int, room: bool) -> Fin
     findings, diagnosis = _found(moment, cycle.pod.key), moment.diagnosis
     if not room or findings.node is not None or not allows_post_filter(diagnosis):
         return findings
-    preview = framework.preview_room(cycle, diagnosis)
+    preview = framework.preview_post_filter(cycle, diagnosis)
     return msgspec.structs.replace(findings, room=preview)
 
 

@@ -16,7 +16,7 @@ from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod, admission_error
 from scheduler.observe.verdict_history import Verdict
-from scheduler.plugin_api.extension_points import RoomPreview
+from scheduler.plugin_api.extension_points import PostFilterPreview
 from scheduler.queueing.view import PermitWait, QueueEntry
 
 State = Literal[
@@ -39,7 +39,7 @@ State = Literal[
 ]
 """How far a pod is: the places of the queue, and what comes before and after."""
 
-_NO_PREEMPTION_IN_GROUPS = RoomPreview(
+_NO_PREEMPTION_IN_GROUPS = PostFilterPreview(
     "preemption: members of a pod group evict no pods before enough of them hold nodes"
 )
 SETTLED: Collection[State] = ("permit", "binding", "bound", "terminating", "ended")
@@ -83,7 +83,7 @@ class PodProgress(msgspec.Struct, frozen=True, rename="camel"):
 def concluded(
     answer: dict[str, Any],
     progress: PodProgress,
-    bookkeepers: Collection[str],
+    counting_own_pods: Collection[str],
     group: Any = None,
     *,
     history: Sequence[Verdict] = (),
@@ -92,8 +92,9 @@ def concluded(
     """An answer with how far the pod is, how it got there, and how its group stands.
 
     A pod that is not tried, or not by itself, has no node: ``wouldGoTo`` is where it would go if
-    nothing held it. ``countsItself`` is the plugin that rejects the pod's own node and keeps books
-    (of NUMA cells, or out of process) from which a trial cannot remove the pod itself.
+    nothing held it. ``countsItself`` is the plugin that rejects the pod's own node and has an
+    accounting of its own (of NUMA cells, or out of process) from which a trial cannot remove the
+    pod.
     ``seed`` breaks ties. Has checkpoints.
     """
     own = answer["nodes"].get(progress.node)
@@ -105,7 +106,7 @@ def concluded(
         "wouldGoTo": found if progress.held else None,
         "standing": _plain(progress),
         "boundTo": bound_to,
-        "countsItself": own["plugin"] if own and own["plugin"] in bookkeepers else None,
+        "countsItself": own["plugin"] if own and own["plugin"] in counting_own_pods else None,
         "comparison": comparison(answer, bound_to, seed),
         "history": [_plain(each) for each in history],
     }

@@ -116,7 +116,7 @@ def _answer(asked: int, nodes: dict[str, int], note: str) -> dict[str, Any]:
 def _notes(framework: Framework, info: PodInfo, most: int) -> str:
     """What the number leaves out; ``most``: no more were tried."""
     notes = [f"no more than {most} were tried"] if most else []
-    if apart := framework.filters.with_own_books(info):
+    if apart := framework.filters.with_own_accounting(info):
         notes.append(f"{', '.join(apart)} judged each pod as if it came alone")
     return "; ".join(notes)
 
@@ -141,7 +141,7 @@ def by_sums(
 
     Where so many nodes fit that one copy on each will do, no more are counted.
     """
-    if framework.filters.with_own_books(info):
+    if framework.filters.with_own_accounting(info):
         return None
     with scratch(state) as changes:
         _take_off(changes, state, info)

@@ -21,10 +21,10 @@ from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
 from scheduler.plugin_api import extension_points
 from scheduler.plugin_api.extension_points import (
-    ConcernedPlugin,
     EnqueueExtensions,
     EquivalentFilter,
     EquivalentScore,
+    InterestedPlugin,
     Plugin,
 )
 from scheduler.plugin_api.facts import FactsPlugin, NodeFactsPlugin
@@ -148,14 +148,14 @@ def _undeclared(plugin: Plugin) -> Callable[[PodInfo], Key]:
 
     None for all others: the plugin does not judge them.
     """
-    if not isinstance(plugin, ConcernedPlugin):
+    if not isinstance(plugin, InterestedPlugin):
         return _concerned
     concerns = plugin.concerns
     return lambda pod: "" if concerns(pod) else None
 
 
 def _concerns(plugin: Plugin) -> Callable[[PodInfo], bool] | None:
-    return plugin.concerns if isinstance(plugin, ConcernedPlugin) else None
+    return plugin.concerns if isinstance(plugin, InterestedPlugin) else None
 
 
 def _concerned(pod: PodInfo) -> Key:

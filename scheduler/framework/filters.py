@@ -123,12 +123,12 @@ class FilterRunner:
             entry.name in self._sums_only or entry.name in skipped for entry in self._entries
         )
 
-    def with_own_books(self, pod: PodInfo) -> list[str]:
+    def with_own_accounting(self, pod: PodInfo) -> list[str]:
         """Filters that check a pod against a record of their own, which trials do not change."""
         return [
             entry.name
             for entry in self._entries
-            if self._runner.traits[entry.name].keeps_books
+            if self._runner.traits[entry.name].own_accounting
             and declared_filter(self._runner.plugins[entry.name], judges=True).key(pod) is not None
         ]
 

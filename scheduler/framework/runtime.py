@@ -27,19 +27,19 @@ from scheduler.model.status import SUCCESS, Code, Status, error, unresolvable, u
 from scheduler.observe.metrics import Metrics
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.extension_points import (
-    AheadPlugin,
-    ConcernedPlugin,
     CountingPlugin,
-    LateReserve,
+    InterestedPlugin,
     LeaderAwarePlugin,
+    LookAheadPlugin,
     Observer,
     Plugin,
+    PostFilterPreview,
+    PostFilterPreviewPlugin,
     PostFilterResult,
     PreBindPreFlight,
     PreFilterResult,
-    RoomPreview,
-    RoomPreviewer,
-    UndoingPlugin,
+    RemoteReserve,
+    UnreservePlugin,
     VictimTrimmer,
 )
 from scheduler.plugin_api.groups import GroupPlugin
@@ -77,13 +77,13 @@ class RemotePoints:
 
     def __init__(self, runner: PluginRunner) -> None:
         self._runner = runner
-        self.plugins: dict[str, ConcernedPlugin] = {}
+        self.plugins: dict[str, InterestedPlugin] = {}
         """The remote plugins, by name."""
         self._leader_aware = []
         for name, plugin in runner.plugins.items():
             if not runner.traits[name].remote:
                 continue
-            if not isinstance(plugin, ConcernedPlugin):
+            if not isinstance(plugin, InterestedPlugin):
                 raise ValueError(f"plugin {name!r}: remote plugins need a method concerns")
             self.plugins[name] = plugin
             if isinstance(plugin, LeaderAwarePlugin):
@@ -95,7 +95,7 @@ class RemotePoints:
         for point, late in (("reserve", self._reserve), ("permit", self._permit)):
             for entry in runner.entries[point]:
                 plugin = runner.plugins[entry.name]
-                if isinstance(plugin, LateReserve):
+                if isinstance(plugin, RemoteReserve):
                     reserving = late is self._reserve
                     call = plugin.reserve_remotely if reserving else plugin.permit_remotely
                     late.append(PluginEntry(entry.name, call, 1, None, False))
@@ -132,14 +132,14 @@ class Framework:
         metrics: Metrics,
         fault_reporter: PluginFaultReporter | None = None,
         external: Collection[str] | None = None,
-        making_room: Sequence[str] = (),
-        trimming: Sequence[str] = (),
+        post_filters: Sequence[str] = (),
+        trimmers: Sequence[str] = (),
         waiting: dict[str, WaitingPod] | None = None,
     ) -> None:
         """``external`` are the plugins whose answers are checked; all, if it is None.
 
-        ``making_room`` are the profile's post-filter plugins, whether or not they run here, and
-        ``trimming`` those that trim the victims of preemption. Pods that wait on permit are put
+        ``post_filters`` are the profile's PostFilter plugins, whether or not they run here, and
+        ``trimmers`` those that limit the victims of preemption. Pods that wait on permit are put
         into ``waiting``, if it is given. Raises ValueError.
         """
         self.profile = profile
@@ -159,9 +159,9 @@ class Framework:
         self.remote = RemotePoints(runner)
         self.waiting: dict[str, WaitingPod] = {} if waiting is None else waiting
         """Pods that wait on permit, by uid; perhaps of other profiles as well."""
-        self._making_room = making_room
+        self._post_filters = post_filters
         self._trimmers = [
-            plugin for name in trimming if isinstance(plugin := plugins[name], VictimTrimmer)
+            plugin for name in trimmers if isinstance(plugin := plugins[name], VictimTrimmer)
         ]
         self._counting = [
             (name, plugin)
@@ -171,7 +171,7 @@ class Framework:
         self._ahead = {
             name: plugin
             for name in runner.names("preFilter", "filter")
-            if isinstance(plugin := plugins[name], AheadPlugin)
+            if isinstance(plugin := plugins[name], LookAheadPlugin)
         }
         self.looks_ahead = frozenset(self._ahead)
         """The plugins that may prepare for an attempt."""
@@ -195,7 +195,7 @@ class Framework:
         self._undoing = [
             (name, plugin.unreserve)
             for name in reversed(runner.names("reserve", "permit", "preBind"))
-            if isinstance(plugin := plugins[name], UndoingPlugin)
+            if isinstance(plugin := plugins[name], UnreservePlugin)
         ]
         self._pre_flights = [
             (entry.name, plugin)
@@ -204,10 +204,10 @@ class Framework:
         ]
         self._all_announce = len(self._pre_flights) == len(self._entries["preBind"])
         self._skips_pre_bind = self._skips_reserve.intersection(n for n, _ in self._pre_flights)
-        self.bookkeepers = frozenset(runner.names("reserve")) | self.remote.plugins.keys()
+        self.reserving = frozenset(runner.names("reserve")) | self.remote.plugins.keys()
         """The plugins that reserve, or are remote: not called again before the binding is sent."""
-        self.own_books = self.bookkeepers | {
-            name for name, traits in runner.traits.items() if traits.keeps_books
+        self.counting_own_pods = self.reserving | {
+            name for name, traits in runner.traits.items() if traits.own_accounting
         }
         """The plugins whose verdicts on a pod's own node may count the pod itself."""
         permitting = (plugins[entry.name] for entry in self._entries["permit"])
@@ -374,17 +374,17 @@ class Framework:
                     nominated = result.nominated_node
         return PostFilterResult(unschedulable(*reasons), nominated, acted)
 
-    def preview_room(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview | None:
+    def preview_post_filter(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterPreview | None:
         """What post-filter plugins would do, in their order, without doing it; None without any.
 
         Plugins that cannot say so without acting are named. Raises ``PluginFault``.
         """
-        if not self._making_room:
+        if not self._post_filters:
             return None
         reasons: list[str] = []
-        for name in self._making_room:
+        for name in self._post_filters:
             plugin = self.plugins[name]
-            if not isinstance(plugin, RoomPreviewer):
+            if not isinstance(plugin, PostFilterPreviewPlugin):
                 reasons.append(f"{name} may make room, and is asked only in an attempt.")
                 continue
             try:
@@ -394,7 +394,7 @@ class Framework:
             if preview.node or preview.final:
                 return preview
             reasons.append(preview.message)
-        return RoomPreview(" ".join(filter(None, reasons)))
+        return PostFilterPreview(" ".join(filter(None, reasons)))
 
     def trim_victims(self, cycle: Cycle, victims: Mapping[str, Victims]) -> Mapping[str, Victims]:
         """The victims of preemption, by node, that all trimming plugins allow."""

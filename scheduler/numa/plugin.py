@@ -63,7 +63,7 @@ class NodeResourceTopologyMatch:
 
     name = NAME
     observes = (KIND,)
-    traits = PluginTraits(row_by_row=True, absolute=True, keeps_books=True)
+    traits = PluginTraits(row_by_row=True, absolute=True, own_accounting=True)
     filter_reads: Reads | None = Reads(rows=frozenset({Aspect.TOPOLOGY}), claims=False)
     score_reads = Reads(rows=frozenset({Aspect.TOPOLOGY}), claims=False)
 

@@ -470,7 +470,7 @@ def _verdict(attempt: Attempt) -> str:
     booked = state.pod(attempt.cycle.pod.uid)
     assert booked is not None, "a pod that is assumed is booked"
     cycle = Cycle(booked.bound_to(""), state)  # its newest version
-    cycle.skipped["filter"] |= framework.bookkeepers
+    cycle.skipped["filter"] |= framework.reserving
     with scratch(state) as changes:
         changes.remove(booked)
         evaluation = evaluate(framework, cycle)

@@ -186,7 +186,7 @@ class OneRowFilter(Protocol):
 
 
 @runtime_checkable
-class ConcernedPlugin(Protocol):
+class InterestedPlugin(Protocol):
     """Says which pods it judges. For plugins that do not declare what they read.
 
     Pods that do not concern it are kept in classes as if the plugin did not exist. Plugins with the
@@ -272,7 +272,7 @@ class CountingPlugin(Protocol):
 
 
 @runtime_checkable
-class AheadPlugin(Protocol):
+class LookAheadPlugin(Protocol):
     """Does before an attempt what may take long, and keeps it for ``filter``."""
 
     def look_ahead(self, pod: PodInfo) -> None:
@@ -339,7 +339,7 @@ class VictimTrimmer(Protocol):
         ...
 
 
-class RoomPreview(msgspec.Struct, frozen=True):
+class PostFilterPreview(msgspec.Struct, frozen=True):
     """What a post-filter plugin would do for a pod that fits nowhere."""
 
     message: str = ""
@@ -355,10 +355,10 @@ class RoomPreview(msgspec.Struct, frozen=True):
 
 
 @runtime_checkable
-class RoomPreviewer(Protocol):
+class PostFilterPreviewPlugin(Protocol):
     """A post-filter plugin that can say what it would do, for explanations."""
 
-    def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview:
+    def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterPreview:
         """What ``post_filter`` would do now. Changes nothing.
 
         The pod need not be in flight. Yields to the event loop where ``post_filter`` does.
@@ -503,7 +503,7 @@ class ReservePlugin(Protocol):
 
 
 @runtime_checkable
-class UndoingPlugin(Protocol):
+class UnreservePlugin(Protocol):
     """A plugin that undoes its work; it may have ``permit`` or ``pre_bind`` without ``reserve``."""
 
     def unreserve(self, cycle: Cycle, node: str) -> None:
@@ -601,7 +601,7 @@ class LeaderAwarePlugin(Protocol):
 
 
 @runtime_checkable
-class LateReserve(Protocol):
+class RemoteReserve(Protocol):
     """Reserves and permits by calls out of process, so at the start of the binding task.
 
     For plugins with the trait ``remote``.

@@ -28,7 +28,7 @@ class PluginTraits:
     answers_for_class: bool = False
     """``after_filter``, ``post_filter``, ``post_score``: the answer is the same for all pods of a
     class without nomination, while nothing changes."""
-    keeps_books: bool = False
+    own_accounting: bool = False
     """``filter``: the plugin has its own record of the pods on nodes, which trials do not change;
     its verdict on a pod's own node may count the pod itself."""
     skips_reserve: bool = False

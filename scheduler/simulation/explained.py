@@ -136,8 +136,8 @@ class ExplainedPod:
     def _concluded(
         self, answer: dict[str, Any], progress: PodProgress, group: Any
     ) -> dict[str, Any]:
-        books = framework_of(self._core, self._pod).own_books
-        return pod_progress.concluded(answer, progress, books, group)
+        counting = framework_of(self._core, self._pod).counting_own_pods
+        return pod_progress.concluded(answer, progress, counting, group)
 
     def _on_attempt(self, attempt: Attempt) -> None:
         """See an attempt at the explained pod: what is found now is what the attempt finds."""

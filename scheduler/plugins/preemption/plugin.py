@@ -19,7 +19,7 @@ from scheduler.model.events import Action, Event, Hint
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS, Code, Status, unresolvable, unschedulable
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
-from scheduler.plugin_api.extension_points import PostFilterResult, RoomPreview
+from scheduler.plugin_api.extension_points import PostFilterPreview, PostFilterResult
 from scheduler.plugin_api.handle import Handle, Victims
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import DEFAULT_PREEMPTION
@@ -81,12 +81,12 @@ class DefaultPreemption:
         self._evictions.start(cycle.pod, found)
         return PostFilterResult(SUCCESS, found.node)
 
-    def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> RoomPreview:
+    def preview(self, cycle: Cycle, diagnosis: Diagnosis) -> PostFilterPreview:
         """The pods that ``post_filter`` would evict now, or why none; nothing is evicted."""
         found = self._candidate(cycle, diagnosis, lambda: True)
         if isinstance(found, PostFilterResult):
-            return RoomPreview(found.status.message)
-        return RoomPreview("", found.node, found.victims, found.violations)
+            return PostFilterPreview(found.status.message)
+        return PostFilterPreview("", found.node, found.victims, found.violations)
 
     def _candidate(
         self, cycle: Cycle, diagnosis: Diagnosis, wanted: Callable[[], bool]
