@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -12,13 +14,13 @@ from scheduler.assembly import Core
 from scheduler.equivalence import debug_view
 from scheduler.explaining import findings, pod_progress
 from scheduler.explaining.pending_pods import pending
-from scheduler.explaining.pod_progress import SETTLED
+from scheduler.explaining.pod_progress import SETTLED, PodProgress, hypothetical, progress_of
 from scheduler.explaining.queries import DecisionsQuery, NodesQuery, QueueQuery
 from scheduler.explaining.remedies.held import holding
 from scheduler.explaining.remedies.scene import WrittenObjects
 from scheduler.explaining.remedies.search import find
 from scheduler.explaining.replicas import NOTHING_SUPPOSED, Supposed, replicas
-from scheduler.explaining.standing import hypothetical, standing
+from scheduler.framework.runtime import Framework
 from scheduler.gangs.status import describe_group
 from scheduler.model.own_claims import ephemeral_claims, with_default_class
 from scheduler.model.podinfo import PodInfo
@@ -101,7 +103,7 @@ async def explain(
     claims: Sequence[PersistentVolumeClaim] = (),
     count: int | None = None,
 ) -> dict[str, Any]:
-    """How far a pod is, and the verdict of every node for it, as if it were scheduled now.
+    """The state of a pod, and the verdict of every node for it, as if it were scheduled now.
 
     A pod that is on a node, or holds one, is judged as if it did not; one that is not tried, as if
     nothing held it. A ``manifest`` is judged as if it were created now, in the place of any pod of
@@ -114,56 +116,24 @@ async def explain(
     pod = manifest or known
     if pod is None:
         raise UnknownPod(key)
-    # A manifest may leave the scheduler to us; the API server names one in every pod.
-    profile = pod.spec.scheduler_name or next(iter(core.frameworks))
-    spec = msgspec.structs.replace(pod.spec, node_name="", scheduler_name=profile)
-    uid = pod.metadata.uid if known is None else known.metadata.uid
-    metadata = msgspec.structs.replace(pod.metadata, uid=uid)
-    waiting = msgspec.structs.replace(pod, metadata=metadata, spec=spec)
+    waiting = _as_waiting(pod, known, next(iter(core.frameworks)))
     info = PodInfo(waiting, core.config.equipoise.limits)
     if manifest is None:
-        progress = standing(core, pod, info, leading)
+        progress = progress_of(core, pod, info, leading)
+        supposed = NOTHING_SUPPOSED
     else:
         progress = hypothetical(core, waiting, info)
-    framework = core.frameworks.get(profile)
+        supposed = _supposed(core, waiting, claims)
+    framework = core.frameworks.get(waiting.spec.scheduler_name)
     framework = framework or next(iter(core.frameworks.values()))
 
-    supposed = NOTHING_SUPPOSED if manifest is None else _supposed(core, waiting, claims)
-
-    def judged(answers: RemoteAnswers | None) -> findings.Findings:
-        if info.volumes.attachable:
-            core.state.attachments.catch_up()
-        if supposed is NOTHING_SUPPOSED:
-            return judged_now(answers)
-        with supposed.acted(core.state):
-            return judged_now(answers)
-
-    def judged_now(answers: RemoteAnswers | None) -> findings.Findings:
-        placed = core.state.pod(info.uid)
-        if placed is None:
-            room = not progress.held
-            return findings.judge_all(framework, core.state, info, core.seed, answers, room=room)
-        with scratch(core.state) as changes:
-            changes.remove(placed)
-            return findings.judge_all(framework, core.state, info, core.seed, answers)
-
+    judge = partial(_judge, core, framework, info, supposed, making_room=not progress.held)
     if progress.state == "suspended":  # to wait for the answer that it waits for tells nobody why
-        found = await in_slices(judged, None)
+        found = await in_slices(judge, None)
     else:
-        found = await answered(judged)
+        found = await answered(judge)
     await asyncio.sleep(0)  # work that begins now has a slice of its own
-
-    def described() -> dict[str, Any]:
-        return pod_progress.concluded(
-            findings.described(found),
-            progress,
-            framework.counting_own_pods,
-            describe_group(core.state, pod),
-            history=core.decisions.history.of(info.uid),
-            seed=core.seed,
-        )
-
-    said = await in_slices(described)
+    answer = await in_slices(_describe, core, framework, pod, info, progress, found)
     await asyncio.sleep(0)
     together = None
     if count is not None:
@@ -178,7 +148,60 @@ async def explain(
             find, framework, core.state, info, originals, steps, core.seed, None, count, supposed
         )
     batch = pod_progress.batched(core.config.equipoise.batch)
-    return {**said, "batch": batch, "remedies": remedies, "replicas": together}
+    return {**answer, "batch": batch, "remedies": remedies, "replicas": together}
+
+
+def _as_waiting(pod: Pod, known: Pod | None, default_profile: str) -> Pod:
+    """The pod without a node, with the identity of the known one.
+
+    A manifest may leave the scheduler to us; the API server names one in every pod.
+    """
+    profile = pod.spec.scheduler_name or default_profile
+    spec = msgspec.structs.replace(pod.spec, node_name="", scheduler_name=profile)
+    uid = pod.metadata.uid if known is None else known.metadata.uid
+    metadata = msgspec.structs.replace(pod.metadata, uid=uid)
+    return msgspec.structs.replace(pod, metadata=metadata, spec=spec)
+
+
+def _judge(
+    core: Core,
+    framework: Framework,
+    info: PodInfo,
+    supposed: Supposed,
+    answers: RemoteAnswers | None,
+    *,
+    making_room: bool,
+) -> findings.Findings:
+    """The verdicts and scores of all nodes, as if the pod were on none and its claims existed."""
+    if info.volumes.attachable:
+        core.state.attachments.catch_up()
+    with nullcontext() if supposed is NOTHING_SUPPOSED else supposed.acted(core.state):
+        placed = core.state.pod(info.uid)
+        if placed is None:
+            return findings.judge_all(
+                framework, core.state, info, core.seed, answers, room=making_room
+            )
+        with scratch(core.state) as changes:
+            changes.remove(placed)
+            return findings.judge_all(framework, core.state, info, core.seed, answers)
+
+
+def _describe(
+    core: Core,
+    framework: Framework,
+    pod: Pod,
+    info: PodInfo,
+    progress: PodProgress,
+    found: findings.Findings,
+) -> dict[str, Any]:
+    return pod_progress.concluded(
+        findings.described(found),
+        progress,
+        framework.counting_own_pods,
+        describe_group(core.state, pod),
+        history=core.decisions.history.of(info.uid),
+        seed=core.seed,
+    )
 
 
 def _supposed(core: Core, pod: Pod, given: Sequence[PersistentVolumeClaim]) -> Supposed:

@@ -60,7 +60,7 @@ def show_explanation(
         _nodes(answer, each, wide)
 
 
-# The head: what becomes of the pod, and how far it is.
+# The head: what becomes of the pod, and its state.
 
 
 _IF_NOT_HELD = {

@@ -174,7 +174,7 @@ class NodeComparison(AnswerStruct, frozen=True):
 
 
 class GroupMember(AnswerStruct, frozen=True):
-    """How far a member of a pod group is."""
+    """The state of a member of a pod group."""
 
     pod: str
     state: str
@@ -259,7 +259,7 @@ class Explanation(AnswerStruct, frozen=True):
     message: str
     """Why no node fits, in kube-scheduler's words."""
     standing: PodProgress
-    """How far the pod is."""
+    """The scheduling state of the pod."""
     preemption: PreemptionPreview | None
     """What preemption would do; null if it is not asked."""
     comparison: NodeComparison | None

@@ -64,7 +64,7 @@ def explain(
 
     The pod takes the place of the object of its name, or comes last. Besides what `judge` returns:
     ``node``, the node that it gets; ``wouldGoTo``, where it would go if nothing held it;
-    ``standing``, how far it is; ``preemption``, the victims if it fits nowhere; ``remedies``, the
+    ``standing``, its state; ``preemption``, the victims if it fits nowhere; ``remedies``, the
     smallest changes that would let it run, each with how many of ``count`` pods like it then fit;
     ``batch``, whether the cost model of a backlog chose the node, if that is configured; and
     ``group``, if it is in one: how that stands before it is tried. Webhooks and extenders are
@@ -191,7 +191,7 @@ class ExplainedPod:
         return pod_progress.batched(settings, placement.model if placement else "")
 
     def _progress(self) -> PodProgress:
-        """How far the pod is after its attempt."""
+        """The state of the pod after its attempt."""
         core, info = self._core, self._info
         entry = core.queue.view.entry(info.key, info.uid)
         if info.key in self._recorder.bound or entry is None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.explaining.standing import standing
+from scheduler.explaining.pod_progress import progress_of
 from tests.builders import PodBuilder, make_node, make_pod
 from tests.pipeline.support import Stage, turns
 
@@ -200,7 +200,7 @@ async def test_an_explanation_names_the_node_and_the_time() -> None:
     pod = make_pod("p").cpu("2")
     assert not await bound_at_once(stage, pod)
     stage.clock.advance(600)
-    progress = standing(stage.core, pod.struct(), pod.info(), True)
+    progress = progress_of(stage.core, pod.struct(), pod.info(), True)
     assert (progress.state, progress.node) == ("binding", "n1")
     assert "node n1 keeps room for pods of another scheduler" in progress.message
     assert "bound in 3000.0 s" in progress.message
