@@ -1,7 +1,7 @@
 """Dynamic resource allocation: pods get devices with their node.
 
 - `names`: names of the API.
-- `words`: the texts of verdicts.
+- `messages`: the texts of verdicts.
 - `pod_claims`: the claims of a pod, and whether it can use them.
 - `extended_resources`: resources that a DeviceClass serves, and the claim that they become.
 - `ledger`: all claims, slices and classes; what is allocated, written or only reserved.

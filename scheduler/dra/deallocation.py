@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from scheduler.dra import words
+from scheduler.dra import messages
 from scheduler.dra.judging import NOT_AVAILABLE, DeviceJudge
 from scheduler.dra.pod_devices import PodClaim, PodDevices, may_deallocate
 from scheduler.model.devices import ResourceClaim
@@ -37,12 +37,12 @@ class TakenBack(msgspec.Struct, frozen=True):
         return bool(self.candidates or self.give_up) or self.delete is not None
 
 
-NOTHING = TakenBack(unschedulable(words.NOTHING_TO_FREE))
+NOTHING = TakenBack(unschedulable(messages.NOTHING_TO_FREE))
 
 
 def given_up(doomed: Sequence[ResourceClaim]) -> TakenBack:
     """What is to be done if claims of the pod are being deleted."""
-    return TakenBack(unschedulable(words.GIVEN_UP), give_up=tuple(doomed))
+    return TakenBack(unschedulable(messages.GIVEN_UP), give_up=tuple(doomed))
 
 
 def taken_back(
@@ -54,10 +54,10 @@ def taken_back(
     found = _unavailable(state, judge, devices, diagnosis)
     candidates = tuple(each.claim for each in found if may_deallocate(each, devices.pod))
     if candidates:
-        return TakenBack(unschedulable(words.DEALLOCATED), candidates)
+        return TakenBack(unschedulable(messages.DEALLOCATED), candidates)
     if devices.left_over is not None:
-        return TakenBack(unschedulable(words.DELETED), delete=devices.left_over)
-    return TakenBack(unschedulable(words.STILL_NOT))
+        return TakenBack(unschedulable(messages.DELETED), delete=devices.left_over)
+    return TakenBack(unschedulable(messages.STILL_NOT))
 
 
 def _unavailable(

@@ -13,7 +13,7 @@ import numpy as np
 
 from scheduler.devices import Demand, DeviceError, DeviceSelection, Judgement, SearchOutcome
 from scheduler.devices.budget import MOST_WORK
-from scheduler.dra import words
+from scheduler.dra import messages
 from scheduler.dra.ledger import DeviceLedger
 from scheduler.dra.names import PLUGIN
 from scheduler.dra.pod_devices import PodClaim, PodDevices, key_of
@@ -30,9 +30,9 @@ MOST_SEEN = 4096
 BEST = 100
 """The score of devices that leave nothing stranded."""
 
-NOT_AVAILABLE = unresolvable(words.NOT_AVAILABLE).by(PLUGIN)
-LEFT_OVER = unresolvable(words.LEFT_OVER).by(PLUGIN)
-CANNOT_FIT = unresolvable(words.CANNOT_FIT).by(PLUGIN)
+NOT_AVAILABLE = unresolvable(messages.NOT_AVAILABLE).by(PLUGIN)
+LEFT_OVER = unresolvable(messages.LEFT_OVER).by(PLUGIN)
+CANNOT_FIT = unresolvable(messages.CANNOT_FIT).by(PLUGIN)
 
 
 class Group(NamedTuple):
@@ -308,10 +308,10 @@ class DeviceJudge:
                 continue
             places = np.flatnonzero(judgement.codes == number)
             if outcome.fault is None:
-                text = words.INVALID_POOLS if outcome.invalid else words.NOTHING_FITS
+                text = messages.INVALID_POOLS if outcome.invalid else messages.NOTHING_FITS
                 codes[places] = statuses.code(unresolvable(text).by(PLUGIN))
                 continue
             for place in places.tolist():
                 text = reason(outcome, group.claims, int(rows[group.places[place]]))
-                codes[place] = statuses.code(error(words.wrapped(text)).by(PLUGIN))
+                codes[place] = statuses.code(error(messages.wrapped(text)).by(PLUGIN))
         return codes

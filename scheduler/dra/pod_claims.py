@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Protocol
 
-from scheduler.dra import words
+from scheduler.dra import messages
 from scheduler.model.devices import ResourceClaim
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import PodResourceClaim
@@ -33,11 +33,11 @@ def usable_claims(pod: PodInfo, claims: Claims) -> Iterator[ResourceClaim]:
         key = f"{namespace}/{name}"
         claim = claims.claim(key)
         if claim is None:
-            raise UnusableClaimError(words.not_found(key))
+            raise UnusableClaimError(messages.not_found(key))
         if claim.metadata.deletion_timestamp is not None:
-            raise UnusableClaimError(words.being_deleted(claim))
+            raise UnusableClaimError(messages.being_deleted(claim))
         if entry.resource_claim_name is None and not _controls(pod, claim):
-            raise UnusableClaimError(words.not_owner(claim, pod))
+            raise UnusableClaimError(messages.not_owner(claim, pod))
         yield claim
 
 
@@ -55,9 +55,9 @@ def _claim_name(
     if entry.resource_claim_name is not None:
         return entry.resource_claim_name
     if entry.resource_claim_template_name is None:
-        raise UnusableClaimError(words.unsupported(pod, entry.name))
+        raise UnusableClaimError(messages.unsupported(pod, entry.name))
     if entry.name not in made:
-        raise UnusableClaimError(words.not_created(pod))
+        raise UnusableClaimError(messages.not_created(pod))
     return made[entry.name]
 
 

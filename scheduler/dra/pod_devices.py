@@ -9,7 +9,7 @@ import msgspec
 
 from scheduler import machine
 from scheduler.devices import Demand
-from scheduler.dra import words
+from scheduler.dra import messages
 from scheduler.dra.conditions import Readiness, readiness
 from scheduler.dra.extended_resources import (
     ExtendedResources,
@@ -186,7 +186,7 @@ class Preparation:
             and left_over.status.allocation is None
             and self._ledger.in_flight(left_over) is not None
         ):
-            return unresolvable(words.in_the_process(left_over))
+            return unresolvable(messages.in_the_process(left_over))
         return PodDevices(pod, claims, served, left_over)
 
     def _look_at(self, pod: PodInfo, claim: ResourceClaim) -> PodClaim | Status:
@@ -197,7 +197,7 @@ class Preparation:
         if flight is not None:
             group = pod_group_of(pod.pod.metadata)
             if group is None or group != flight.group:
-                return unresolvable(words.in_the_process(claim))
+                return unresolvable(messages.in_the_process(claim))
             return self._holding(claim, flight.allocation, in_flight=True)
         return self._missing_class(claim) or PodClaim(claim)
 
