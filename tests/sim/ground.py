@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from collections import defaultdict
 from collections.abc import Callable, Coroutine
 from functools import singledispatchmethod
 from random import Random
@@ -264,9 +265,11 @@ class ForeignScheduler:
 
     def __init__(self, registry: Registry, nodes: set[str], rng: Random) -> None:
         self._registry = registry
-        self._names = nodes
+        self._names = sorted(nodes)
         self._rng = rng
         self._resume = 0.0
+        self._fruitless = (-1, -1)
+        """Positions of the tables of pods and nodes at which there was nothing to bind."""
 
     def pause(self, seconds: float) -> None:
         self._resume = asyncio.get_running_loop().time() + seconds
@@ -286,22 +289,30 @@ class ForeignScheduler:
                     continue  # deleted meanwhile
 
     def _choose(self) -> tuple[Key, str] | None:
-        pods = self._registry.store.table("pods").current
-        for key, pod in pods.items():
+        pods, nodes = (self._registry.store.table(name) for name in ("pods", "nodes"))
+        if (pods.end, nodes.end) == self._fruitless:
+            return None
+        on: defaultdict[str, list[dict[str, float]]] = defaultdict(list)
+        waiting: list[tuple[Key, Body]] = []
+        for key, pod in pods.current.items():
             spec = pod.body["spec"]
-            if spec.get("schedulerName") == objects.FOREIGN and not spec.get("nodeName"):
-                fitting = [name for name in sorted(self._names) if self._fits(name, pod.body)]
-                if fitting:
-                    return key, self._rng.choice(fitting)
+            if (node := spec.get("nodeName")) in self._names and not ended(pod.body):
+                on[node].append(requests(pod.body))
+            elif spec.get("schedulerName") == objects.FOREIGN and not node:
+                waiting.append((key, pod.body))
+        for key, body in waiting:
+            if fitting := [name for name in self._names if self._fits(name, body, on[name])]:
+                return key, self._rng.choice(fitting)
+        self._fruitless = pods.end, nodes.end
         return None
 
-    def _fits(self, name: str, pod: Body) -> bool:
+    def _fits(self, name: str, pod: Body, others: list[dict[str, float]]) -> bool:
         node = self._registry.store.table("nodes").get(("", name))
         if node is None or not takes(node.body, pod):
             return False
         offered, wanted = allocatable(node.body), requests(pod)
-        for other in self._registry.store.table("pods").current.values():
-            if other.body["spec"].get("nodeName") == name and not ended(other.body):
-                for resource, taken in requests(other.body).items():
-                    wanted[resource] = wanted.get(resource, 0.0) + taken
-        return all(wanted[resource] <= offered.get(resource, 0.0) for resource in requests(pod))
+        return all(
+            sum((other.get(resource, 0.0) for other in others), amount)
+            <= offered.get(resource, 0.0)
+            for resource, amount in wanted.items()
+        )

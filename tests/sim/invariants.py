@@ -9,7 +9,7 @@ there before `Knowledge.since`. Rules about what the replicas themselves did hav
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -100,7 +100,10 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Rule(Protocol):
-    """Looks at every write."""
+    """Looks at every write of some tables, or of all if it names none."""
+
+    @property
+    def tables(self) -> Collection[str]: ...
 
     def see(self, write: Write) -> Iterator[Violation]:
         """What this write breaks."""
@@ -154,7 +157,8 @@ class Past(Generic[T]):
         self._values = [*values]
 
     def add(self, time: float, value: T) -> None:
-        self._values.append((time, value))
+        if not self._values or self._values[-1][1] != value:
+            self._values.append((time, value))
 
     def during(self, since: float) -> list[T]:
         """All values it had from then on."""
@@ -167,7 +171,7 @@ class Past(Generic[T]):
 
 
 class Judge:
-    """Feeds every write to every rule and keeps what they find."""
+    """Feeds every write to the rules of its table, in their order, and keeps what they find."""
 
     def __init__(
         self, rules: Iterable[Rule], endings: Iterable[Ending] = (), most: int = 20
@@ -175,11 +179,16 @@ class Judge:
         self._rules = list(rules)
         self._endings = list(endings)
         self._most = most
+        self._of_table: dict[str, list[Rule]] = {}
         self.violations: list[Violation] = []
 
     def see(self, write: Write) -> None:
         """Called for each write, at once."""
-        for rule in self._rules:
+        table = write.table
+        if (rules := self._of_table.get(table)) is None:
+            rules = [each for each in self._rules if not each.tables or table in each.tables]
+            self._of_table[table] = rules
+        for rule in rules:
             self._keep(rule.see(write))
 
     def finish(self, time: float) -> list[Violation]:

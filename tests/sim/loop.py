@@ -78,6 +78,8 @@ class NumberedTask(asyncio.Task[Any]):
 class NumberedFuture(asyncio.Future[Any]):
     """Likewise; the loop sets the number, since a constructor in Python takes twice as long."""
 
+    __slots__ = ("number",)
+
     number: int
 
     def __hash__(self) -> int:
@@ -105,8 +107,38 @@ class _Handle(asyncio.Handle):
         self._source_traceback = None
 
 
-class _TrueTimer(asyncio.TimerHandle):
-    """Set by true time."""
+class _Timer(asyncio.TimerHandle):
+    """What `asyncio.TimerHandle` makes without debugging, at half the cost."""
+
+    __slots__ = ("by_host",)
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: tuple[Any, ...],
+        loop: VirtualLoop,
+        context: Context,
+        by_host: Host | None,
+    ) -> None:
+        self._context = context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+        self._when = when
+        self._scheduled = True
+        self.by_host = by_host
+        """By whose clock it was set; None: by true time."""
+
+    def cancel(self) -> None:
+        if not self._cancelled:
+            self._cancelled = True
+            if self._scheduled:
+                self._loop.timer_cancelled()
+            self._callback = self._args = None  # type: ignore[assignment]  # as asyncio does
 
 
 class VirtualLoop(asyncio.BaseEventLoop):
@@ -125,12 +157,16 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._instant = 0
         """How many callbacks had run when time last moved."""
         self._ready: deque[asyncio.Handle] = deque()
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, _Timer]] = []
         self._cancelled = 0
         self._numbers = 0
         self._round = 0
         self._dialled: dict[int, tuple[str, int]] = {}
+        self.homeless: list[asyncio.Task[Any]] = []
+        """Tasks that no host keeps."""
         self.set_task_factory(self._make_task)
+        # Each future asks, and each timer that ends: a type answers without a frame of Python.
+        self.get_debug = bool  # type: ignore[method-assign]  # as said
 
     # Time
 
@@ -147,10 +183,13 @@ class VirtualLoop(asyncio.BaseEventLoop):
         context: Context | None = None,
     ) -> asyncio.TimerHandle:
         """By the clock of the host that asks."""
-        timer = asyncio.TimerHandle(when, callback, args, self, context)
-        host: Host | None = timer._context.get(HOST)  # type: ignore[attr-defined]  # not public
-        self._push(when if host is None else host.true_time_at(when), timer)
-        timer._scheduled = True  # type: ignore[attr-defined]  # as BaseEventLoop does
+        if context is None:
+            context = copy_context()
+        host = context.get(HOST)
+        timer = _Timer(when, callback, args, self, context, host)
+        self._numbers += 1
+        at = when if host is None else host.true_time_at(when)
+        heapq.heappush(self._timers, (at, self._numbers, timer))
         return timer
 
     def call_later(  # type: ignore[override]  # likewise
@@ -167,25 +206,21 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self, when: float, callback: Callable[..., object], *args: Any, context: Context
     ) -> asyncio.TimerHandle:
         """By true time, in a context whose host may have another."""
-        timer = _TrueTimer(when, callback, args, self, context)
-        timer._scheduled = True  # type: ignore[attr-defined]  # as BaseEventLoop does
-        self._push(when, timer)
+        timer = _Timer(when, callback, args, self, context, None)
+        self._numbers += 1
+        heapq.heappush(self._timers, (when, self._numbers, timer))
         return timer
 
     def clocks_changed(self, host: Host) -> None:
         """Date the timers of a host again, after its clock got another rate or was suspended."""
         timers, self._timers = self._timers, []
         for at, number, timer in timers:
-            mine = timer._context.get(HOST) is host  # type: ignore[attr-defined]
-            by_host = mine and not isinstance(timer, _TrueTimer)
+            by_host = timer.by_host is host
             self._timers.append((host.true_time_at(timer.when()) if by_host else at, number, timer))
         heapq.heapify(self._timers)
 
-    def _push(self, at: float, timer: asyncio.TimerHandle) -> None:
-        self._numbers += 1
-        heapq.heappush(self._timers, (at, self._numbers, timer))
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+    def timer_cancelled(self) -> None:
+        """A timer that is set was cancelled; many of these are removed."""
         self._cancelled += 1
         if self._cancelled > _MANY_CANCELLED and 2 * self._cancelled > len(self._timers):
             self._timers = [each for each in self._timers if not each[2].cancelled()]
@@ -203,22 +238,24 @@ class VirtualLoop(asyncio.BaseEventLoop):
     # Rounds
 
     def _run_once(self) -> None:
-        ready = self._ready
-        if not ready:
-            self._jump()
-        if self._timers and self._timers[0][0] <= self.now:
-            self._add_due()
-        if self.callbacks - self._instant > LIVELOCK:
-            raise LivelockError(f"{LIVELOCK} callbacks at {self.now:.6f} s: {ready[0]}")
-        self._round += 1
-        if len(ready) == 1:
-            self._run(ready.popleft())
-            return
-        handles, self._ready = ready, deque()
-        if self._shuffle:
-            handles = self._ordered(handles)
-        for handle in handles:
-            self._run(handle)
+        """Rounds, until the loop is to stop."""
+        while True:
+            if not self._ready:
+                self._jump()
+            if self._timers and self._timers[0][0] <= self.now:
+                self._add_due()
+            ready = self._ready
+            if self.callbacks - self._instant > LIVELOCK:
+                raise LivelockError(f"{LIVELOCK} callbacks at {self.now:.6f} s: {ready[0]}")
+            self._round += 1
+            if len(ready) == 1:
+                self._run(ready.popleft())
+            else:
+                self._ready = deque()
+                for handle in self._ordered(ready) if self._shuffle else ready:
+                    self._run(handle)
+            if self._stopping:  # type: ignore[attr-defined]  # not public
+                return
 
     def _run(self, handle: asyncio.Handle) -> None:
         if handle._cancelled:
@@ -260,7 +297,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         timers, now = self._timers, self.now
         while timers and timers[0][0] <= now:
             timer = heapq.heappop(timers)[2]
-            timer._scheduled = False  # type: ignore[attr-defined]  # as BaseEventLoop does
+            timer._scheduled = False
             if timer._cancelled:
                 self._cancelled -= 1
             else:
@@ -333,8 +370,7 @@ class VirtualLoop(asyncio.BaseEventLoop):
         self._numbers += 1
         task = NumberedTask(self._numbers, self._round, coro, loop=loop, context=context)
         host = (context[HOST] if context is not None and HOST in context else None) or HOST.get()
-        if host is not None:
-            host.keep(task)
+        (self.homeless.append if host is None else host.keep)(task)
         return task
 
     # No threads, no sockets

@@ -73,7 +73,8 @@ class Network:
         self._partitions: list[tuple[str, str]] = []
         """Pairs of hosts: nothing comes through from the first to the second."""
         self._refusals: list[_Rule] = []
-        self._cuts: list[_Cut] = []
+        self.cuts: list[_Cut] = []
+        """Of connections that will carry something."""
         self._slow: list[_Slow] = []
         self._ports = FIRST_PORT
         self._witnesses: list[Witness] = []
@@ -114,7 +115,7 @@ class Network:
 
         Bytes are counted ``to`` the server, ``from`` it, or both.
         """
-        self._cuts.append(_Cut(client, server, after, direction, times))
+        self.cuts.append(_Cut(client, server, after, direction, times))
 
     def cut_all(self, client: str, server: str) -> int:
         """Reset all connections between two hosts now; answers how many."""
@@ -141,7 +142,7 @@ class Network:
             pair for pair in self._partitions if "*" not in (client, server) and pair not in pairs
         ]
         self._refusals = list(filter(kept, self._refusals))
-        self._cuts = list(filter(kept, self._cuts))
+        self.cuts = list(filter(kept, self.cuts))
         self._slow = list(filter(kept, self._slow))
         for connection in self._connections:
             connection.retry()
@@ -238,11 +239,11 @@ class Network:
 
     def cutting(self, client: str, server: str, direction: Direction) -> int | None:
         """After how many bytes to cut a connection that carries something now; None: not at all."""
-        for rule in self._cuts:
+        for rule in self.cuts:
             if rule.direction in ("both", direction) and rule.covers(client, server):
                 rule.times -= 1
                 if rule.times <= 0:
-                    self._cuts.remove(rule)
+                    self.cuts.remove(rule)
                 return rule.after
         return None
 
@@ -343,7 +344,7 @@ class _Connection:
 
     def passing(self, size: int, direction: Direction) -> int:
         """How many of these bytes pass: fewer if the connection is cut among them."""
-        if self._left is None:
+        if self._left is None and self.network.cuts:
             self._left = self.network.cutting(self.client, self.server, direction)
         if self._left is None:
             return size
@@ -394,6 +395,8 @@ class _Pipe:
         self.source = source
         self.target = target
         self.direction: Direction = direction
+        here, there = connection.client, connection.server
+        self._ends = (here, there) if direction == "to" else (there, here)
         self.unread = 0
         """Bytes that were written and that the reader has not taken yet."""
         self._pieces: deque[tuple[float, bytes]] = deque()
@@ -401,27 +404,22 @@ class _Pipe:
         self._timer: asyncio.TimerHandle | None = None
         self._stalled = False
 
-    @property
-    def _ends(self) -> tuple[str, str]:
-        connection = self.connection
-        here, there = connection.client, connection.server
-        return (here, there) if self.direction == "to" else (there, here)
-
     def send(self, data: bytes) -> None:
+        connection = self.connection
+        network = connection.network
         if self.direction == "to":
-            self.connection.network.written(*self._ends, data)
-        passed = self.connection.passing(len(data), self.direction)
-        data = data[:passed]
+            network.written(*self._ends, data)
+        if (passed := connection.passing(len(data), self.direction)) < len(data):
+            data = data[:passed]
         self.unread += len(data)
-        rng = self.connection.network.rng
-        if len(data) > 1 and rng.random() < DIVIDED:
-            at = rng.randrange(1, len(data))
+        if len(data) > 1 and network.rng.random() < DIVIDED:
+            at = network.rng.randrange(1, len(data))
             self._put(data[:at])
             data = data[at:]
         if data:
             self._put(data)
-        if self.connection.is_cut:
-            self.connection.reset()
+        if connection.is_cut:
+            connection.reset()
 
     def finish(self) -> None:
         self._put(_FIN)
@@ -466,18 +464,19 @@ class _Pipe:
             at += len(piece) / rate
         self._last = at
         self._pieces.append((at, piece))
-        self._arm()
+        if self._timer is None:
+            self._arm()
 
     def _arm(self) -> None:
         if self._timer is None and self._pieces and not self._stalled:
-            head = self._pieces[0][1]
-            if self.target.reading or head is _RESET:
+            when, head = self._pieces[0]
+            target = self.target
+            if target.reading or head is _RESET:
                 loop = self.connection.loop
                 # Where there is no process any more, its system answers, with a reset.
-                gone = self.target.host is not None and self.target.host.state == "dead"
-                context = self.source.context if gone else self.target.context
-                when = max(self._pieces[0][0], loop.now)
-                self._timer = loop.call_at_true(when, self._arrive, context=context)
+                gone = target.host is not None and target.host.state == "dead"
+                context = self.source.context if gone else target.context
+                self._timer = loop.call_at_true(max(when, loop.now), self._arrive, context=context)
 
     def _arrive(self) -> None:
         self._timer = None

@@ -59,13 +59,14 @@ _ROUNDING = 1e-6
 def judge(plan: Plan) -> Judge:
     """A judge of all rules."""
     replicas, knowledge = frozenset(plan.replicas), Knowledge(plan)
-    gangs = WholeGangs(replicas, plan, knowledge)
+    gangs, pods = WholeGangs(replicas, plan, knowledge), KnownPods(replicas)
     rules: list[Rule] = [
         BoundOnce(),
         LeaderOnly(replicas),
-        Fits(replicas, knowledge),
+        Fits(replicas, knowledge, pods),
         RightNode(replicas, knowledge),
-        Apart(replicas, knowledge),
+        Apart(replicas, knowledge, pods),
+        pods,
         Together(replicas, knowledge),
         gangs,
         DevicesOnce(),
@@ -83,9 +84,11 @@ def _broken(rule: str, write: Write, what: str) -> Violation:
 class BoundOnce:
     """A pod gets a node once, and keeps it."""
 
+    tables = ("pods",)
+
     def see(self, write: Write) -> Iterator[Violation]:
         before, after = write.before, write.after
-        if write.table != "pods" or before is None or after is None:
+        if before is None or after is None:
             return
         old, new = node_of(before), node_of(after)
         if old and old != new and before.body["metadata"]["uid"] == after.body["metadata"]["uid"]:
@@ -94,6 +97,8 @@ class BoundOnce:
 
 class LeaderOnly:
     """Whatever a replica writes but the lease, it writes while the Lease object names it."""
+
+    tables = ()
 
     def __init__(self, replicas: Collection[str]) -> None:
         self._replicas = replicas
@@ -119,6 +124,7 @@ class _KnownPod:
         self.time = 0.0
         """Since when it has been on its node."""
         self.by_us = False
+        self.spec: Body = {}
         self.requests: Past[dict[str, float]] = Past()
         self.labels: Past[dict[str, str]] = Past()
         self.shuns: frozenset[str] = frozenset()
@@ -136,8 +142,10 @@ class _KnownPod:
         return min(each.get(resource, 0.0) for each in self.requests.during(since))
 
 
-class _Pods:
-    """Pods that have not ended, waiting or on nodes."""
+class KnownPods:
+    """Pods that have not ended, waiting or on nodes, before the write that is judged."""
+
+    tables = ("pods",)
 
     def __init__(self, replicas: Collection[str]) -> None:
         self._replicas = replicas
@@ -150,22 +158,30 @@ class _Pods:
     def get(self, uid: str) -> _KnownPod:
         return self._by_uid[uid]
 
-    def see(self, write: Write) -> None:
-        for version in (write.before, write.after):
-            if version is not None:
-                uid = version.body["metadata"]["uid"]
-                gone = version is write.before and write.after is None
-                if gone or ended(version.body):
-                    if (lost := self._by_uid.pop(uid, None)) is not None and lost.node:
-                        del self._by_node[lost.node][uid]
-                elif version is write.after:
-                    self._keep(uid, write, version.body, node_of(version))
+    def see(self, write: Write) -> Iterator[Violation]:
+        """Follow the write, which breaks nothing here; after the rules that ask."""
+        before, after = write.before, write.after
+        if before is not None and (after is None or ended(before.body)):
+            self._lose(before.body["metadata"]["uid"])
+        if after is not None:
+            uid = after.body["metadata"]["uid"]
+            if ended(after.body):
+                self._lose(uid)
+            else:
+                self._keep(uid, write, after.body, node_of(after))
+        return iter(())
+
+    def _lose(self, uid: str) -> None:
+        if (lost := self._by_uid.pop(uid, None)) is not None and lost.node:
+            del self._by_node[lost.node][uid]
 
     def _keep(self, uid: str, write: Write, pod: Body, node: str) -> None:
         known = self._by_uid.setdefault(uid, _KnownPod())
-        known.requests.add(write.time, requests(pod))
+        if pod["spec"] is not known.spec:  # versions share what did not change
+            known.spec = pod["spec"]
+            known.requests.add(write.time, requests(pod))
+            known.shuns = _shunned(pod)
         known.labels.add(write.time, pod["metadata"].get("labels") or {})
-        known.shuns = _shunned(pod)
         if node and not known.node:
             known.node, known.time = node, write.time
             known.by_us = write.writer in self._replicas
@@ -180,21 +196,20 @@ class Fits:
     its sizes counts.
     """
 
-    def __init__(self, replicas: Collection[str], knowledge: Knowledge) -> None:
+    tables = ("nodes", "pods")
+
+    def __init__(self, replicas: Collection[str], knowledge: Knowledge, pods: KnownPods) -> None:
         self._replicas = replicas
         self._knowledge = knowledge
-        self._pods = _Pods(replicas)
+        self._pods = pods
         self._nodes: dict[str, Past[dict[str, float]]] = {}
 
     def see(self, write: Write) -> Iterator[Violation]:
         if write.table == "nodes":
             offered = allocatable(write.after.body) if write.after is not None else {}
             self._nodes.setdefault(write.key[1], Past()).add(write.time, offered)
-        if write.table != "pods":
-            return
-        if binds(write) and write.writer in self._replicas:
+        elif binds(write) and write.writer in self._replicas:
             yield from self._judge(write)
-        self._pods.see(write)
 
     def _judge(self, write: Write) -> Iterator[Violation]:
         assert write.after is not None, "a binding leaves a pod"
@@ -219,6 +234,8 @@ class Fits:
 class RightNode:
     """A replica binds to nodes that exist and take the pod: cordon, taints, node selector."""
 
+    tables = ("nodes", "pods")
+
     def __init__(self, replicas: Collection[str], knowledge: Knowledge) -> None:
         self._replicas = replicas
         self._knowledge = knowledge
@@ -242,14 +259,14 @@ class RightNode:
 class Apart:
     """No two pods on a node of which one shuns the other's app."""
 
-    def __init__(self, replicas: Collection[str], knowledge: Knowledge) -> None:
+    tables = ("pods",)
+
+    def __init__(self, replicas: Collection[str], knowledge: Knowledge, pods: KnownPods) -> None:
         self._replicas = replicas
         self._knowledge = knowledge
-        self._pods = _Pods(replicas)
+        self._pods = pods
 
     def see(self, write: Write) -> Iterator[Violation]:
-        if write.table != "pods":
-            return
         if write.after is not None and binds(write) and write.writer in self._replicas:
             since, body = self._knowledge.since(write.time), write.after.body
             own, shunned = self._pods.get(body["metadata"]["uid"]).apps(since), _shunned(body)
@@ -257,7 +274,6 @@ class Apart:
                 shuns = other.apps(since) <= shunned or own <= other.shuns
                 if shuns and other.counts(since):
                     yield _broken("apart", write, f"is beside {uid}, and one shuns the other")
-        self._pods.see(write)
 
 
 def _shunned(pod: Body) -> frozenset[str]:
@@ -277,6 +293,7 @@ class WholeGangs:
     of its members.
     """
 
+    tables = (GROUPS, "pods")
     SECONDS = 10.0
     _EXCUSES = (
         FaultAction
@@ -338,12 +355,12 @@ class WholeGangs:
 class DevicesOnce:
     """No device is allocated to two claims."""
 
+    tables = (CLAIMS,)
+
     def __init__(self) -> None:
         self._of: dict[tuple[str, str, str], Key] = {}
 
     def see(self, write: Write) -> Iterator[Violation]:
-        if write.table != CLAIMS:
-            return
         for device in [device for device, key in self._of.items() if key == write.key]:
             del self._of[device]
         status = (write.after.body.get("status") or {}) if write.after is not None else {}
@@ -359,8 +376,10 @@ class DevicesOnce:
 class VolumesOnce:
     """A volume that is promised to a claim is not promised to another."""
 
+    tables = (VOLUMES,)
+
     def see(self, write: Write) -> Iterator[Violation]:
-        if write.table != VOLUMES or write.before is None or write.after is None:
+        if write.before is None or write.after is None:
             return
         old = write.before.body["spec"].get("claimRef")
         new = write.after.body["spec"].get("claimRef")
@@ -372,11 +391,13 @@ class VolumesOnce:
 class ConditionsHold:
     """No replica says of a pod that has a node that it has none."""
 
+    tables = ("pods",)
+
     def __init__(self, replicas: Collection[str]) -> None:
         self._replicas = replicas
 
     def see(self, write: Write) -> Iterator[Violation]:
-        if write.table != "pods" or write.after is None or write.writer not in self._replicas:
+        if write.after is None or write.writer not in self._replicas:
             return
         conditions = (write.after.body.get("status") or {}).get("conditions") or ()
         if node_of(write.after) and any(
@@ -392,6 +413,7 @@ class KubeletsAgree:
     the other scheduler uses the node as well.
     """
 
+    tables = ("pods",)
     _EXCUSES = PauseKubelets | PauseTopologies | ResizePod
     """Of all nodes."""
     _REASONS = ("TopologyAffinityError", "OutOf", "UnexpectedAdmissionError")
@@ -404,7 +426,7 @@ class KubeletsAgree:
         self._bound: set[str] = set()
 
     def see(self, write: Write) -> Iterator[Violation]:
-        if write.after is None or write.table != "pods":
+        if write.after is None:
             return
         body = write.after.body
         if binds(write) and write.writer in self._replicas:

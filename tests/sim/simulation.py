@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import Context
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, TypeVar
 from unittest.mock import patch
 
@@ -185,6 +186,7 @@ class Simulation:
             self.loop.run_until_complete(self._drop_tasks())
             for host in self._hosts:
                 host.release()
+            self.loop.homeless.clear()
             for replica in self.replicas.values():
                 replica.forget()
             self.network.drop()
@@ -195,7 +197,9 @@ class Simulation:
                 gc.collect()
 
     async def _drop_tasks(self) -> None:
-        for task in asyncio.all_tasks(self.loop) - {asyncio.current_task()}:
+        kept = chain(self.loop.homeless, *(host.unfinished() for host in self._hosts))
+        mine = asyncio.current_task()
+        for task in [each for each in kept if not each.done() and each is not mine]:
             task._log_destroy_pending = False  # type: ignore[attr-defined]  # on purpose
             coroutine: Any = task.get_coro()
             with suppress(BaseException):  # whatever its clean-up raises

@@ -52,6 +52,8 @@ class _Pod:
 class Together:
     """Required topology spread, and required affinity to the pods of an app."""
 
+    tables = ("nodes", "pods")
+
     def __init__(self, replicas: Collection[str], knowledge: Knowledge) -> None:
         self._replicas = replicas
         self._knowledge = knowledge
@@ -62,7 +64,6 @@ class Together:
         if write.table == "nodes":
             labels = dict(write.after.body["metadata"].get("labels") or {}) if write.after else None
             self._nodes.setdefault(write.key[1], Past((0.0, None))).add(write.time, labels)
-        if write.table != "pods":
             return
         if write.after is not None and binds(write) and write.writer in self._replicas:
             yield from self._spread(write, write.after)
