@@ -4,6 +4,7 @@
 - `names`: plugin names, as configuration and verdicts spell them.
 - `enqueueing`: PrioritySort and SchedulingGates: the order of the queue, and pods that are gated.
 - `node_identity`: NodeName and NodeUnschedulable: the node that a pod names, and cordoned nodes.
+- `node_identity_facts`: the node that a pod names, and that a node is cordoned.
 - `taint_toleration`: TaintToleration: no pods on nodes with taints that they do not tolerate.
 - `taint_toleration_facts`: which taint, and the toleration nearest to it.
 - `node_affinity`: NodeAffinity: nodeSelector, required and preferred node affinity.
@@ -17,9 +18,12 @@
   evenly.
 - `image_locality`: ImageLocality: prefers nodes that have the pod's images.
 - `node_declared_features`: NodeDeclaredFeatures: what a pod asks for that not every kubelet can do.
+- `node_declared_features_facts`: which feature is not declared.
 - `node_conditions`: NodeConditions: no pods on nodes with bad conditions.
+- `node_conditions_facts`: which condition.
 - `service_affinity`: ServiceAffinity: pods of a service stay together, on nodes with the same
   values of some labels.
+- `service_affinity_facts`: the labels that the service's pods have.
 - `topology_spread`: PodTopologySpread: pods of one kind are kept evenly spread over zones, racks,
   nodes.
 - `topology_spread_facts`: the constraint, the skew, the domains.

@@ -6,8 +6,7 @@ the conditions themselves, as schedulers did before; it serves clusters without 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,9 +20,10 @@ from scheduler.model.resources import CPU, MEMORY, AmountError, amounts_of
 from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle
-from scheduler.plugin_api.facts import Fact, Told, fact, told
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_CONDITIONS
+from scheduler.plugins.node_conditions_facts import bad_conditions, bad_in_cluster
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -81,7 +81,7 @@ class NodeConditions:
 
     def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
         """The conditions that keep pods away."""
-        return _bad_conditions(cycle, rows, self._watched(cycle.pod))
+        return bad_conditions(cycle, rows, self._watched(cycle.pod))
 
     def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
         """The same in words."""
@@ -89,7 +89,7 @@ class NodeConditions:
 
     def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
         """How many nodes are in each such condition."""
-        return _bad_in_cluster(cycle, rows, self._watched(cycle.pod))
+        return bad_in_cluster(cycle, rows, self._watched(cycle.pod))
 
     @staticmethod
     def _watched(pod: PodInfo) -> States:
@@ -144,30 +144,3 @@ def _judge(states: States, best_effort: bool) -> Status:
 def _well(node: Node, pod: PodInfo) -> bool:
     states = frozenset((condition.type, condition.status) for condition in node.status.conditions)
     return _judge(states, is_best_effort(pod)).ok
-
-
-# Facts
-
-
-def _bad_conditions(cycle: Cycle, rows: Rows, watched: States) -> Sequence[Told]:
-    """The conditions of each row that keep the pod away."""
-    known = cycle.state.columns.conditions.interner.values
-
-    def facts(number: int) -> Iterator[Fact]:
-        for condition, status in sorted(watched & known[number]):
-            message = f"its condition {condition} is {status}"
-            yield fact("condition", message, condition=condition, status=status)
-
-    return told(cycle.state.columns.conditions.numbers[rows].tolist(), facts)
-
-
-def _bad_in_cluster(cycle: Cycle, rows: Rows, watched: States) -> Iterator[Fact]:
-    """How many nodes are in each condition."""
-    known, total = cycle.state.columns.conditions.interner.values, cycle.state.node_count
-    numbers: Counter[tuple[str, str]] = Counter()
-    for number, count in Counter(cycle.state.columns.conditions.numbers[rows].tolist()).items():
-        for state in watched & known[number]:
-            numbers[state] += count
-    for (condition, status), count in numbers.most_common():
-        message = f"on {count} of {total} nodes the condition {condition} is {status}"
-        yield fact("condition", message, condition=condition, status=status, nodes=count)

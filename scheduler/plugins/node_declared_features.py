@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ from scheduler.model.pods import PodSpec
 from scheduler.model.status import SKIP, Code, Status
 from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle
-from scheduler.plugin_api.facts import Fact, Told, fact, told
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_DECLARED_FEATURES
+from scheduler.plugins.node_declared_features_facts import missing_features, missing_in_cluster
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid
 from scheduler.state.aspects import Aspect
@@ -63,7 +64,7 @@ class NodeDeclaredFeatures:
 
     def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
         """The features that the node does not declare."""
-        return _missing_features(cycle, rows, required_features(cycle.pod))
+        return missing_features(cycle, rows, required_features(cycle.pod))
 
     def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
         """The same in words."""
@@ -71,7 +72,7 @@ class NodeDeclaredFeatures:
 
     def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
         """How many nodes declare each feature."""
-        return _missing_in_cluster(cycle, required_features(cycle.pod))
+        return missing_in_cluster(cycle, required_features(cycle.pod))
 
     def hints(self) -> Sequence[HintRegistration]:
         """A node that declares what was missing, or a pod that requires something else."""
@@ -122,30 +123,3 @@ _REQUIREMENTS = {
     "RestartAllContainersOnContainerExits": _restarts_all_containers,
     "UserNamespacesHostNetworkSupport": _own_users_on_host_network,
 }
-
-
-# Facts
-
-
-def _missing_features(cycle: Cycle, rows: Rows, required: Features) -> Sequence[Told]:
-    """The features that each row does not declare."""
-    declared = cycle.state.columns.features.interner.values
-    numbers = cycle.state.columns.features.numbers[rows].tolist()
-
-    def facts(number: int) -> Iterator[Fact]:
-        for feature in sorted(required.difference(declared[number])):
-            message = f"the node does not declare the feature {feature}"
-            yield fact("feature", message, feature=feature)
-
-    return told(numbers, facts)
-
-
-def _missing_in_cluster(cycle: Cycle, required: Features) -> Iterator[Fact]:
-    """How many nodes do not declare each feature."""
-    columns, rows = cycle.state.columns, cycle.state.rows()
-    numbers = columns.features.numbers[rows].tolist()
-    for feature in sorted(required):
-        without = sum(feature not in columns.features.interner.values[each] for each in numbers)
-        if without:
-            message = f"{without} of {len(rows)} nodes do not declare the feature {feature}"
-            yield fact("feature", message, feature=feature, nodes=without)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,15 @@ from scheduler.model.status import Code, Status
 from scheduler.model.tolerations import tolerates_any
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle
-from scheduler.plugin_api.facts import Fact, Told, closest, fact, told
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.plugins.names import NODE_NAME, NODE_UNSCHEDULABLE
+from scheduler.plugins.node_identity_facts import (
+    cordoned,
+    cordoned_in_cluster,
+    named,
+    named_in_cluster,
+)
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration, by_uid
 from scheduler.state.aspects import Aspect
@@ -50,7 +56,7 @@ class NodeName:
 
     def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
         """The node that the pod names."""
-        return _named(cycle, rows)
+        return named(cycle, rows)
 
     def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
         """The same in words."""
@@ -58,7 +64,7 @@ class NodeName:
 
     def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
         """Whether there is such a node."""
-        return _named_in_cluster(cycle, rows)
+        return named_in_cluster(cycle, rows)
 
     def hints(self) -> Sequence[HintRegistration]:
         """The named node may turn up."""
@@ -90,7 +96,7 @@ class NodeUnschedulable:
 
     def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
         """That the node is cordoned."""
-        return _cordoned(rows)
+        return cordoned(rows)
 
     def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
         """The same in words."""
@@ -98,7 +104,7 @@ class NodeUnschedulable:
 
     def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
         """How many nodes are cordoned."""
-        return _cordoned_in_cluster(cycle, rows)
+        return cordoned_in_cluster(cycle, rows)
 
     def hints(self) -> Sequence[HintRegistration]:
         """A node that takes pods, or the pod's own new toleration."""
@@ -134,35 +140,3 @@ class NodeUnschedulable:
         return (
             Hint.QUEUE if own and isinstance(new, PodInfo) and self._tolerated(new) else Hint.SKIP
         )
-
-
-# Facts
-
-
-def _named(cycle: Cycle, rows: Rows) -> Sequence[Told]:
-    """The node that the pod names."""
-    wanted = cycle.pod.pod.spec.node_name
-    message = f"spec.nodeName is {wanted}"
-    return told([()] * len(rows), lambda _: [fact("nodeName", message, node=wanted)])
-
-
-def _named_in_cluster(cycle: Cycle, rows: Rows) -> Iterator[Fact]:
-    """Whether there is a node of that name."""
-    wanted = cycle.pod.pod.spec.node_name
-    message = f"spec.nodeName is {wanted}"
-    if cycle.state.row(wanted) is None:
-        meant = closest(wanted, cycle.state.names())
-        message = f"no node is called {wanted}" + (f"; one is called {meant}" if meant else "")
-    yield fact("nodeName", message, node=wanted, nodes=len(rows))
-
-
-def _cordoned(rows: Rows) -> Sequence[Told]:
-    """That the node is cordoned."""
-    return told([()] * len(rows), lambda _: [fact("unschedulable", "the node is cordoned")])
-
-
-def _cordoned_in_cluster(cycle: Cycle, rows: Rows) -> Iterator[Fact]:
-    """How many nodes are cordoned."""
-    number, total = len(rows), cycle.state.node_count
-    are = "is" if number == 1 else "are"
-    yield fact("unschedulable", f"{number} of {total} nodes {are} cordoned", nodes=number)

@@ -6,7 +6,7 @@ the configured labels as its node, say the same zone. A pod's own nodeSelector h
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -17,13 +17,14 @@ from scheduler.model.events import Action, Event, Hint
 from scheduler.model.nodes import Node
 from scheduler.model.objects import Service
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.selectors import Requirement, Selector, compile_set
+from scheduler.model.selectors import Selector, compile_set
 from scheduler.model.status import SKIP, Code, Status
 from scheduler.plugin_api import Handle, PreFilterResult
 from scheduler.plugin_api.cycle import Cycle
-from scheduler.plugin_api.facts import Fact, Told, fact, requirement_text, told
+from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugins.default_selector import DefaultSelector
 from scheduler.plugins.names import SERVICE_AFFINITY
+from scheduler.plugins.service_affinity_facts import apart, apart_in_cluster
 from scheduler.queueing.columns import Indexed, alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -97,7 +98,7 @@ class ServiceAffinity:
 
     def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
         """The labels in which the node differs from those of the service's pods."""
-        return _apart(cycle, rows, compile_set(self._wanted(cycle.pod)))
+        return apart(cycle, rows, compile_set(self._wanted(cycle.pod)))
 
     def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:
         """The same in words."""
@@ -105,7 +106,7 @@ class ServiceAffinity:
 
     def cluster_facts(self, cycle: Cycle, rows: Rows, codes: Codes) -> Iterable[Fact]:
         """How many nodes have each label."""
-        return _apart_in_cluster(cycle, compile_set(self._wanted(cycle.pod)))
+        return apart_in_cluster(cycle, compile_set(self._wanted(cycle.pod)))
 
     def hints(self) -> Sequence[HintRegistration]:
         """Kin that come, change or go, services that do, and nodes whose labels count."""
@@ -163,35 +164,3 @@ def _namespaces(event: Event) -> set[str]:
         elif isinstance(version, Service):
             found.add(version.metadata.namespace)
     return found
-
-
-# Facts
-
-
-def _apart(cycle: Cycle, rows: Rows, wanted: Sequence[Requirement]) -> Sequence[Told]:
-    """The labels in which each row differs."""
-    labels = cycle.state.columns.labels
-    table = [(~labels.column(each.key).matches(each, rows)).tolist() for each in wanted]
-
-    def facts(way: tuple[bool, ...]) -> Iterator[Fact]:
-        for each, fails in zip(wanted, way, strict=True):
-            if fails:
-                yield _fact(each, f"pods of its service are on nodes with {requirement_text(each)}")
-
-    return told(list(zip(*table, strict=True)) if table else [()] * len(rows), facts)
-
-
-def _apart_in_cluster(cycle: Cycle, wanted: Sequence[Requirement]) -> Iterator[Fact]:
-    """How many nodes have each of the labels."""
-    rows, labels = cycle.state.rows(), cycle.state.columns.labels
-    for each in wanted:
-        other = len(rows) - int(np.count_nonzero(labels.column(each.key).matches(each, rows)))
-        if other:
-            text = requirement_text(each)
-            message = f"{other} of {len(rows)} nodes are not among those of its service: {text}"
-            yield _fact(each, message, nodes=other)
-
-
-def _fact(each: Requirement, message: str, **values: int) -> Fact:
-    (value,) = each.values
-    return fact("serviceAffinity", message, key=each.key, value=value, **values)
