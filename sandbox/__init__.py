@@ -38,6 +38,7 @@
 - `selectors`: label and field selectors of list and watch requests, compiled to predicates on
   bodies.
 - `listing`: lists: which revision, which page, and the bytes of the answer.
+- `tasks`: the background task of a part of the sandbox.
 - `watching`: watch streams: the log of a table, read forward and filtered, one JSON line per event.
 - `views`: how stored bodies look through the resource they are asked for.
 - `store`: objects with their history: the part etcd and the watch cache play for a real API server.

@@ -10,7 +10,6 @@ import asyncio
 import heapq
 from collections.abc import Callable
 from functools import partial
-from types import TracebackType
 from typing import Any, NamedTuple, Protocol, Self
 
 from sandbox.errors import ApiFailure
@@ -18,6 +17,7 @@ from sandbox.patching import MERGE
 from sandbox.registry import Registry, timestamp
 from sandbox.resources import KUBERNETES_VERSION
 from sandbox.store import Body, Key, ObjectTable, Version
+from sandbox.tasks import cancelled
 
 _BATCH = 64
 """Actions between two returns to the event loop."""
@@ -112,15 +112,8 @@ class Kubelets:
         self._task = asyncio.create_task(self._run(), name="kubelets")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+    async def __aexit__(self, *fault: object) -> None:
+        await cancelled(self._task)
 
     async def _run(self) -> None:
         tables = (self._nodes, self._pods)

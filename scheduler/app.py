@@ -63,10 +63,10 @@ log = get_logger(__name__)
 EXIT_OK = 0
 EXIT_LEADERSHIP_LOST = 1
 
-GIVEN_AWAY = ("Pod", "ResourceClaim")
-"""The kinds that say which room and which devices are taken."""
+ALLOCATING_KINDS = ("Pod", "ResourceClaim")
+"""The kinds that say what is allocated: room on nodes, and devices."""
 STOP_SECONDS = 5.0
-"""How long a stop waits for what may as well be dropped: pods that wait for permission, events."""
+"""How long a stop waits for what may be dropped: pods that wait at Permit, events."""
 
 
 class LeadershipLost(Exception):
@@ -164,7 +164,7 @@ class Daemon:
             self._ready(),
         )
 
-    # Life
+    # Life cycle
 
     async def run(self) -> int:
         """Work until asked to stop (0) or until leadership is lost (1)."""
@@ -211,7 +211,7 @@ class Daemon:
         await self._heartbeat.start()
         if self._tape is not None:
             self._tape.start()
-        certain: bool | None = None
+        outcomes_known: bool | None = None
         try:
             async with asyncio.TaskGroup() as tasks:
                 background = [
@@ -229,17 +229,17 @@ class Daemon:
                     tasks.create_task(self._lead(), name="lead"),
                 ]
                 await self._stopping.wait()
-                certain = await self._wind_down()
+                outcomes_known = await self._wind_down()
                 for task in reversed(background):
                     task.cancel()
         finally:
-            if certain is None:  # a fault of our own
-                certain = not self.core.bindings.writing
+            if outcomes_known is None:  # a fault of our own
+                outcomes_known = not self.core.bindings.writing
             self._writer.stop()
             self._fence.retire()
             await self._stop_work()
             self._pauses.stop()
-            await self._heartbeat.stop(release=certain)
+            await self._heartbeat.stop(release=outcomes_known)
             if self._tape is not None:
                 await asyncio.to_thread(self._tape.close)
 
@@ -259,7 +259,7 @@ class Daemon:
                 tasks.create_task(self._until_lost(), name="leader election")
                 tasks.create_task(self._until_refused(), name="fence")
                 if elector.took_over:
-                    await self._learn_what_was_given_away()
+                    await self._relist_after_takeover()
             self._leading.set()
             log.info("Scheduling", identity=self._identity, profiles=list(self.core.frameworks))
             tasks.create_task(self._outlet.run(), name="reports")
@@ -268,15 +268,17 @@ class Daemon:
                 tasks.create_task(operator.run(), name="pod groups' status")
             tasks.create_task(self.core.scheduler.run(), name="scheduling loop")
 
-    async def _learn_what_was_given_away(self) -> None:
-        """List what the leader before has written, as watches may be behind it.
+    async def _relist_after_takeover(self) -> None:
+        """List again what the previous leader may have written, as watches may lag behind.
 
         On new connections: a list waits for a minute on one that has fallen silent.
         """
         log.info("Listing pods and claims that the previous leader may have written")
         self._client.drop_idle_connections()
-        given_away = [self._reflectors[kind] for kind in GIVEN_AWAY if kind in self._reflectors]
-        await asyncio.gather(*(reflector.refresh() for reflector in given_away))
+        reflectors = [
+            self._reflectors[kind] for kind in ALLOCATING_KINDS if kind in self._reflectors
+        ]
+        await asyncio.gather(*(reflector.refresh() for reflector in reflectors))
 
     async def _until_lost(self) -> None:
         await self._heartbeat.until_lost()
@@ -319,10 +321,10 @@ class Daemon:
                 "Bindings of unknown outcome: the lease is left to expire",
                 bindings=bindings.writing,
             )
-        certain = not bindings.writing
+        outcomes_known = not bindings.writing
         await self._stop_work()
         await self._outlet.flush(STOP_SECONDS / 5)
-        return certain
+        return outcomes_known
 
     async def _stop_work(self) -> None:
         """After this nothing writes any more, except for reports."""
@@ -344,7 +346,7 @@ class Daemon:
         }
 
     def _make_tape(self) -> Tape | None:
-        """What records, if that is configured."""
+        """The recording, if that is configured."""
         settings = self._config.equipoise.recording
         if not settings.directory:
             return None
@@ -358,7 +360,7 @@ class Daemon:
         return [tasks.create_task(self._tape.run(), name="recording")]
 
     def _operator(self) -> PodGroupOperator | None:
-        """Who keeps the status of PodGroups, if some profile has gangs."""
+        """The operator that writes the status of PodGroups, if some profile has gangs."""
         registry = find_registry(self.core.state)
         if registry is None:
             return None
@@ -389,14 +391,14 @@ class Daemon:
             namespace=election.resource_namespace,
             name=election.resource_name,
             identity=self._identity,
-            on_lost=self._tell_lost,
+            on_lost=self._on_lease_lost,
             fence=self._fence,
             lease_duration=election.lease_duration,
             renew_deadline=election.renew_deadline,
             retry_period=election.retry_period,
         )
 
-    def _tell_lost(self) -> None:
+    def _on_lease_lost(self) -> None:
         # The fence is closed: nothing is written however long this takes to arrive.
         self._home.call_soon_threadsafe(self._lose)
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections.abc import Iterable
-from types import TracebackType
 from typing import NamedTuple, Protocol, Self
 
 import msgspec
@@ -23,6 +22,7 @@ from sandbox.errors import ApiFailure
 from sandbox.registry import Registry
 from sandbox.resources import Resource
 from sandbox.store import Body, Key, ObjectTable, StoreChange, Version
+from sandbox.tasks import cancelled
 
 _BATCH = 64
 """Syncs between two returns to the event loop, at most."""
@@ -112,15 +112,8 @@ class Controllers:
         self._task = asyncio.create_task(self._run(), name="controllers")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+    async def __aexit__(self, *fault: object) -> None:
+        await cancelled(self._task)
         for _, table in self._registry.store.tables():
             table.wakers.pop(self._woken, None)
 

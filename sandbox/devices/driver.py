@@ -7,13 +7,13 @@ so what is taken of it in one way is not there in another.
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
 from typing import Any, Self
 
 from sandbox.devices.names import SLICES
 from sandbox.errors import ApiFailure
 from sandbox.registry import Registry
 from sandbox.store import Body, Key
+from sandbox.tasks import cancelled
 
 DRIVER = "boards.example.com"
 BOARDS = "example.com/boards"
@@ -39,15 +39,8 @@ class BoardDriver:
         self._task = asyncio.create_task(self._run(), name="board-driver")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+    async def __aexit__(self, *fault: object) -> None:
+        await cancelled(self._task)
 
     async def _run(self) -> None:
         self._nodes.wakers[self._woken] = None

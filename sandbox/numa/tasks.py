@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Iterable
-from types import TracebackType
 from typing import Any, Self
 
 import msgspec
@@ -18,6 +17,7 @@ from sandbox.patching import MERGE, merge_patch
 from sandbox.registry import Registry
 from sandbox.resources import Resource
 from sandbox.store import Body
+from sandbox.tasks import cancelled
 from scheduler.model.objects import from_dict
 from scheduler.model.pods import Pod
 
@@ -151,15 +151,8 @@ class NumaNodes:
         self._task = asyncio.create_task(self._run(), name="topology agents")
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
+    async def __aexit__(self, *fault: object) -> None:
+        await cancelled(self._task)
 
     async def _run(self) -> None:
         while self.kubelets:

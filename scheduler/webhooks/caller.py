@@ -106,17 +106,17 @@ class Caller:
         CallFailed. The body is made when the call is sent, so calls that wait take no room.
         """
         began, result = self._clock(), "cancelled"
-        told = None if EXPLAINING.get() else self._journal
+        journal = None if EXPLAINING.get() else self._journal
         try:
-            once = partial(self._once, path, body, read, pod, told)
+            once = partial(self._once, path, body, read, pod, journal)
             owner = EXPLANATIONS if EXPLAINING.get() else namespace
             answer = await self._admitted(owner, once, repeatable)
             result = "success"
             return answer
         except CallFailed as failure:
             result = failure.result
-            if told is not None:
-                told.answered(self.endpoint.name, path, pod, b"", f"{result}:{failure}")
+            if journal is not None:
+                journal.answered(self.endpoint.name, path, pod, b"", f"{result}:{failure}")
             raise
         finally:
             elapsed = self._clock() - began
@@ -158,7 +158,7 @@ class Caller:
         body: Callable[[], bytes],
         read: Callable[[bytes], T],
         pod: str,
-        told: Journal | None,
+        journal: Journal | None,
     ) -> T:
         if not self.breaker.admit():
             message = "it failed too often in a row and is left alone for a while"
@@ -173,8 +173,8 @@ class Caller:
             self.breaker.abandoned()
             raise
         self.breaker.succeeded()
-        if told is not None:
-            told.answered(self.endpoint.name, path, pod, answer, "")
+        if journal is not None:
+            journal.answered(self.endpoint.name, path, pod, answer, "")
         return value
 
     def _count(self, result: str) -> None:
