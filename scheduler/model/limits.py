@@ -33,6 +33,9 @@ from scheduler.model.pods import (
 _FEW = 256
 """So many entries take few bytes, whatever is in them."""
 _LONG = 65_536
+MOST_SELECTOR_ENTRIES = 1024
+"""Labels, expressions and values of a selector that is not the pod's: of the controller that owns
+it, or of all its claims together. The API server accepts 15,000 and more of each object."""
 
 
 class PodLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -234,7 +237,7 @@ def _selector_entries(spec: PodSpec) -> int:
         for rules in (spec.affinity.pod_affinity, spec.affinity.pod_anti_affinity):
             number += sum(map(term_entries, _terms(rules))) if rules else 0
     for constraint in spec.topology_spread_constraints:
-        number += len(constraint.match_label_keys) + _entries(constraint.label_selector)
+        number += len(constraint.match_label_keys) + selector_entries(constraint.label_selector)
     return number
 
 
@@ -250,12 +253,13 @@ def term_entries(term: PodAffinityTerm) -> int:
         len(term.namespaces)
         + len(term.match_label_keys)
         + len(term.mismatch_label_keys)
-        + _entries(term.label_selector)
-        + _entries(term.namespace_selector)
+        + selector_entries(term.label_selector)
+        + selector_entries(term.namespace_selector)
     )
 
 
-def _entries(selector: LabelSelector | None) -> int:
+def selector_entries(selector: LabelSelector | None) -> int:
+    """The labels, expressions and values of a selector."""
     if selector is None:
         return 0
     return len(selector.match_labels) + _with_values(selector.match_expressions)

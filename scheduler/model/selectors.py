@@ -7,7 +7,8 @@ can evaluate it once per distinct value of that key instead of once per node.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 
 import msgspec
 
@@ -21,6 +22,8 @@ _LABEL_OPERATORS = ("In", "NotIn", "Exists", "DoesNotExist")
 _NODE_OPERATORS = (*_LABEL_OPERATORS, "Gt", "Lt")
 _FIELD_OPERATORS = ("In", "NotIn")
 _LONGEST_LABEL = 63
+_FEW = 8
+"""So many requirements are compared one by one."""
 
 
 class SelectorError(ValueError):
@@ -67,15 +70,90 @@ def integer(text: str | None) -> int | None:
     return number if -(2**63) <= number < 2**63 else None
 
 
-class Selector(msgspec.Struct, frozen=True):
+class Selector(msgspec.Struct, frozen=True, dict=True):
     """A conjunction of label requirements; ``nothing`` selects no object at all."""
 
     requirements: tuple[Requirement, ...] = ()
     nothing: bool = False
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected."""
-        return not self.nothing and all(r.accepts(labels.get(r.key)) for r in self.requirements)
+        """Whether an object with these labels is selected.
+
+        O(requirements or labels, the fewer), after O(requirements) once: objects without bound are
+        compared with selectors of tens of thousands of requirements.
+        """
+        if self.nothing:
+            return False
+        if len(self.requirements) > _FEW:
+            return self._by_key.accepts(labels)
+        return all(r.accepts(labels.get(r.key)) for r in self.requirements)
+
+    @cached_property
+    def _by_key(self) -> _RequirementsByKey:
+        return _RequirementsByKey(self.requirements)
+
+
+class _RequirementsByKey:
+    """Many requirements, those of a key together."""
+
+    def __init__(self, requirements: Iterable[Requirement]) -> None:
+        self._by_key: dict[str, _ValuesOfKey] = {}
+        for each in requirements:
+            values = self._by_key.get(each.key)
+            if values is None:
+                values = self._by_key[each.key] = _ValuesOfKey()
+            values.require(each)
+        self._present = sum(values.present for values in self._by_key.values())
+
+    def accepts(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels satisfy all requirements. A key without a label matters if it must be."""
+        there = len(labels)
+        if there < self._present:
+            return False
+        by_key, present = self._by_key, 0
+        for key in labels if there < len(by_key) else by_key:
+            values, label = by_key.get(key), labels.get(key)
+            if values is not None and label is not None:
+                if not values.accept(label):
+                    return False
+                present += values.present
+        return present == self._present
+
+
+class _ValuesOfKey:
+    """What all requirements of one key leave of its values."""
+
+    __slots__ = ("_excluded", "_missing", "_only", "_others", "present")
+
+    def __init__(self) -> None:
+        self.present = False
+        """Whether there has to be such a label."""
+        self._missing = False
+        """Whether there must be none."""
+        self._only: frozenset[str] | None = None
+        self._excluded: set[str] = set()
+        self._others: dict[Requirement, None] = {}
+
+    def require(self, requirement: Requirement) -> None:
+        self.present |= requirement.operator not in ("NotIn", "DoesNotExist")
+        match requirement.operator:
+            case "In":
+                values, only = requirement.values, self._only
+                self._only = values if only is None else only & values
+            case "NotIn":
+                self._excluded |= requirement.values
+            case "DoesNotExist":
+                self._missing = True
+            case "Gt" | "Lt":
+                self._others[requirement] = None
+
+    def accept(self, value: str) -> bool:
+        """Whether a label may have this value."""
+        if self._missing or value in self._excluded:
+            return False
+        if self._only is not None and value not in self._only:
+            return False
+        return all(each.accepts(value) for each in self._others)
 
 
 class NodeTerm(msgspec.Struct, frozen=True, cache_hash=True):

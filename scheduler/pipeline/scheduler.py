@@ -277,7 +277,8 @@ class Scheduler:
                     self.derive_class(attempt)
                 if attempt.framework.looks_ahead:
                     self._look_ahead(attempt)
-                if spec.affinity or spec.topology_spread_constraints:
+                # Services and controllers may select by labels, and have pods spread.
+                if spec.affinity or spec.topology_spread_constraints or info.pod.metadata.labels:
                     self._count_ahead(attempt)
                 if long:
                     self._rehearse(attempt)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from scheduler.model.limits import MOST_SELECTOR_ENTRIES, selector_entries
 from scheduler.model.meta import ObjectMeta, OwnerReference
 from scheduler.model.objects import ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.model.podinfo import PodInfo
@@ -27,7 +28,8 @@ class DefaultSelector:
 
     Costs a lookup per label of the pod, and O(1) per change of a service: otherwise whoever changes
     one would have the next pod, of any namespace, pay for all services of the cluster. Nothing is
-    filed before the first pod.
+    filed before the first pod. A controller's selector that is too long is left out, since each of
+    its pods would pay for it.
     """
 
     KINDS = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
@@ -87,7 +89,9 @@ class DefaultSelector:
         if (owner.api_version, owner.kind) != ("v1", "ReplicationController"):
             return {}
         controller = self._objects.get(ReplicationController, f"{namespace}/{owner.name}")
-        return controller.spec.selector if controller else {}
+        if controller is None or len(controller.spec.selector) > MOST_SELECTOR_ENTRIES:
+            return {}
+        return controller.spec.selector
 
     def _set_requirements(self, namespace: str, owner: OwnerReference) -> tuple[Requirement, ...]:
         """What a replica set or stateful set requires, besides services."""
@@ -98,7 +102,7 @@ class DefaultSelector:
                 found = self._objects.get(ReplicaSet, key)
             case "apps/v1", "StatefulSet":
                 found = self._objects.get(StatefulSet, key)
-        if found is None:
+        if found is None or selector_entries(found.spec.selector) > MOST_SELECTOR_ENTRIES:
             return ()
         try:
             return compile_label_selector(found.spec.selector, "spec.selector").requirements

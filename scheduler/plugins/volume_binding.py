@@ -29,9 +29,19 @@ from scheduler.plugins.volume_binding_facts import Searched, unusable, unusable_
 from scheduler.plugins.volumes.binder import Binder, Reservation
 from scheduler.plugins.volumes.catalog import AvailableVolumes, StorageCapacities
 from scheduler.plugins.volumes.hints import VolumeHints, after_claim, by_claim
-from scheduler.plugins.volumes.matching import PodClaims, PodVolumesByRow, VolumeSearch
+from scheduler.plugins.volumes.matching import (
+    PodClaims,
+    PodVolumesByRow,
+    VolumeSearch,
+    too_long_selector,
+)
 from scheduler.plugins.volumes.versions import Versions
-from scheduler.plugins.volumes.words import UnusableVolumesError, claim_not_found, not_owner
+from scheduler.plugins.volumes.words import (
+    UnusableVolumesError,
+    claim_not_found,
+    not_owner,
+    selectors_too_long,
+)
 from scheduler.queueing.columns import ColumnFactory, HintFunction, alike
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
@@ -139,6 +149,8 @@ class VolumeBinding:
             return PreFilterResult(error(str(fault)))
         if not all(delayed):
             return PreFilterResult(self.IMMEDIATE)
+        if (too_long := too_long_selector(unbound)) is not None:
+            return PreFilterResult(unresolvable(selectors_too_long(*too_long)))
         bound = tuple(claim for claim in found if fully_bound(claim))
         cycle.put(_CLAIMS, PodClaims(bound, tuple(unbound)))
         return PreFilterResult(SUCCESS)

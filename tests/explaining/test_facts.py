@@ -319,6 +319,18 @@ IMMEDIATE = a_class("now", mode="Immediate")
             "claim data is being deleted",
             id="deleted",
         ),
+        pytest.param(
+            [
+                a_class("late"),
+                a_claim(
+                    "data",
+                    spec={"selector": {"matchLabels": dict.fromkeys(map(str, range(1025)), "")}},
+                ),
+            ],
+            'persistentvolumeclaim "data": spec.selector: 1025 entries; all claims of a pod may'
+            " have 1024",
+            id="a selector that is too long",
+        ),
     ],
 )
 def test_claims_that_no_node_can_cure(objects: list[Json], message: str) -> None:

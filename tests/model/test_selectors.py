@@ -13,6 +13,7 @@ from scheduler.model.nodes import NodeSelector, NodeSelectorTerm
 from scheduler.model.objects import from_dict
 from scheduler.model.selectors import (
     NodeMatcher,
+    Selector,
     SelectorError,
     compile_label_selector,
     compile_node_selector,
@@ -31,6 +32,18 @@ def test_a_label_selector_is_a_conjunction(
     selector = compile_label_selector(from_dict(raw, LabelSelector), "s")
     want = match.items() <= having.items() and all(satisfied(e, having) for e in expressions)
     assert selector.matches(having) == want
+
+
+@given(labels, st.lists(requirements(ordered=True), min_size=9, max_size=20))
+def test_many_requirements_mean_what_each_of_them_does(
+    having: dict[str, str], expressions: list[Json]
+) -> None:
+    """Likely keys come several times, and likely ones are met: else nothing would be selected."""
+    met = [each for each in expressions if satisfied(each, having)]
+    for some in (expressions, [*met, *met, *met, *met, *met]):
+        compiled = compile_node_term(from_dict(term(*some), NodeSelectorTerm), "t")
+        want = all(satisfied(each, having) for each in some)
+        assert Selector(compiled.labels).matches(having) == want
 
 
 @given(

@@ -9,7 +9,8 @@ import pytest
 from scheduler.config.defaults import SCHEDULER_NAME
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.plugins.preemption import plugin
-from tests.builders import Json, NodeBuilder, PodBuilder, make_pod
+from scheduler.plugins.preemption.budgets import MOST_COMPARED
+from tests.builders import Json, NodeBuilder, PodBuilder, make_pod, requirement
 from tests.pipeline.evicting import Arena, make_box
 
 UNHELPFUL = "Preemption is not helpful for scheduling"
@@ -202,6 +203,41 @@ async def test_budgets_decide_who_comes_back_first(budget: dict[str, Any], victi
     pods = low("a", "n", priority=1).label(app="x"), low("b", "n", priority=2)
     assert await arena.preempt(make_box("n"), *pods, vip()) == "n"
     assert arena.outlet.evicted == [victim]
+
+
+@pytest.mark.parametrize(
+    ("selector", "protected"),
+    [
+        pytest.param({"matchLabels": {"app": "x", "one": "1"}}, False, id="of other pods"),
+        pytest.param({"matchLabels": {"app": "x"}}, True, id="all of which cover the pod"),
+        pytest.param(
+            {"matchExpressions": [requirement("app", "NotIn", "x")]},
+            True,
+            id="any of which might, by no label that it requires",
+        ),
+    ],
+)
+async def test_where_too_many_budgets_come_into_question_a_pod_is_protected(
+    selector: dict[str, Any], protected: bool
+) -> None:
+    arena = Arena()
+    for number in range(MOST_COMPARED + 1):
+        arena.protect(f"p{number}", 1, selector=selector)
+    pods = low("a", "n", priority=1).label(app="x"), low("b", "n", priority=2)
+    assert await arena.preempt(make_box("n"), *pods, vip()) == "n"
+    assert arena.outlet.evicted == ["b" if protected else "a"]
+
+
+async def test_budgets_are_filed_by_what_tells_them_apart() -> None:
+    """Those of one application have a label in common, and cover one pod each."""
+    arena = Arena()
+    for number in range(MOST_COMPARED + 1):
+        values = requirement("name", "In", f"x{number}", f"y{number}")
+        selector = {"matchLabels": {"app": "x"}, "matchExpressions": [values]}
+        arena.protect(f"p{number}", 0 if number == 5 else 1, selector=selector)
+    pods = [low(n, "n", priority=1).label(app="x", name=n) for n in ("y4", "y5")]
+    assert await arena.preempt(make_box("n"), *pods, vip()) == "n"
+    assert arena.outlet.evicted == ["y4"]
 
 
 async def test_every_victim_takes_from_the_budget() -> None:

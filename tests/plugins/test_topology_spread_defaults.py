@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.config.plugin_args import DefaultSpreadConstraint, PodTopologySpreadArgs
+from scheduler.model.limits import MOST_SELECTOR_ENTRIES
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.selectors import Selector, compile_set
 from scheduler.model.status import SUCCESS
@@ -110,6 +111,18 @@ def test_a_set_adds_its_requirements(kind: str) -> None:
     assert selector_for(owned(kind), selecting(kind, "owner", APP_X), SERVICES[0]) == (
         Selector(compile_set({"app": "x"}))
     )
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "ReplicationController"])
+def test_a_selector_that_is_too_long_is_left_out(kind: str) -> None:
+    """Each pod of its controller would pay for it."""
+    long: Json = {f"key-{i}": "value" for i in range(MOST_SELECTOR_ENTRIES + 1)}
+    written = long if kind == "ReplicationController" else {"matchLabels": long}
+    pod = owned(kind, "v1" if kind == "ReplicationController" else "apps/v1")
+    raw = selecting(kind, "owner", written)
+    assert selector_for(pod, SERVICES[0], raw) == Selector(compile_set({"app": "x"}))
+    del long["key-0"]
+    assert len(selector_for(pod, SERVICES[0], raw).requirements) == MOST_SELECTOR_ENTRIES + 1
 
 
 def test_a_replication_controller_overrules_services() -> None:

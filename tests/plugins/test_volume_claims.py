@@ -84,6 +84,11 @@ def test_a_migrated_volume_follows_the_topology_of_its_driver() -> None:
 OWNED = {"ownerReferences": [{"uid": "uid-p", "controller": True}]}
 
 
+def selecting(labels: int) -> Json:
+    """A claim's selector of so many labels."""
+    return {"selector": {"matchLabels": {f"key-{i}": "value" for i in range(labels)}}}
+
+
 @pytest.mark.parametrize(
     ("claim", "ephemeral", "text"),
     [
@@ -131,7 +136,20 @@ OWNED = {"ownerReferences": [{"uid": "uid-p", "controller": True}]}
             "pod has unbound immediate PersistentVolumeClaims",
             id="a claim that names a volume and does not have it",
         ),
-        pytest.param(a_claim("c"), False, "", id="a claim that waits"),
+        pytest.param(
+            a_claim("c", spec=selecting(1025)),
+            False,
+            'persistentvolumeclaim "c": spec.selector: 1025 entries; all claims of a pod may have'
+            " 1024",
+            id="a claim with a selector that is too long",
+        ),
+        pytest.param(
+            a_claim("c", volume="v", spec=selecting(1025)),
+            False,
+            "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+            id="a bound claim, whose selector means nothing any more",
+        ),
+        pytest.param(a_claim("c", spec=selecting(1024)), False, "", id="a claim that waits"),
     ],
 )
 def test_claims_as_a_whole(claim: Json | None, ephemeral: bool, text: str) -> None:

@@ -102,6 +102,7 @@ class Search:
         Where filters read each row alone, the notes hold outcomes for an equal pod. The event loop
         runs between nodes.
         """
+        budgets.compile()
         while self._goes_on() and (len(self._unseen) or len(self._promising)):
             if not len(self._promising):
                 yield from self._screened(screen)

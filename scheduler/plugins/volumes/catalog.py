@@ -7,7 +7,7 @@ may get.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -160,6 +160,8 @@ class StorageSegment(msgspec.Struct, frozen=True):
 
     limit: int
     nodes: tuple[Requirement, ...]
+    label: tuple[str, str] | None
+    """The label and value of the nodes, if it is just one."""
 
 
 class StorageCapacities:
@@ -174,11 +176,9 @@ class StorageCapacities:
             self._changed(key, None, capacity)
         objects.subscribe(CSIStorageCapacity, self._changed)
 
-    def of(self, class_name: str, size: int) -> Iterator[tuple[Requirement, ...]]:
-        """The nodes for which a volume of this size can be provisioned, as label requirements."""
-        for segment in self._capacities.get(class_name, {}).values():
-            if segment.limit >= size:
-                yield segment.nodes
+    def of(self, class_name: str) -> Iterable[StorageSegment]:
+        """The segments of a class."""
+        return self._capacities.get(class_name, {}).values()
 
     def _changed(
         self, key: str, old: CSIStorageCapacity | None, new: CSIStorageCapacity | None
@@ -205,7 +205,8 @@ def _segment(capacity: CSIStorageCapacity) -> StorageSegment | None:
         return None
     try:
         selector = compile_label_selector(capacity.node_topology, "nodeTopology")
-        return StorageSegment(value(limit), selector.requirements)
+        nodes = selector.requirements
+        return StorageSegment(value(limit), nodes, _single_label((nodes,)))
     except (SelectorError, QuantityError) as fault:
         log.warning(
             "CSIStorageCapacity is invalid, ignored",

@@ -9,6 +9,8 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from scheduler.model.volumes import DELAYED, ClaimUse, class_of, fully_bound, made_for
 from scheduler.plugin_api.facts import MAX_FACTS, Fact, closest, fact
+from scheduler.plugins.volumes.matching import too_long_selector
+from scheduler.plugins.volumes.words import selectors_too_long
 from scheduler.state.objects import ObjectStore
 
 _SHOWN = 3
@@ -32,6 +34,16 @@ def claim_facts(pod: PodInfo, objects: ObjectStore) -> Iterator[Fact]:
                 storageClass=class_of(claim) or None if claim else None,
                 volume=claim.spec.volume_name or None if claim else None,
             )
+    yield from _long_selectors(pod, objects)
+
+
+def _long_selectors(pod: PodInfo, objects: ObjectStore) -> Iterator[Fact]:
+    uses = dict.fromkeys(pod.volumes.claims)
+    found = (objects.get(PersistentVolumeClaim, use.key) for use in uses)
+    unbound = [claim for claim in found if claim is not None and not fully_bound(claim)]
+    if (too_long := too_long_selector(unbound)) is not None:
+        name, _ = too_long
+        yield fact("claim", selectors_too_long(*too_long), claim=name, state="selector")
 
 
 def _missing(use: ClaimUse, objects: ObjectStore) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from scheduler.model.csi_migration import migration_of
 from scheduler.model.events import Event, Hint
+from scheduler.model.limits import selector_entries
 from scheduler.model.nodes import CSINode, Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.quantity import QuantityError, value
@@ -33,6 +34,8 @@ from scheduler.plugins.volumes.versions import differs
 from scheduler.queueing.columns import Indexed, Term
 from scheduler.state.attachments import migrated_on
 from scheduler.state.objects import ObjectStore
+
+_FEW_ENTRIES = 64
 
 
 def after_claim(pod: PodInfo, event: Event) -> Hint:
@@ -215,6 +218,8 @@ def _concerns(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
         return True
     if shelf != (class_name, ""):
         return False
+    if selector_entries(claim.spec.selector) > _FEW_ENTRIES:
+        return True  # compiling its selector for each event may cost more than an attempt
     try:
         offer = available_volume(volume)
         return offer is not None and ClaimRequirements(claim).suits(offer)

@@ -8,7 +8,7 @@ be provisioned for that row.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from functools import cached_property
 
 import msgspec
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.csi_migration import migration_of, translated_affinity
+from scheduler.model.limits import MOST_SELECTOR_ENTRIES, selector_entries
 from scheduler.model.quantity import value
 from scheduler.model.resources import nanos_of
 from scheduler.model.selectors import Requirement, Selector, compile_label_selector
@@ -33,6 +34,7 @@ from scheduler.plugins.volumes.catalog import (
     AvailableVolume,
     AvailableVolumes,
     StorageCapacities,
+    StorageSegment,
     usable_nodes,
 )
 from scheduler.plugins.volumes.dealing import NONE, Deal, first_of_each
@@ -43,6 +45,7 @@ from scheduler.state.labels import LabelColumn, LabelColumns
 Positions = NDArray[np.intp]
 
 _NONE = NONE
+_NOWHERE = -(2**63)
 
 
 class PodClaims(msgspec.Struct, frozen=True):
@@ -111,6 +114,8 @@ class VolumeSearch:
         self._nothing: Positions = np.full(len(rows), _NONE)
         self._possible: dict[Hashable, tuple[Mask, Mask]] = {}
         """Where volumes can be provisioned, by class and size."""
+        self._largest: dict[str, Positions] = {}
+        """The largest volume of a class on each row, where drivers say so."""
 
     def find(self, claims: PodClaims) -> PodVolumesByRow:
         """Find volumes for all rows. Raises TranslationError, QuantityError, SelectorError."""
@@ -229,10 +234,27 @@ class VolumeSearch:
         driver = objects.get(CSIDriver, storage_class.provisioner)
         if size is None or driver is None or not driver.spec.storage_capacity:
             return allowed, ~self._nowhere()
-        with_capacity = self._nowhere()
-        for nodes in self._capacities.of(storage_class.metadata.name, value(size)):
-            with_capacity[self._nodes.positions((nodes,))] = True
-        return allowed, with_capacity
+        most = self._largest.get(storage_class.metadata.name)
+        if most is None:
+            segments = self._capacities.of(storage_class.metadata.name)
+            most = self._largest[storage_class.metadata.name] = self._largest_volumes(segments)
+        return allowed, most >= value(size)
+
+    def _largest_volumes(self, segments: Iterable[StorageSegment]) -> Positions:
+        """For each row the size of the largest volume of a class that can be provisioned there."""
+        largest: Positions = np.full(len(self._rows), _NOWHERE)
+        by_label: dict[str, dict[str, int]] = {}
+        for segment in segments:
+            if segment.label is None:
+                at = self._nodes.positions((segment.nodes,))
+                largest[at] = np.maximum(largest[at], segment.limit)
+            else:
+                key, label = segment.label
+                values = by_label.setdefault(key, {})
+                values[label] = max(segment.limit, values.get(label, _NOWHERE))
+        for key, values in by_label.items():
+            largest = np.maximum(largest, self._nodes.spread(key, values, _NOWHERE))
+        return largest
 
 
 def _pinned(claim: PersistentVolumeClaim) -> bool:
@@ -287,6 +309,18 @@ class ClaimRequirements:
             and self._modes.issubset(available.volume.spec.access_modes)
             and self._selector.matches(available.volume.metadata.labels)
         )
+
+
+def too_long_selector(claims: Sequence[PersistentVolumeClaim]) -> tuple[str, int] | None:
+    """The unbound claim with the longest selector, and its entries, if all have too many.
+
+    Each is compared with all free volumes of its class.
+    """
+    entries = [selector_entries(claim.spec.selector) for claim in claims]
+    if sum(entries) <= MOST_SELECTOR_ENTRIES:
+        return None
+    longest = max(entries)
+    return claims[entries.index(longest)].metadata.name, longest
 
 
 def suitable(

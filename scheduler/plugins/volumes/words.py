@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from scheduler.model.limits import MOST_SELECTOR_ENTRIES
 from scheduler.model.volumes import ClaimUse
 
 
@@ -27,3 +28,11 @@ def class_not_found(name: str) -> str:
 def not_owner(use: ClaimUse, pod: str) -> str:
     """A claim with the name of a pod's ephemeral volume that the pod does not own."""
     return f"PVC {use.key} was not created for pod {pod} (pod is not owner)"
+
+
+def selectors_too_long(name: str, entries: int) -> str:
+    """Unbound claims whose selectors are too long; this one's is the longest."""
+    return (
+        f'persistentvolumeclaim "{name}": spec.selector: {entries} entries; all claims of a pod'
+        f" may have {MOST_SELECTOR_ENTRIES}"
+    )
