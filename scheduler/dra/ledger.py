@@ -119,6 +119,10 @@ class DeviceLedger:
         """What is reserved of a claim and not written."""
         return self._in_flight.get(claim.metadata.uid)
 
+    def in_flight_for(self, pod: PodInfo) -> list[InFlight]:
+        """All that is reserved for a pod and not written."""
+        return [each for each in self._in_flight.values() if pod.uid in each.users]
+
     def left_over(self, pod: PodInfo) -> ResourceClaim | None:
         """The claim that an earlier attempt made for a pod's extended resources."""
         for key in self._special.get(pod.uid, ()):
@@ -242,11 +246,6 @@ class DeviceLedger:
             self._state.journal.claim_written(uid, key, None)
         if self._written.pop(key, None) is not None:
             self._count(uid, key)
-
-    def let_go(self, claim: ResourceClaim) -> None:
-        """What is reserved of a claim counts no longer: what the watch shows of it does."""
-        if self._in_flight.pop(claim.metadata.uid, None) is not None:
-            self._count(claim.metadata.uid, claim.metadata.key)
 
     # Changes
 

@@ -3,8 +3,9 @@
 Decisions feed back: a pod that is placed elsewhere occupies that node, and the next pod sees it.
 The recording gives all that the scheduler does not decide: nodes, other schedulers' pods, the
 creation and the end of pods, claims and volumes, all at their recorded times. Pods of ours that the
-recording shows on nodes are on the nodes of this simulation instead, or wait. Bindings succeed at
-once, and victims of preemption are gone at once.
+recording shows on nodes are on the nodes of this simulation instead, or wait, and their claims have
+the devices that they got here (`claims`). Bindings succeed at once, and victims of preemption are
+gone at once.
 
 The simulated scheduler makes an attempt whenever the recorded one did. When that had nothing to do
 for a while, it makes all that are due, so a backlog that the recorded one did not have is worked
@@ -25,6 +26,7 @@ from msgspec import structs
 from scheduler.assembly import Core, assemble
 from scheduler.config.loading import Configuration
 from scheduler.dra.ledger import DeviceLedger
+from scheduler.dra.offline import after as claim_after
 from scheduler.framework.registry import Registry
 from scheduler.model.devices import ResourceClaim
 from scheduler.model.objects import KINDS, Change
@@ -33,15 +35,17 @@ from scheduler.model.pods import Pod
 from scheduler.model.resources import CPU, MEMORY
 from scheduler.model.status import SUCCESS, Status
 from scheduler.observe.metrics import Metrics
-from scheduler.plugin_api.outlet import ObjectRequest, StaleReason, never_stale
+from scheduler.plugin_api.outlet import ObjectRequest, StaleReason, Verb, never_stale
 from scheduler.recording import entries
 from scheduler.recording.reader import RecordingSegment, as_object, segments
 from scheduler.replaying import virtual_time
+from scheduler.replaying.claims import PlayedClaims
 from scheduler.replaying.virtual_time import VirtualTime, settled
 from scheduler.webhooks.recorded import RecordedAnswers
 
 IDLE_SECONDS = 0.02
 """A gap in the recording in which the recorded scheduler had nothing to do."""
+_CLAIM = ResourceClaim.__name__
 _MOST_IN_A_ROW = 100_000
 """How many attempts one gap is good for: no configuration may hang a replay."""
 
@@ -111,7 +115,8 @@ def simulate(
 class _SimulatedCluster:
     """The outlet: binds and evicts at once, and tells the scheduler as a watch would."""
 
-    def __init__(self) -> None:
+    def __init__(self, run: _SimulatedRun) -> None:
+        self._run = run
         self.bound: list[tuple[str, str]] = []
         """Uids and nodes that the watch has not told yet."""
         self.evicted: list[str] = []
@@ -122,11 +127,13 @@ class _SimulatedCluster:
         return SUCCESS
 
     async def patch(self, kind: str, key: str, patch: Mapping[str, Any]) -> None:
-        """The recording shows what became of claims and volumes."""
+        """The recording shows what became of volumes."""
 
     async def send(self, request: ObjectRequest) -> Any:
-        """Never answered: the recording shows what became of the object."""
-        await asyncio.get_running_loop().create_future()
+        """Answered at once if it is about a claim, and else never: the recording shows the rest."""
+        if request.kind == ResourceClaim.__name__:
+            return self._run.write_claim(request)
+        return await asyncio.get_running_loop().create_future()
 
     async def evict(self, pod: PodInfo, condition: Mapping[str, Any]) -> None:
         self.evicted.append(pod.uid)
@@ -154,14 +161,18 @@ class _SimulatedRun:
 
     def _reset(self) -> None:
         """Begin with an empty cluster."""
-        self._cluster = _SimulatedCluster()
+        self._cluster = _SimulatedCluster(self)
+        self._claims = PlayedClaims()
+        self._requests = 0
+        """How many there were about claims."""
         self._answers = RecordedAnswers()
         self._core: Core = assemble(
             self._config,
             self._cluster,
             Metrics(),
             registry=self._registry,
-            # Volumes are bound as the recording shows it, and nobody prepares nodes.
+            # Volumes are bound as the recording shows it, claims when the pod is bound, and nobody
+            # prepares nodes.
             without=("preBind",),
             dry=True,
             clock=self._loop.time,
@@ -255,6 +266,7 @@ class _SimulatedRun:
             self._placed[uid] = node
             pod = self._pod(uid)
             if pod is not None:
+                self._give_devices(pod)
                 self._deliver("Pod", pod.metadata.key, _on(pod, node))
             if (fate := self._fates.get(uid)) is not None:
                 fate.node = node
@@ -274,6 +286,34 @@ class _SimulatedRun:
             self._fates[uid].evicted = True
         if pod is not None:
             self._deliver("Pod", pod.metadata.key, None)
+            self._take_devices(uid)
+
+    # Claims
+
+    def write_claim(self, request: ObjectRequest) -> ResourceClaim | None:
+        """Do with a claim what an API server does; raises WriteError."""
+        self._requests += 1
+        known = self._stores.get(_CLAIM, {}).get(request.key)
+        new = claim_after(known, request, self._requests)
+        if request.verb is not Verb.GET:
+            self._deliver(_CLAIM, new.metadata.key if new else request.key, new)
+        return new
+
+    def _give_devices(self, pod: Pod) -> None:
+        """Write what was reserved for a pod that is bound."""
+        ledger = self._core.state.shared.get(DeviceLedger)
+        if ledger is None:
+            return
+        info = PodInfo(pod, self._config.equipoise.limits)
+        for uid, key, claim in list(self._claims.bound(info, ledger)):
+            self._deliver(_CLAIM, claim.metadata.key, claim)
+            ledger.written(uid, key, claim)
+
+    def _take_devices(self, uid: str) -> None:
+        """Free what a pod used that is gone or has ended."""
+        store = self._stores.get(_CLAIM, {})
+        for key in sorted(self._claims.ended(uid) & store.keys()):
+            self._deliver(_CLAIM, key, self._claims.without(store[key], uid))
 
     # Objects
 
@@ -289,7 +329,12 @@ class _SimulatedRun:
             new = self._as_simulated(key, new)
             if isinstance(new, _Ignored):
                 return
+        known = self._stores.get(kind, {}).get(key)
+        if isinstance(new, ResourceClaim):
+            new = self._claims.in_play(new, known, self._fates.keys())
         self._deliver(kind, key, new)
+        if isinstance(known, Pod) and (new is None or (isinstance(new, Pod) and new.finished)):
+            self._take_devices(known.metadata.uid)
 
     def _as_simulated(self, key: str, new: Pod | None) -> Pod | _Ignored | None:
         """A pod as this simulation has it, when the recording shows a new version of it."""
@@ -329,10 +374,6 @@ class _SimulatedRun:
         if old is None and new is None:
             return
         self._core.event_handlers.handler(kind)([Change(old, new)])
-        shown, ledger = new or old, self._core.state.shared.get(DeviceLedger)
-        if ledger is not None and isinstance(shown, ResourceClaim):
-            # Nothing is written here that would end a reservation: the recording shows the claim.
-            ledger.let_go(shown)
 
     def _uses(self) -> Iterator[tuple[str, NodeUse]]:
         state = self._core.state

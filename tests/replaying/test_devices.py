@@ -16,7 +16,7 @@ from scheduler.replaying.simulating import simulate
 from tests.builders import Json, make_node, make_pod
 from tests.dra.devices import claim, device_class, slice_of, using
 from tests.pipeline.evicting import EvictingOutlet
-from tests.replaying.support import RecordedStage, assert_equal
+from tests.replaying.support import RecordedStage, assert_equal, configured
 
 
 class ClaimsWritten(EvictingOutlet):
@@ -113,6 +113,55 @@ async def test_devices_that_were_given_back_are_free_in_a_replay(tmp_path: Path)
     assert replayed.comparison.bound == 3
     outcome = await asyncio.to_thread(simulate, tmp_path, stage.core.config)
     assert outcome.placed == 3
+
+
+async def test_devices_for_extended_resources_are_free_again_in_a_play(tmp_path: Path) -> None:
+    """The play makes claims of its own: those of the recording are not left over from it."""
+    resource = "example.com/gpu"
+    stage = DeviceStage(tmp_path, nodes=1, extendedResourceName=resource)
+    for name in ("a", "b", "c"):
+        stage.pods[name] = make_pod(name).request(resource, 1).version(1)
+        stage.see(stage.pods[name])
+        await stage.run()
+        stage.show()
+        await stage.settle()
+        stage.clock.advance(1.0)
+        stage.lose(stage.pods.pop(name))
+        stage.outlet.claims.clear()
+        stage.show()
+    stage.tape.close()
+    outcome = await asyncio.to_thread(simulate, tmp_path, stage.core.config)
+    assert [fate.node for fate in outcome.fates.values()] == ["n0"] * 3
+
+
+async def test_a_claim_has_the_devices_that_its_pod_got_in_the_play(tmp_path: Path) -> None:
+    stage = DeviceStage(tmp_path, nodes=2)
+    stage.make_claim("shared")
+    for name in ("first", "second"):
+        stage.submit(name, "shared")
+        await stage.run()
+        stage.show()
+        await stage.settle()
+        stage.clock.advance(1.0)
+    recorded = stage.outlet.claims["default/shared"].status.allocation
+    assert recorded is not None
+    stage.tape.close()
+    other = "n1" if recorded.devices.results[0].pool == "n0" else "n0"
+    only_other = {"schedulerName": "equipoise", "pluginConfig": [_only_on(other)]}
+    config = configured({**KUBE, "profiles": [only_other]})
+    outcome = await asyncio.to_thread(simulate, tmp_path, config)
+    assert [fate.node for fate in outcome.fates.values()] == [other] * 2
+
+
+KUBE = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+def _only_on(node: str) -> Json:
+    """Arguments with which pods go to one node only."""
+    expression = {"key": "metadata.name", "operator": "In", "values": [node]}
+    required = {"nodeSelectorTerms": [{"matchFields": [expression]}]}
+    affinity = {"requiredDuringSchedulingIgnoredDuringExecution": required}
+    return {"name": "NodeAffinity", "args": {"addedAffinity": affinity}}
 
 
 async def test_claims_that_were_made_for_extended_resources_are_known(tmp_path: Path) -> None:
