@@ -33,7 +33,9 @@ from sandbox.errors import ApiFailure, expired
 
 
 @dataclass(slots=True)
-class _Rule:
+class Rule:
+    """Which requests a fault is about, and how many more of them."""
+
     method: re.Pattern[str]
     path: re.Pattern[str]
     times: int
@@ -44,12 +46,16 @@ class _Rule:
         self.times -= 1
         return True
 
+    def end(self) -> None:
+        """Apply no more."""
+        self.times = 0
+
 
 @dataclass(slots=True)
 class Hold:
     """Requests that have arrived and wait; see `Faults.hold`."""
 
-    rule: _Rule
+    rule: Rule
     released: asyncio.Event = field(default_factory=asyncio.Event)
     _arrived: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
 
@@ -83,7 +89,8 @@ _REASONS = {
     503: "ServiceUnavailable",
     504: "Timeout",
 }
-_WITHOUT_END = 1 << 31
+WITHOUT_END = 1 << 31
+"""More times than any rule is applied."""
 
 
 class Faults:
@@ -96,14 +103,14 @@ class Faults:
         self.speaking.set()
         self.bookmarks = True
         """Whether watches get any."""
-        self._failures: list[tuple[_Rule, ApiFailure]] = []
-        self._late_failures: list[tuple[_Rule, ApiFailure]] = []
-        self._late: list[tuple[_Rule, float]] = []
-        self._repeats: list[_Rule] = []
-        self._drops: list[tuple[_Rule, bool]] = []
-        self._pretences: list[_Rule] = []
+        self._failures: list[tuple[Rule, ApiFailure]] = []
+        self._late_failures: list[tuple[Rule, ApiFailure]] = []
+        self._late: list[tuple[Rule, float]] = []
+        self._repeats: list[Rule] = []
+        self._drops: list[tuple[Rule, bool]] = []
+        self._pretences: list[Rule] = []
         self._holds: list[Hold] = []
-        self._delays: list[tuple[_Rule, float]] = []
+        self._delays: list[tuple[Rule, float]] = []
         self._watches: dict[_OpenWatch, None] = {}
 
     # For tests
@@ -117,27 +124,29 @@ class Faults:
         status: int = 500,
         headers: Mapping[str, str] | None = None,
         processed: bool = False,
-    ) -> None:
+    ) -> Rule:
         """Answer the next matching requests with this status, without or after processing them."""
         reason = _REASONS.get(status, "Unknown")
         error = ApiFailure(status, reason, f"injected fault: {reason}", headers=headers)
         failures = self._late_failures if processed else self._failures
-        failures.append((_rule(method, path, times), error))
+        rule = _rule(method, path, times)
+        failures.append((rule, error))
+        return rule
 
     def drop(self, method: str, path: str, *, times: int = 1, processed: bool = True) -> None:
         """Reset the connection of the next matching requests, after or before processing them."""
         self._drops.append((_rule(method, path, times), processed))
 
-    def pretend(self, method: str, path: str, *, times: int = _WITHOUT_END) -> None:
+    def pretend(self, method: str, path: str, *, times: int = WITHOUT_END) -> None:
         """Answer the next matching requests with 201, without processing them."""
         self._pretences.append(_rule(method, path, times))
 
-    def delay(self, method: str, path: str, seconds: float, *, times: int = _WITHOUT_END) -> None:
+    def delay(self, method: str, path: str, seconds: float, *, times: int = WITHOUT_END) -> None:
         """Let matching requests wait this long before they are processed."""
         self._delays.append((_rule(method, path, times), seconds))
 
     @contextmanager
-    def hold(self, method: str, path: str, *, times: int = _WITHOUT_END) -> Iterator[Hold]:
+    def hold(self, method: str, path: str, *, times: int = WITHOUT_END) -> Iterator[Hold]:
         """Hold matching requests, before they are processed, until released or the block ends."""
         hold = Hold(_rule(method, path, times))
         self._holds.append(hold)
@@ -168,11 +177,13 @@ class Faults:
             watch.end(expired("injected fault: too old resource version"))
         return len(found)
 
-    def delay_watches(self, path: str, seconds: float, *, times: int = _WITHOUT_END) -> None:
+    def delay_watches(self, path: str, seconds: float, *, times: int = WITHOUT_END) -> Rule:
         """Let matching watches wait so long before they look for changes, so often in all."""
-        self._late.append((_rule("GET", path, times), seconds))
+        rule = _rule("GET", path, times)
+        self._late.append((rule, seconds))
+        return rule
 
-    def repeat_events(self, path: str, *, times: int = _WITHOUT_END) -> None:
+    def repeat_events(self, path: str, *, times: int = WITHOUT_END) -> None:
         """Send what matching watches send twice, so many times in all."""
         self._repeats.append(_rule("GET", path, times))
 
@@ -280,8 +291,8 @@ class Faults:
         return [watch for watch in self._watches if re.search(path, watch.request.path)]
 
 
-def _rule(method: str, path: str, times: int) -> _Rule:
-    return _Rule(re.compile(method), re.compile(path), times)
+def _rule(method: str, path: str, times: int) -> Rule:
+    return Rule(re.compile(method), re.compile(path), times)
 
 
 def reset(request: web.BaseRequest) -> None:

@@ -25,6 +25,13 @@ async def test_the_next_requests_fail_and_then_no_more(server: ApiServer, client
     (await client.create(LEASES, a_lease("a"))).ok(201)
 
 
+async def test_a_fault_can_be_ended_before_it_is_used_up(server: ApiServer, client: Client) -> None:
+    rule = server.faults.fail("POST", "/leases$", times=9, status=503)
+    assert (await client.create(LEASES, a_lease("a"))).status == 503
+    rule.end()
+    (await client.create(LEASES, a_lease("a"))).ok(201)
+
+
 async def test_other_requests_are_spared(server: ApiServer, client: Client) -> None:
     server.faults.fail("POST", "/leases$", status=503)
     (await client.get(LEASES)).ok()

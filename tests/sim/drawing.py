@@ -23,11 +23,13 @@ from tests.sim.plan import (
     AnyAction,
     At,
     Compact,
+    ContradictSlice,
     ContradictTopology,
     CordonNode,
     CutConnection,
     CutWatches,
     DelayRequests,
+    DelayWatches,
     DeleteClaim,
     DeleteGroup,
     DeleteNamespace,
@@ -37,11 +39,13 @@ from tests.sim.plan import (
     DropSlice,
     DropTopology,
     EndWatches,
+    ExpireWatches,
     FailPod,
     FailRequests,
     FlapNode,
     HalfOpen,
     KillReplica,
+    LoseBookmarks,
     NodePlan,
     Partition,
     PauseForeign,
@@ -54,6 +58,7 @@ from tests.sim.plan import (
     RefuseConnections,
     RelabelPod,
     RemoveNode,
+    RepeatEvents,
     ResizeNode,
     ResizePod,
     SetPlugin,
@@ -64,6 +69,7 @@ from tests.sim.plan import (
     SlowNetwork,
     StallThread,
     StepClock,
+    StopEtcd,
     StopReplica,
     StopServer,
     TaintNode,
@@ -94,6 +100,8 @@ BATCHED = 0.15
 
 STALLED = 0.12
 """The share of plans in which a thread stalls while its process runs."""
+MISLED = 0.3
+"""The share of plans in which the API server says what is wrong, late or twice."""
 
 
 class Draft:
@@ -159,6 +167,7 @@ def draw(seed: int) -> Plan:
     if batch:
         _backlog(draft)
     _threads(draft, Random(f"threads {seed}"))
+    _words(draft, Random(f"words {seed}"))
     silent = any(isinstance(each.action, HalfOpen) for each in draft.actions)
     return Plan(
         seed,
@@ -636,6 +645,58 @@ def _unheeded(draft: Draft, rng: Random, first: float, last: float) -> None:
     for _ in range(rng.randint(2, 5)):
         pod = PodPlan(draft.name("t"), cpu=rng.choice((100, 100, 1000)), tolerates=True)
         draft.add(last - (last - first) * rng.random() ** 2, pod)
+
+
+def _words(draft: Draft, rng: Random) -> None:
+    """Answers and events that are wrong, late or repeated, though all processes run."""
+    if rng.random() >= MISLED:
+        return
+    for theme in rng.sample(_WORDS, rng.choice((1, 1, 2, 3))):
+        for _ in range(rng.randint(1, 3)):
+            draft.at(rng.uniform(0.0, draft.seconds), theme(draft, rng))
+
+
+def _denied(draft: Draft, rng: Random) -> AnyAction:
+    """A write takes effect, and is answered as if it had not."""
+    path = rng.choice((BINDING, BINDING, BINDING, STATUS, CLAIMS, CLAIMS, LEASES, VOLUMES, ""))
+    times = rng.choice((1, 1, 2, 8))
+    method = "POST|PATCH|PUT|DELETE"
+    return FailRequests(method, path, rng.choice(_STATUSES), times, processed=True)
+
+
+def _late_events(draft: Draft, rng: Random) -> AnyAction:
+    """Events of one kind come late, many at a time, and after those of others."""
+    late = rng.choice((0.1, 0.5, 2.0, 6.0))
+    return DelayWatches(rng.choice(_WATCHED), late, rng.uniform(1.0, 15.0))
+
+
+def _repeated(draft: Draft, rng: Random) -> AnyAction:
+    return RepeatEvents(rng.choice(_WATCHED), rng.choice((1, 5, 50, 500)))
+
+
+def _bookmarks(draft: Draft, rng: Random) -> AnyAction:
+    return rng.choice((LoseBookmarks(), ExpireWatches(rng.choice(_WATCHED))))
+
+
+def _etcd(draft: Draft, rng: Random) -> AnyAction:
+    return StopEtcd(rng.choice((0.2, 2.0, 8.0, 20.0)), rng.choice((500, 503, 504)))
+
+
+def _contradicting(draft: Draft, rng: Random) -> AnyAction:
+    with_devices = [node.name for node in draft.nodes if node.devices]
+    name = rng.choice(with_devices or [node.name for node in draft.nodes])
+    return ContradictSlice(name, rng.uniform(0.5, 10.0))
+
+
+_WORDS: list[Callable[[Draft, Random], AnyAction]] = [
+    _denied,
+    _denied,
+    _late_events,
+    _repeated,
+    _bookmarks,
+    _etcd,
+    _contradicting,
+]
 
 
 def _clocks(draft: Draft) -> None:

@@ -19,6 +19,7 @@ from tests.sim import objects
 from tests.sim.invariants import allocatable, ended, requests, takes
 from tests.sim.plan import (
     AddNode,
+    ContradictSlice,
     ContradictTopology,
     CordonNode,
     DropSlice,
@@ -234,6 +235,21 @@ class Ground:
             generation = int(found.body["spec"]["pool"]["generation"]) + 1
             body = objects.device_slice(action.node, action.devices, generation)
             table.put(key, {**found.body, "spec": body["spec"]})
+
+    @do.register
+    def _(self, action: ContradictSlice) -> None:
+        table, key = self._registry.table(self._slices), ("", f"{action.node}-gpus")
+        second = ("", f"{key[1]}-2")
+        if (found := table.get(key)) is not None and table.get(second) is None:
+            body = objects.device_slice(action.node, 1 + len(found.body["spec"]["devices"]))
+            spec = {**body["spec"], "pool": found.body["spec"]["pool"]}
+            self._registry.create(self._slices, "", {"metadata": {"name": second[1]}, "spec": spec})
+            self._later(action.seconds, lambda: self._withdraw(second))
+
+    def _withdraw(self, key: Key) -> None:
+        table = self._registry.table(self._slices)
+        if table.get(key) is not None:
+            table.remove(key)
 
     @do.register
     def _(self, action: PauseForeign) -> None:

@@ -21,9 +21,11 @@ from tests.sim.plan import (
     CutConnection,
     CutWatches,
     DelayRequests,
+    DelayWatches,
     DriftClock,
     DropAnswers,
     EndWatches,
+    ExpireWatches,
     FailRequests,
     HalfOpen,
     Partition,
@@ -34,6 +36,7 @@ from tests.sim.plan import (
     SlowNetwork,
     StallThread,
     StepClock,
+    StopEtcd,
     StopServer,
     ThrottleNetwork,
 )
@@ -51,7 +54,9 @@ _ON_WATCHES = (
     CutConnection
     | CutWatches
     | CompactAction
+    | DelayWatches
     | EndWatches
+    | ExpireWatches
     | HalfOpen
     | Partition
     | PauseReplica
@@ -59,6 +64,7 @@ _ON_WATCHES = (
     | RefuseConnections
     | SilenceWatches
     | SlowNetwork
+    | StopEtcd
     | StopServer
     | ThrottleNetwork
 )

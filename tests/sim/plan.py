@@ -223,6 +223,13 @@ class ShrinkSlice(Action, frozen=True):
     devices: int
 
 
+class ContradictSlice(Action, frozen=True):
+    """A second slice says that the pool of the node has other devices, some with the same names."""
+
+    node: str
+    seconds: float
+
+
 class PauseForeign(Action, frozen=True):
     """The other scheduler stops, then binds all that has come."""
 
@@ -256,6 +263,8 @@ class FailRequests(Action, frozen=True):
     status: int
     times: int = 1
     retry_after: int = 0
+    processed: bool = False
+    """They take effect, and are answered so nevertheless."""
 
 
 class DropAnswers(Action, frozen=True):
@@ -284,6 +293,38 @@ class EndWatches(Action, frozen=True):
 
 class SilenceWatches(Action, frozen=True):
     seconds: float
+
+
+class ExpireWatches(Action, frozen=True):
+    """Open watches are told that their resourceVersion is too old, and end."""
+
+    path: str = ""
+
+
+class DelayWatches(Action, frozen=True):
+    """For a while, watches look for changes only every so often: the watch cache is behind."""
+
+    path: str
+    late: float
+    seconds: float
+
+
+class RepeatEvents(Action, frozen=True):
+    """What watches send next comes twice, so many times."""
+
+    path: str
+    times: int
+
+
+class LoseBookmarks(Action, frozen=True):
+    """No watch gets bookmarks until the faults are over."""
+
+
+class StopEtcd(Action, frozen=True):
+    """The API server runs and fails every request; watches stay open, and nothing comes."""
+
+    seconds: float
+    status: int = 500
 
 
 class Compact(Action, frozen=True):
@@ -402,6 +443,7 @@ GroundAction = (
     | ContradictTopology
     | DropSlice
     | ShrinkSlice
+    | ContradictSlice
     | PauseForeign
 )
 FaultAction = (
@@ -414,6 +456,11 @@ FaultAction = (
     | CutWatches
     | EndWatches
     | SilenceWatches
+    | ExpireWatches
+    | DelayWatches
+    | RepeatEvents
+    | LoseBookmarks
+    | StopEtcd
     | Compact
     | StopServer
     | KillReplica

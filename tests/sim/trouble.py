@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from functools import singledispatchmethod
 
+from sandbox.faults import WITHOUT_END
 from tests.sim.hooks import Switch, Webhook
 from tests.sim.plan import (
     LEADER,
@@ -13,16 +14,20 @@ from tests.sim.plan import (
     CutConnection,
     CutWatches,
     DelayRequests,
+    DelayWatches,
     DriftClock,
     DropAnswers,
     EndWatches,
+    ExpireWatches,
     FailRequests,
     FaultAction,
     HalfOpen,
     KillReplica,
+    LoseBookmarks,
     Partition,
     PauseReplica,
     RefuseConnections,
+    RepeatEvents,
     SetPlugin,
     SetSolver,
     SetWebhook,
@@ -30,6 +35,7 @@ from tests.sim.plan import (
     SlowNetwork,
     StallThread,
     StepClock,
+    StopEtcd,
     StopReplica,
     StopServer,
     ThrottleNetwork,
@@ -94,7 +100,12 @@ class Trouble:
     def _(self, action: FailRequests) -> None:
         headers = {"Retry-After": str(action.retry_after)} if action.retry_after else None
         self._faults.fail(
-            action.method, action.path, times=action.times, status=action.status, headers=headers
+            action.method,
+            action.path,
+            times=action.times,
+            status=action.status,
+            headers=headers,
+            processed=action.processed,
         )
 
     @do.register
@@ -117,6 +128,30 @@ class Trouble:
     @do.register
     def _(self, action: SilenceWatches) -> None:
         self._faults.silence_watches()
+        self._later(action.seconds, self._faults.resume_watches)
+
+    @do.register
+    def _(self, action: ExpireWatches) -> None:
+        self._faults.expire_watches(action.path)
+
+    @do.register
+    def _(self, action: DelayWatches) -> None:
+        rule = self._faults.delay_watches(action.path, action.late)
+        self._later(action.seconds, rule.end)
+
+    @do.register
+    def _(self, action: RepeatEvents) -> None:
+        self._faults.repeat_events(action.path, times=action.times)
+
+    @do.register
+    def _(self, action: LoseBookmarks) -> None:
+        self._faults.lose_bookmarks()
+
+    @do.register
+    def _(self, action: StopEtcd) -> None:
+        rule = self._faults.fail(".*", "", times=WITHOUT_END, status=action.status)
+        self._faults.silence_watches()
+        self._later(action.seconds, rule.end)
         self._later(action.seconds, self._faults.resume_watches)
 
     @do.register
