@@ -161,8 +161,8 @@ def assemble(
 
     A ``dry`` one calls webhooks and extenders for verdicts only, and never to reserve or bind.
     Without a registry, the plugins are those of the tree and those the configuration came with.
-    A ``journal`` is told of each step, and is the clock of plugins. With ``recorded`` answers,
-    nobody out of process is asked.
+    A ``journal`` records each step, and is the clock of plugins. With ``recorded`` answers,
+    no webhook or extender is called.
     Raises ``ConfigError`` if one of them cannot be made.
     """
     if registry is None:

@@ -128,7 +128,7 @@ async def explain(
     framework = framework or next(iter(core.frameworks.values()))
 
     judge = partial(_judge, core, framework, info, supposed, making_room=not progress.held)
-    if progress.state == "suspended":  # to wait for the answer that it waits for tells nobody why
+    if progress.state == "suspended":  # waiting for the same answer would not explain it
         found = await in_slices(judge, None)
     else:
         found = await answered(judge)

@@ -69,7 +69,7 @@ def _of_elements(target: Operand) -> Size | None:
 
 
 class CallEstimator:
-    """Estimates of calls; sizes of entries of lists and maps are kept by whoever calls it."""
+    """Estimates of calls; sizes of entries of lists and maps are kept by the caller."""
 
     def __init__(
         self,

@@ -17,7 +17,7 @@ from scheduler.cel.values import (
 
 
 class _Pending:
-    """A bound value that nobody has asked for."""
+    """A bound value that has not been read."""
 
     __slots__ = ("closure",)
 

@@ -49,7 +49,7 @@ class Timestamp:
 class Optional:
     """`present` tells an optional without a value from one that holds null.
 
-    One with a `fault` is present, but whoever takes its value gets the error.
+    One with a `fault` is present, but reading its value raises the error.
     """
 
     value: Value = None

@@ -46,7 +46,7 @@
 - `claim_templates`: ResourceClaims that the controller would make from templates for pods.
 - `workloads`: ReplicaSets, pods and claims that controllers would create for workloads.
 - `remote`: how commands reach a running scheduler; an error ends the command with its exit code.
-- `addresses`: requests to a scheduler at an address that somebody named, over HTTP or TLS.
+- `addresses`: requests to a scheduler at a given address, over HTTP or TLS.
 - `clusters`: the cluster of the user's kubeconfig: its objects, and pods behind its API server.
 - `targets`: what a command is about: a pod, or a workload and its pods.
 - `tables`: tables as lines of text, laid out for the room there is.

@@ -1,4 +1,4 @@
-"""Requests to a scheduler at an address that somebody named, over HTTP or TLS."""
+"""Requests to a scheduler at a given address, over HTTP or TLS."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class ProxiedCall:
 
 @dataclass(frozen=True)
 class CallerCredentials:
-    """How to be let in, and whom to trust."""
+    """Credentials, and the authority to trust."""
 
     token: str = ""
     authority: str = ""

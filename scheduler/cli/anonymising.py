@@ -55,7 +55,7 @@ _CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
 """Before the name of a DeviceClass in the name of the resource that it serves implicitly."""
 _DROPPED = frozenset({"message"})
 _FINGERPRINTS = frozenset({"topology.node.k8s.io/fingerprint", "nodeTopologyPodsFingerprint"})
-"""Hashes of the names of a node's pods, which nobody could compare any more."""
+"""Hashes of the names of a node's pods; they match no anonymised names."""
 _KEYS_REPLACED = frozenset({"labels", "matchLabels", "nodeSelector", "selector", "annotations"})
 """Members that map keys of labels to values."""
 _WELL_KNOWN = re.compile(

@@ -240,7 +240,7 @@ class Cluster:
         return str(answer.get("status", {}).get("token", ""))
 
     def _who(self, namespace: str, viewer: str) -> str:
-        """Whom the scheduler took the user for, and the way out."""
+        """The user that the scheduler authenticated, and what to do."""
         way_out = f"--token $(kubectl -n {namespace} create token {viewer})"
         if not self.verified:
             return (

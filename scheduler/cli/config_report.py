@@ -173,7 +173,7 @@ def _show_moves(first: ConfigOutcome, second: ConfigOutcome) -> None:
 
 
 def _show_evicted(first: ConfigOutcome, second: ConfigOutcome) -> None:
-    """Who had to go, from which node and for whom."""
+    """Which pods were evicted, from which node and for which pod."""
     a, b = first.evicted, second.evicted
     victims = list(a | b)
     if not victims:

@@ -49,7 +49,7 @@ def demo(
 
     config = _loaded(config_file, screen=not once and sys.stdout.isatty())
     try:
-        if once:  # nobody has to find it
+        if once:  # it ends by itself
             port, api_port = port or 0, api_port or 0
         with listen(port, SERVING_PORT) as serving, listen(api_port, API_PORT) as api:
             asyncio.run((_once if once else _play)(config, nodes, serving, api))

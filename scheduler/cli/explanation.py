@@ -97,7 +97,7 @@ def _conclude(answer: Answer) -> None:
 
 
 def _details(answer: Answer) -> None:
-    """What else is to be known at once: permits, whom it waits for, its nomination, replicas."""
+    """Permits, what the pod waits for, its nomination, replicas."""
     standing = answer["standing"]
     for wait in standing.get("permit") or ():
         paragraph(_permit(wait), style_of("permit"))

@@ -326,7 +326,7 @@ def _note_others(objects: Iterable[Body], ours: Collection[str]) -> None:
 
 
 def _waits(body: Body) -> bool:
-    """Whether a pod has no node; those of DaemonSets count on theirs, whoever binds them."""
+    """Whether a pod has no node; those of DaemonSets count on theirs, bound or not."""
     from scheduler.cli.workloads import controller_of
 
     if body["kind"] != "Pod" or body["spec"].get("nodeName"):

@@ -21,7 +21,7 @@ STYLES = {
     "in-flight": BUSY,
     "binding": BUSY,
     "standby": BUSY,
-    # Somebody else has to say something first.
+    # Something outside the scheduler has to answer first.
     "permit": HELD,
     "waiting-on-permit": HELD,
     "suspended": HELD,

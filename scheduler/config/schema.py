@@ -189,7 +189,7 @@ class KubeSchedulerConfiguration(Section, frozen=True):
 
 
 class ServerSettings(Section, frozen=True):
-    """Where health, metrics and debugging are served, and to whom; port 0 serves nothing."""
+    """Where health, metrics and debugging are served, and to which callers; port 0: nowhere."""
 
     bind_address: str = "127.0.0.1"
     """Address to serve health, metrics and explanations on."""

@@ -79,7 +79,7 @@ def limits(webhook: Webhook) -> dict[str, float]:
 
 
 class CallTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom to call, and how: what webhooks and extenders have in common."""
+    """The address to call, and how: what webhooks and extenders have in common."""
 
     name: str
     url: str

@@ -97,7 +97,7 @@ def _share(use: Use, result: DeviceResult, sign: int) -> None:
         return
     try:
         amounts = {name: amount_of(raw).nanos for name, raw in result.consumed_capacity.items()}
-    except QuantityError:  # nobody can say what is left of it
+    except QuantityError:  # what is left of it is unknown
         use.exclusive += sign
         return
     use.recorded += sign

@@ -1,4 +1,4 @@
-"""Best fit: the device that leaves the least behind that nobody can use.
+"""Best fit: the device that leaves the least stranded.
 
 Of the devices that a request may have, the smallest one that suffices; of equal ones that on the
 board, or the shared device, that has the least left afterwards; whole boards, and sets of devices

@@ -119,7 +119,7 @@ def begin(raw: DeviceConstraint) -> Constraint:
 
 
 def attribute_of(raw: DeviceConstraint) -> str | None:
-    """The attribute that a constraint compares; None if it is of a kind that nobody knows."""
+    """The attribute that a constraint compares; None if its kind is unknown."""
     return raw.distinct_attribute if raw.match_attribute is None else raw.match_attribute
 
 

@@ -173,7 +173,7 @@ class Demand:
         return values
 
     def _classify(self, shape: DeviceShape) -> int:
-        if shape.fault:  # its pool is invalid: nobody gets it
+        if shape.fault:  # its pool is invalid: it cannot be allocated
             return 0
         fits = tuple(_fit(ask, shape) for ask in self.asks)
         if all(fit.verdict == NO for fit in fits):

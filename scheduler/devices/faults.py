@@ -38,7 +38,7 @@ class DeviceFault:
 
     parts: tuple[str | Ref, ...]
     unproven: bool = False
-    """The search was given up: nobody knows whether the node fits."""
+    """The search was given up: it is not known whether the node fits."""
 
     def text(self, claims: Sequence[ResourceClaim], segment: NodeSegment, node: str) -> str:
         """The text for a node and claims."""

@@ -195,7 +195,7 @@ def _assignable(wants: Sequence[tuple[Sequence[int], int]]) -> bool:
 
 
 def _assign(number: int, wants: Sequence[tuple[Sequence[int], int]], owner: dict[int, int]) -> bool:
-    """Give one more thing to somebody, others making way for it (an augmenting path)."""
+    """Assign one more, moving others (an augmenting path)."""
     came_from: dict[int, tuple[int, int | None]] = {}
     queue: list[tuple[int, int | None]] = [(number, None)]
     for who, through in queue:

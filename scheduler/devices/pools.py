@@ -49,7 +49,7 @@ def _placement(
         return DevicePlacement(node_name, None, (), everywhere), ""
     try:
         terms = compile_node_selector(selector, "nodeSelector") or ()
-    except SelectorError as fault:  # no node has what nobody can place
+    except SelectorError as fault:  # what cannot be placed is on no node
         return DevicePlacement(node_name, selector, (), everywhere), str(fault)
     return DevicePlacement(node_name, selector, terms, everywhere), ""
 

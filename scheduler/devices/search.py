@@ -44,7 +44,7 @@ class SearchOutcome:
     score: int = 0
     """What the chosen alternatives are worth: 8 for a first choice, 7 for a second."""
     fit: int = 0
-    """0 to 100: how little the devices leave behind that nobody can use, where that is asked."""
+    """0 to 100: how little the devices leave stranded, where that is requested."""
 
     @property
     def fits(self) -> bool:

@@ -71,7 +71,7 @@ class KeptSelector:
         return answer
 
     def forget(self) -> None:
-        """Drop all verdicts; they are made again when somebody asks."""
+        """Drop all verdicts; they are made again on demand."""
         self._answers.clear()
 
     @property

@@ -2,7 +2,7 @@
 
 Drivers publish tens of thousands of devices of a few kinds. A shape is everything of a device that
 a selector, a constraint, a request or a result reads; equal devices share one. Real devices also
-carry attributes that nobody selects by (serial numbers, bus addresses), so their shapes differ all
+carry attributes that no selector reads (serial numbers, bus addresses), so their shapes differ all
 the same. A *facet* is therefore a column over shapes: which of them are equal in what some
 selectors and constraints read. Verdicts are computed once per distinct value of a facet.
 """

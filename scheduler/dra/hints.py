@@ -263,7 +263,7 @@ def _tokens(event: Event) -> Iterator[Hashable]:
 
 
 def _released_owner(event: Event) -> str:
-    """The uid of whom a claim belongs to that is gone, or that gave back what it held.
+    """The uid of the owner of a claim that is gone, or that gave back what it held.
 
     A claim for extended resources that an attempt has left keeps its pod from being placed, with or
     without devices.

@@ -197,7 +197,7 @@ class DeviceLedger:
         self._count(uid, claim.metadata.key)
 
     def release(self, claim: ResourceClaim, pod: PodInfo) -> InFlight | None:
-        """A pod no longer needs what it reserved; returns what nobody needs any more."""
+        """A pod no longer needs what it reserved; returns what no pod needs any more."""
         uid = claim.metadata.uid
         known = self._in_flight.get(uid)
         if known is None:

@@ -72,9 +72,9 @@ class PodDevices:
         """A claim for extended resources that an earlier attempt wrote; it has to go first."""
         self.wanting = [each.claim for each in claims if each.allocation is None]
         self.demand: Demand | None = None
-        """What these ask for, once somebody has looked it up."""
+        """What these request, once it has been looked up."""
         self.key: Hashable = None
-        """What verdicts depend on (`key_of`), once somebody has looked it up."""
+        """What verdicts depend on (`key_of`), once it has been looked up."""
         self._specials: dict[tuple[str, ...], SpecialClaim] = {}
 
     @property

@@ -114,7 +114,7 @@ def _grouped_active(
     """Put active pods that are asked for into groups, and return them.
 
     There may be thousands, of which nothing is known but their owners: before they are tried
-    nobody can say whether they are equal. So they are neither sorted nor described one by one.
+    whether they are equal is not known. So they are neither sorted nor described one by one.
     """
     found: set[PodInfo] = set()
     if query.tier not in ("", Tier.ACTIVE.value):

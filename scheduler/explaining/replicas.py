@@ -80,7 +80,7 @@ def replicas(
 ) -> dict[str, Any]:
     """How many of ``count`` pods like this one fit at the same time, and one way to place them.
 
-    The pod itself counts as one that waits, wherever it is. Nobody is evicted for them. Each has
+    The pod itself counts as one that waits, wherever it is. No pod is evicted for them. Each has
     claims of its own where controllers would make some for it. Has checkpoints; the state is as
     before.
     """

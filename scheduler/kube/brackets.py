@@ -1,7 +1,7 @@
 """Parts of JSON that is nested deeper than a decoder follows, found by their brackets.
 
-Whoever may create an object with free fields, such as a ResourceClaim, can have one that no decoder
-follows. What lies around it can still be read: slower, and as deep as it may be.
+A user who may create an object with free fields, such as a ResourceClaim, can nest it deeper than
+any decoder follows. What lies around it can still be read: slower, and as deep as it may be.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class ConnectionPool:
         return stream
 
     def drop_idle(self) -> None:
-        """Close the connections that carry nothing now: one may be dead, and nobody has noticed."""
+        """Close idle connections: one may be dead without a sign of it."""
         while self._idle:
             self._idle.pop().abort()
 

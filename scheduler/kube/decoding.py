@@ -215,7 +215,7 @@ def read_event(decoder: msgspec.json.Decoder[WatchEvent], line: bytes) -> WatchE
 
 
 def identity_of(raw: msgspec.Raw) -> Identity:
-    """Who an object is, from its metadata alone; nobody if that cannot be read."""
+    """The identity of an object, from its metadata alone; empty if that cannot be read."""
     try:
         return _IDENTITIES.decode(raw).metadata
     except UNREADABLE:  # something else than its identity, perhaps

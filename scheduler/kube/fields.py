@@ -170,7 +170,7 @@ class _Shape:
 
 
 def _shape_of(api_version: str, kind: str) -> _Shape | None:
-    # Whoever sends a manifest chooses the words: only those of kinds that exist are remembered.
+    # Senders of manifests choose the words: only those of kinds that exist are remembered.
     known = schemas.of_kind(api_version, kind) is not None
     return _shape_of_known(api_version, kind) if known else None
 

@@ -173,7 +173,7 @@ class Reflector(Generic[T]):
         The list begins at once: a pause after trouble ends, and so does a request that has no
         answer yet, since its connection may have fallen silent.
         """
-        cancelled = self._outdated  # by whoever asked for a list that has not begun yet
+        cancelled = self._outdated  # by a caller that requested a list which has not begun yet
         wanted = self._lists_wanted = self._lists_begun + 1
         self._after_trouble.reset()
         if self._waiting is not None and not cancelled:

@@ -11,7 +11,7 @@ T = TypeVar("T")
 class derived(Generic[T]):
     """Like `functools.cached_property`, without its lock, and with less memory for each object.
 
-    An object whose ``__dict__`` nobody reads has none, which saves 80 bytes; that of the library
+    An object has no ``__dict__`` until it is read, which saves 80 bytes; the library's version
     reads it. Threads must not share the object.
     """
 

@@ -1,6 +1,6 @@
 """Devices (resource.k8s.io/v1) as a scheduler reads them: claims, what drivers publish, classes.
 
-Quantities and counts stay as written. What cannot be understood is found by whoever reads the
+Quantities and counts stay as written. What cannot be understood is found by the reader of the
 field, and becomes a message of the pod that meets it: a slice or a claim is never refused here.
 """
 

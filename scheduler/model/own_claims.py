@@ -84,7 +84,7 @@ def claims_of_copy(
 def _made(
     like: PersistentVolumeClaim, pod: Pod, name: str, owner: str = "", uid: str = ""
 ) -> PersistentVolumeClaim:
-    """A claim like another that has just been made, for a pod or for nobody in particular."""
+    """A claim like another that has just been made, for a pod or for none."""
     named = like.metadata.annotations.get(BETA_CLASS)
     metadata = AnnotatedMeta(
         name=name,

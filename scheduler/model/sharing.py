@@ -18,11 +18,11 @@ _PARTS = (
 
 
 _WAITING = {status.phase: status for status in (PodStatus(), PodStatus(phase="Pending"))}
-"""What most pods say that nobody has attempted yet."""
+"""The status of most pods before their first attempt."""
 
 
 def share_status(pod: Pod) -> None:
-    """Keep once what pods say that nobody has attempted yet; costs a tenth of a microsecond."""
+    """Share the status of pods before their first attempt; costs a tenth of a microsecond."""
     known = _WAITING.get(pod.status.phase)
     if known is not None and pod.status == known:
         force_setattr(pod, "status", known)

@@ -59,7 +59,7 @@ class Decisions:
         self.scheduled = 0
         """How many of all decisions gave a pod a node."""
         self.history = VerdictHistory(clock=clock)
-        """How the verdict on each pod changed; whoever records a failure adds to it."""
+        """How the verdict on each pod changed; added to where a failure is recorded."""
 
     def record(
         self,

@@ -2,7 +2,7 @@
 
 A reason is a text that kube-scheduler's users know ("Insufficient cpu"). A fact says what it rests
 on: how much is asked and how much is free, which taint, which term. Facts are collected only when
-somebody asks why a pod does not fit, never while pods are scheduled.
+a user asks why a pod does not fit, never while pods are scheduled.
 """
 
 from __future__ import annotations

@@ -26,10 +26,10 @@ _NONE: Mapping[str, Labels] = {}
 class DefaultSelector:
     """Derives a selector from the services that select a pod and the controller that owns it.
 
-    Costs a lookup per label of the pod, and O(1) per change of a service: otherwise whoever changes
-    one would have the next pod, of any namespace, pay for all services of the cluster. Nothing is
-    filed before the first pod. A controller's selector that is too long is left out, since each of
-    its pods would pay for it.
+    Costs a lookup per label of the pod, and O(1) per change of a service: otherwise a change of one
+    would make the next pod, of any namespace, pay for all services of the cluster. Nothing is
+    indexed before the first pod. A controller's selector that is too long is left out, since each
+    of its pods would pay for it.
     """
 
     KINDS = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")

@@ -56,7 +56,7 @@ class NodePorts:
         return cycle.reject(taken[rows], self.TAKEN)
 
     def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Told]:
-        """The ports that are taken, and by whom."""
+        """The ports that are taken, and the pods that have them."""
         return taken_ports(cycle, rows)
 
     def facts(self, pod: PodInfo, failure: Told) -> Sequence[Fact]:

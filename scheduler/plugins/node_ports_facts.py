@@ -19,7 +19,7 @@ _Taken = tuple[tuple[HostPort, str | None], ...]
 
 
 def taken_ports(cycle: Cycle, rows: Rows) -> Sequence[Told]:
-    """The ports that are taken on each row, and on some rows by whom."""
+    """The ports that are taken on each row, and on some rows the pods that have them."""
     budget, capacity = FactBudget(200), cycle.state.columns.capacity
     table: list[tuple[HostPort, Mask, dict[int, str | None]]] = []
     for port in _ports(cycle):

@@ -300,7 +300,7 @@ def _bearer_token(request: web.Request) -> str:
 
 
 def _certified(request: web.Request) -> User | None:
-    """Whom a client certificate names; TLS has verified it against the client authority."""
+    """The user of a client certificate, which TLS has verified against the client authority."""
     certificate: dict[str, Any] | None = request.get_extra_info("peercert")
     if not certificate:
         return None

@@ -141,7 +141,7 @@ class NodeScore(AnswerStruct, frozen=True):
 
 
 class PreemptionPreview(AnswerStruct, frozen=True):
-    """Whom the pod would evict and where; or, in the message, why nobody."""
+    """The pods that the pod would evict, and where; or, in the message, why none."""
 
     node: str | None
     victims: list[str]
@@ -214,13 +214,13 @@ class Remedy(AnswerStruct, frozen=True):
     """A change that would let the pod run."""
 
     summary: str
-    """What to do, for people."""
+    """What to do, as a sentence."""
     opens: list[str]
     """The nodes on which the pod then fits."""
     changes: list[dict[str, Any]]
     """Merge patches, deletions and additions, to be applied in order."""
     affects: list[str]
-    """Whom it concerns besides the pod."""
+    """The other pods and objects that it affects."""
     replicas: FittingReplicas | None = None
     """With count: how many such pods then fit together; null if that takes too long to say."""
 
@@ -263,7 +263,7 @@ class Explanation(AnswerStruct, frozen=True):
     preemption: PreemptionPreview | None
     """What preemption would do; null if it is not asked."""
     comparison: NodeComparison | None
-    """What tipped the choice; null if no node fits."""
+    """Which plugins decided between the best node and the next; null if no node fits."""
     history: list[Verdict]
     """How its verdict changed over its attempts, the oldest first."""
     batch: BatchSaid | None

@@ -65,7 +65,7 @@ class RecentAnswers:
     ) -> SharedAnswer:
         """The answer that is being made, or has just been; or a new one.
 
-        It is made to its end when somebody who waits for it gives up. One that failed is not kept.
+        It is completed even if a reader that waits for it gives up. One that failed is not kept.
         """
         known = self._answers.get(key)
         if known is None or self._clock() > known.ends:

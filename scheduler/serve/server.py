@@ -29,7 +29,7 @@ REFRESH_SECONDS = 10.0
 """How often a rotated certificate is looked for."""
 SWEEP_SECONDS = 1.0
 LINGER_SECONDS = 2.0
-"""How long the rest of a body that nobody reads is thrown away."""
+"""How long the rest of a body that is not read is discarded."""
 PAUSE_SECONDS = 0.1
 """How long not to accept after that has failed."""
 BACKLOG = 512
@@ -152,7 +152,7 @@ class Server:
 
 
 class _FaultsOfOurs(logging.Filter):
-    """Leaves out what callers did wrong: whoever reaches the port could fill the log with it."""
+    """Leaves out mistakes of callers, who could fill the log with them."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         fault = record.exc_info[1] if record.exc_info else None

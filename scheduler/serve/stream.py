@@ -1,8 +1,8 @@
 """Decisions and samples as they come, for many readers: text/event-stream.
 
-One look at the scheduler, twice a second, serves all readers, and there is none while nobody reads.
+The scheduler is queried twice a second for all readers, and not at all without readers.
 Each reader has a bounded buffer and is cut off when that is full; at most 16 read at a time, 12 of
-one address. A stream ends after five minutes, so that whoever reads is reviewed again.
+one address. A stream ends after five minutes, so that access is reviewed again.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ class UpdateStream:
             self._looking = asyncio.create_task(self._look(), name="stream of updates")
 
     async def _look(self) -> None:
-        """Ask for updates for as long as somebody reads."""
+        """Query updates for as long as there are readers."""
         seq: int | None = None
         taken = -1
         while True:

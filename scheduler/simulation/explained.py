@@ -179,7 +179,7 @@ class ExplainedPod:
         )
 
     def _as_given(self) -> tuple[Framework, ClusterState]:
-        """The cluster before any pod is placed: what somebody has who applies the changes."""
+        """The cluster before any pod is placed, in which the changes are applied."""
         if self._given is None:
             self._given = offline_core(self._config, self._objects, OfflineOutlet(), StillClock())
             load(self._given, self._objects)

@@ -35,7 +35,7 @@ Look = Callable[[Core, list[PodInfo], list["Placed"]], T]
 
 
 class Eviction(NamedTuple):
-    """A pod that had to go, for whom, and from where."""
+    """An evicted pod, the pod for which it was evicted, and its node."""
 
     pod: str
     by: str

@@ -72,7 +72,7 @@ def _concerned(scene: Scene) -> DeviceLedger | None:
 
 
 def release(scene: Scene, names: list[str]) -> Iterator[Step]:
-    """Have the fewest pods go that hold devices which a node has; or claims that nobody uses."""
+    """Have the fewest pods go that hold devices which a node has; or unused claims."""
     ledger = _concerned(scene)
     if ledger is None:
         return
@@ -124,7 +124,7 @@ def _waiting(name: str, gone: Sequence[PodInfo], step: Step) -> Step:
 
 
 def _unused(scene: Scene, name: str, here: Sequence[DeviceHolder]) -> Iterator[Step]:
-    """Delete claims that hold devices for nobody; each alone, then all."""
+    """Delete unused claims that hold devices; each alone, then all."""
     idle = [each.claim for each in here if not each.pods and not each.claim.status.reserved_for]
     own = {entry.resource_claim_name for entry in scene.info.pod.spec.resource_claims}
     idle = [each for each in idle if each.metadata.name not in own][:MOST_VICTIMS]
@@ -170,7 +170,7 @@ def _holders(scene: Scene, ledger: DeviceLedger) -> dict[Pool, list[DeviceHolder
             continue
         known = [scene.state.pod(each.uid) for each in claim.status.reserved_for]
         pods = [pod for pod in known if pod is not None]
-        if len(pods) == len(known):  # else somebody uses it who is on no node
+        if len(pods) == len(known):  # else a pod without a node uses it
             holder = DeviceHolder(claim, pods)
             for pool in holder.pools:
                 found.setdefault(pool, []).append(holder)

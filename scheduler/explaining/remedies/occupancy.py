@@ -104,7 +104,7 @@ def by_harm(scene: Scene, pods: Sequence[PodInfo], budgets: Budgets) -> list[Pod
 
 
 def harm(chosen: Sequence[PodInfo], budgets: Budgets) -> dict[str, Any]:
-    """What a step that deletes pods costs, and whom it affects."""
+    """What a step that deletes pods costs, and which pods it affects."""
     # A budget that cannot spare all pods of the node may spare these.
     broken, _ = budgets.split(sorted(chosen, key=importance))
     affects = [described(pod) for pod in chosen]

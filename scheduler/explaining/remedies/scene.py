@@ -53,10 +53,10 @@ Edit = Callable[[Object], Object | None]
 
 
 SUPPOSED = "supposed"
-"""The kind of a step that nobody has to take: what comes with a pod that does not exist."""
+"""The kind of a step without an action: what is created with a pod that does not exist."""
 
 Given = Callable[[], tuple[Framework, ClusterState]]
-"""Makes the cluster in which nobody has placed a pod, where the other one is a simulation's."""
+"""Makes the cluster without simulated placements."""
 
 
 class Exhausted(Exception):
@@ -89,7 +89,7 @@ class Step(msgspec.Struct, frozen=True, eq=False):
     others: tuple[dict[str, Any], ...] = ()
     """Changes of objects that no filter reads."""
     affects: tuple[str, ...] = ()
-    """Whom it affects besides the pod."""
+    """The other pods and objects that it affects."""
     parts: frozenset[Any] = frozenset()
     """What it consists of: a step that has all parts of another is larger."""
     smaller: Callable[[], Iterator[Step]] | None = None

@@ -24,7 +24,7 @@ _LIFE_CYCLE = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
 
 
 def of_life_cycle(key: str) -> bool:
-    """Whether a taint says that a node is not fit for work: nobody should tolerate it."""
+    """Whether a taint says that a node is not fit for work: pods should not tolerate it."""
     return key.startswith(_LIFE_CYCLE)
 
 
@@ -104,7 +104,7 @@ def _untolerated(scene: Scene, names: list[str]) -> list[tuple[tuple[Taint, ...]
 def _usable(
     groups: Mapping[tuple[Taint, ...], list[str]],
 ) -> Iterator[tuple[tuple[Taint, ...], list[str]]]:
-    """The sets that somebody may tolerate or take off."""
+    """The sets that a pod may tolerate, or an administrator remove."""
     for taints, there in groups.items():
         checkpoint()
         if taints and not any(of_life_cycle(taint.key) for taint in taints):
