@@ -4,6 +4,8 @@ from pathlib import Path
 
 import click
 
+from scheduler.cli.exits import warn
+from scheduler.cli.tables import printable_lines
 from scheduler.config.loading import Configuration
 from scheduler.config.problems import ConfigError
 
@@ -23,7 +25,7 @@ def check(file: Path) -> None:
     """Check FILE and list every problem; exits 2 if it cannot be used."""
     loaded = _load(file)
     for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        warn(warning)
     for plugin in loaded.found:
         click.echo(f"plugin {plugin.name} ({', '.join(plugin.points)}) from {plugin.origin}")
     names = ", ".join(profile.scheduler_name for profile in loaded.scheduler.profiles)
@@ -36,7 +38,7 @@ def print_effective(file: Path | None) -> None:
     """Print the effective configuration of FILE, or the defaults, as YAML."""
     loaded = _load(file)
     for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        warn(warning)
     click.echo(loaded.to_yaml(), nl=False)
 
 
@@ -53,5 +55,5 @@ def _load(file: Path | None) -> Configuration:
         return load(file) if file else configure([])
     except ConfigError as fault:
         click.echo(f"{file or 'defaults'}: not usable, problems: {len(fault.problems)}", err=True)
-        click.echo(str(fault), err=True)
+        click.echo(printable_lines(str(fault)), err=True)
         raise click.exceptions.Exit(_UNUSABLE) from fault

@@ -6,6 +6,8 @@ from typing import NoReturn
 
 import click
 
+from scheduler.cli.tables import printable, printable_lines
+
 ERROR = 1
 USAGE = 2
 UNSCHEDULABLE = 3
@@ -14,5 +16,10 @@ UNREACHABLE = 4
 
 def fail(message: str, code: int = ERROR) -> NoReturn:
     """Say what is wrong on standard error and end."""
-    click.echo(f"equipoise: {message}", err=True)
+    click.echo(f"equipoise: {printable_lines(message)}", err=True)
     raise click.exceptions.Exit(code)
+
+
+def warn(message: object) -> None:
+    """Say on standard error what to look at."""
+    click.echo(f"warning: {printable(str(message))}", err=True)

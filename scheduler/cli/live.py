@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -20,6 +19,7 @@ from scheduler.cli.output import (
     WARN,
     WIDE,
     YAML,
+    as_json,
     emit,
     for_programs,
     note,
@@ -268,7 +268,7 @@ class _DecisionPrinter:
         """Print some more."""
         if self._output == JSON:
             for entry in entries:
-                click.echo(json.dumps(entry, ensure_ascii=False))
+                click.echo(as_json(entry))
         elif self._output == YAML:
             if entries:
                 emit(list(entries), YAML)

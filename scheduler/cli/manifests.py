@@ -8,6 +8,7 @@ as for kubectl; with ``lenient`` they are only named.
 from __future__ import annotations
 
 import difflib
+import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ import yaml
 
 from scheduler.cli.output import counted, note
 from scheduler.cli.snapshots import UnreadableSnapshot, unpacked
+from scheduler.cli.tables import printable
 from scheduler.cli.workloads import GROUPS as WORKLOAD_GROUPS
 from scheduler.cli.workloads import SHAPES as WORKLOAD_SHAPES
 from scheduler.cli.workloads import Body, identity
@@ -33,6 +35,9 @@ _CLOSE = 0.8
 _SUFFIXES = (".yaml", ".yml", ".json", ".json.gz", ".json.zst")
 _MOST_VALUES = 20_000_000
 """What aliases may multiply a document to; a cluster of 5,000 nodes and their pods has fewer."""
+_DEEPEST = 500
+"""How many maps and lists may be inside each other."""
+_INDENTATION = re.compile(r"^[ ?:\-]*", re.MULTILINE)
 _MOST_PROBLEMS = 20
 """So many problems with fields are named."""
 _OF_LISTS = ("apiVersion", "kind", "metadata", "items", "equipoise")
@@ -153,7 +158,7 @@ class _FieldProblems:
                     f"These are the fields of Kubernetes {KUBERNETES_MINOR}; with --lenient "
                     "others are named and ignored."
                 )
-            raise ManifestError("\n".join(lines))
+            raise ManifestError("\n".join(map(printable, lines)))
 
 
 def read(sources: Sequence[str], *, lenient: bool = False) -> list[Body]:
@@ -234,7 +239,9 @@ def _parsed(name: str, content: bytes) -> list[Any]:
         except (msgspec.DecodeError, UnicodeDecodeError):
             pass  # YAML with braces, or bad JSON: YAML errors name the line
     try:
-        documents = list(yaml.load_all(content.decode("utf-8-sig"), Loader=_ManifestLoader))
+        text = content.decode("utf-8-sig")
+        _check_depth(text)
+        documents = list(yaml.load_all(text, Loader=_ManifestLoader))
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
@@ -244,6 +251,19 @@ def _parsed(name: str, content: bytes) -> list[Any]:
     if count_values(documents) > _MOST_VALUES:
         raise ManifestError(f"{name}: it is too large after expanding YAML aliases")
     return documents
+
+
+def _check_depth(text: str) -> None:
+    """The C library composes each level in a call of its own, and ends the process at too many."""
+    indented = max(map(len, _INDENTATION.findall(text)))
+    if 2 * indented + text.count("[") + text.count("{") <= _DEEPEST:
+        return  # nothing can be nested more deeply
+    depth = 0
+    for event in yaml.parse(text, Loader=_ManifestLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent)
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise RecursionError
 
 
 def _flattened(body: Any, source: str, place: str, problems: _FieldProblems) -> Iterator[Body]:

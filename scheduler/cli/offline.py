@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from scheduler.cli.exits import USAGE, fail
+from scheduler.cli.exits import USAGE, fail, warn
 from scheduler.cli.output import counted, note
 from scheduler.garbage import without_collections
 
@@ -169,7 +169,7 @@ def configuration(file: Path | None) -> Configuration | None:
     except ConfigError as fault:
         fail(f"{file}: {fault}", USAGE)
     for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        warn(warning)
     return loaded
 
 

@@ -7,6 +7,7 @@ are aligned plain text, one line per row.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -18,6 +19,8 @@ from scheduler.cli.tables import Table, layout, printable
 if TYPE_CHECKING:  # rich takes longer to load than all the rest of a quick command
     from rich.console import Console
     from rich.text import Text
+
+_CONTROLS = re.compile("[\x7f-\x9f]")
 
 TABLE = "table"
 WIDE = "wide"
@@ -33,6 +36,7 @@ __all__ = [
     "WARN",
     "WIDE",
     "YAML",
+    "as_json",
     "counted",
     "emit",
     "for_programs",
@@ -69,11 +73,17 @@ def for_programs(output: str) -> bool:
 def emit(value: Any, output: str) -> None:
     """Print a value as JSON or YAML, members in their own order."""
     if output == JSON:
-        click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+        click.echo(as_json(value, indent=2))
     else:
         import yaml
 
         click.echo(yaml.safe_dump(value, sort_keys=False, allow_unicode=True), nl=False)
+
+
+def as_json(value: Any, indent: int | None = None) -> str:
+    """JSON whose texts have no control characters, those beyond ASCII included."""
+    text = json.dumps(value, indent=indent, ensure_ascii=False)
+    return _CONTROLS.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def show(table: Table) -> None:
@@ -145,7 +155,7 @@ def some(names: Sequence[str], most: int = 3) -> str:
 
 def note(text: str) -> None:
     """Print a note that is not part of the answer, on standard error."""
-    click.echo(f"note: {text}", err=True)
+    click.echo(f"note: {printable(text)}", err=True)
 
 
 def counted(number: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from scheduler.cli.exits import UNREACHABLE, USAGE, fail
+from scheduler.cli.exits import UNREACHABLE, USAGE, fail, warn
 
 _LEADER_FLAGS = {
     "leader_elect": "leaderElect",
@@ -121,7 +121,7 @@ def _configuration(file: Path | None, flags: dict[str, Any]) -> Any:
     except (ConfigError, UnicodeDecodeError) as fault:
         fail(f"{file or 'flags'}: {fault}", USAGE)
     for warning in loaded.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        warn(warning)
     return loaded
 
 

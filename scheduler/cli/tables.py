@@ -128,3 +128,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else " " if c.isspace() else "?" for c in text)
+
+
+def printable_lines(text: str) -> str:
+    """The same, with line ends kept."""
+    return "\n".join(map(printable, text.split("\n")))

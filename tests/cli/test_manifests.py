@@ -96,6 +96,9 @@ def test_yaml_is_read_as_kubernetes_reads_it(file: Path) -> None:
         ),
         pytest.param("a: \x00", "not YAML: ", id="control characters"),
         pytest.param("[" * 5000 + "]" * 5000, "nested too deeply", id="endless nesting"),
+        pytest.param("[" * 100_000, "nested too deeply", id="a C stack of lists"),
+        pytest.param("- " * 100_000, "nested too deeply", id="the same in blocks"),
+        pytest.param("? " * 100_000, "nested too deeply", id="keys of keys"),
         pytest.param("", "contains no objects", id="nothing"),
         pytest.param("just words", "document 1: expected an object", id="a text"),
         pytest.param(
