@@ -21,7 +21,6 @@ from bench.core.worlds import a_node, a_pod
 from sandbox.apiserver import ApiServer
 from scheduler.app import Daemon
 from scheduler.kube.client import KubeClient
-from scheduler.model.journal import NodeSearch
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import SUCCESS
 from scheduler.observe.metrics import Metrics
@@ -77,14 +76,15 @@ def alone(pods: int) -> tuple[float, float]:
         tape.start()
         began, thread = time.process_time(), time.thread_time()
         for pod, bound, running in lives:
-            tape.changed("Pod", pod.key, pod.pod)
             tape.tick()
-            tape.placed(NodeSearch(pod, False, "", ""), "node-1", 390, 5000, 5000)
+            tape.changed("Pod", None, pod.pod)
+            tape.tick()
+            tape.placed(pod, "node-1", 390, 5000, 5000)
             tape.permitted(pod.uid, "node-1", SUCCESS)
             tape.bound(pod.uid, "node-1")
-            tape.changed("Pod", pod.key, bound)
-            tape.changed("Pod", pod.key, running)
-            tape.changed("Pod", pod.key, None)
+            for old, new in ((pod.pod, bound), (bound, running), (running, None)):
+                tape.tick()
+                tape.changed("Pod", old, new)
         thread = time.thread_time() - thread
         tape.close()
         return thread / pods * 1e6, (time.process_time() - began) / pods * 1e6

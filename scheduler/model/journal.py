@@ -33,7 +33,7 @@ class Journal(Protocol):
     """Told of each step. No method raises, blocks or changes anything."""
 
     def tick(self) -> None:
-        """A step begins: `clock` stands still from now on, until the next one."""
+        """A step begins, or changes that came together: `clock` stands still until the next one."""
         ...
 
     def clock(self) -> float:
@@ -44,14 +44,20 @@ class Journal(Protocol):
         """This replica schedules from now on."""
         ...
 
-    def changed(self, kind: str, key: str, new: Any) -> None:
+    def changed(self, kind: str, old: Any, new: Any) -> None:
         """A change that a list or a watch has delivered is applied; no ``new``: it is deleted."""
         ...
 
     def placed(
+        self, pod: PodInfo, node: str, score: int | None, feasible: int, evaluated: int
+    ) -> None:
+        """A search has found a node for a pod that is tried by itself, with nothing proposed."""
+        ...
+
+    def searched(
         self, search: NodeSearch, node: str, score: int | None, feasible: int, evaluated: int
     ) -> None:
-        """A search has found a node."""
+        """Any other search has found a node."""
         ...
 
     def unplaced(self, search: NodeSearch, plugins: Iterable[str], evaluated: int) -> None:

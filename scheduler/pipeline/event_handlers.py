@@ -175,10 +175,11 @@ class EventHandlers:
 
         def handle(changes: Sequence[Any]) -> None:
             journal = self._state.journal
+            if journal is not None:
+                journal.tick()
             for change in changes:
                 if journal is not None:
-                    key = (change.new or change.old).metadata.key
-                    journal.changed(kind, key, change.new)
+                    journal.changed(kind, change.old, change.new)
                 try:
                     self._timed(apply, change)
                 except Exception as fault:

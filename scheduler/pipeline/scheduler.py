@@ -34,7 +34,7 @@ from scheduler.equivalence.classes import FILTER, FORGOTTEN, PodClass
 from scheduler.framework.faults import PluginFault
 from scheduler.framework.runtime import Framework
 from scheduler.model.journal import NodeSearch
-from scheduler.model.status import Status, error
+from scheduler.model.status import SUCCESS, Status, error
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.pipeline.attempt import Attempt, NodeReservation, unreserve_and_forget
@@ -421,9 +421,14 @@ class Scheduler:
 
     def _record(self, attempt: Attempt, proposals: Proposals, found: Placement) -> None:
         """Have the journal keep a node that was found."""
-        if (journal := self.state.journal) is not None:
+        journal, cycle = self.state.journal, attempt.cycle
+        if journal is None:
+            return
+        if proposals is NO_PROPOSALS and cycle.find(IN_PASS) is None:
+            journal.placed(cycle.pod, found.node, found.score, found.feasible, found.evaluated)
+        else:
             search = _searched(attempt, proposals, found.node if found.model else "")
-            journal.placed(search, found.node, found.score, found.feasible, found.evaluated)
+            journal.searched(search, found.node, found.score, found.feasible, found.evaluated)
 
     def _search(self, attempt: Attempt, proposals: Proposals) -> Placement | Diagnosis:
         framework, cycle = attempt.framework, attempt.cycle
@@ -523,20 +528,21 @@ class Scheduler:
             status = attempt.framework.run_reserve(attempt.cycle, node)
         except Exception as fault:
             status = _fault_status(attempt, fault)
-        if state.journal is not None and not status.ok:
+        if status is not SUCCESS and state.journal is not None and not status.ok:
             state.journal.not_reserved(pod.uid, node, status)
         return NodeReservation(attempt, status)
 
     def permit(self, reservation: NodeReservation) -> None:
         """Run Permit for a pod that is reserved. Never raises; see `assume_and_reserve`."""
         attempt = reservation.attempt
+        cycle, node = attempt.cycle, attempt.node
         try:
-            reservation.status = attempt.framework.run_permit(attempt.cycle, attempt.node)
+            status = attempt.framework.run_permit(cycle, node)
         except Exception as fault:
-            reservation.status = _fault_status(attempt, fault)
+            status = _fault_status(attempt, fault)
+        reservation.status = status
         if self.state.journal is not None:
-            uid = attempt.cycle.pod.uid
-            self.state.journal.permitted(uid, attempt.node, reservation.status)
+            self.state.journal.permitted(cycle.pod.uid, node, status)
 
     def handle_scheduling_failure(self, attempt: Attempt, why: Diagnosis | Status) -> None:
         """Put a pod back into the queue and report why. What it held is given up already."""

@@ -8,7 +8,10 @@ The first entry of a segment is its `Header`, then comes what was there when the
 
 Objects have the fields of `model.objects`: those that a scheduler reads. A reader refuses a
 `FORMAT` that is newer than its own, and reads all that are older: entries and fields are only ever
-added at the end. Format 2 added `PodRenewed` and ``NodeSearched.reserved``.
+added at the end. Format 2 added `PodRenewed` and ``NodeSearched.reserved``; format 3 added
+`PodAdded`, `PodChanged`, `PodPlaced` and `PodUpdated`, and no longer writes `PodRenewed`: what
+every pod comes through is said in fewer words. A reader gives them as the `Changed` and
+`NodeSearched` that they stand for (`reader`).
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-FORMAT = 2
+FORMAT = 3
 
 SUFFIX = ".eqr"
 
@@ -251,6 +254,54 @@ class PodRenewed(RecordedEntry, tag=28, frozen=True):
     status: Any
 
 
+class PodChanged(RecordedEntry, tag=29, frozen=True):
+    """A change of a pod was applied: a `Changed`."""
+
+    time: float
+    object: Any
+
+
+class PodUpdated(RecordedEntry, tag=30, frozen=True):
+    """A change of a pod was applied that differs from the last in what is here alone."""
+
+    time: float
+    uid: str
+    last: str
+    """The resourceVersion of the last."""
+    version: str
+    """Its own."""
+    json_bytes: int
+    node: str
+    status: Any
+
+
+class PodAdded(RecordedEntry, tag=32, frozen=True):
+    """A pod has come: a `Changed`."""
+
+    time: float
+    number: int
+    """Of its spec in this segment."""
+    metadata: Any
+    volumes: Any
+    """Of the spec; most pods of a template differ in them, if in anything."""
+    spec: Any
+    """Without volumes; None: that of the last pod with this number."""
+    status: Any
+
+
+class PodPlaced(RecordedEntry, tag=31, frozen=True):
+    """A search for a pod by itself found a node: a `NodeSearched`."""
+
+    time: float
+    uid: str
+    version: str
+    node: str
+    score: int | None
+    feasible: int
+    evaluated: int
+    reserved: bool = False
+
+
 AnyEntry = (
     Header
     | Known
@@ -274,4 +325,8 @@ AnyEntry = (
     | Renewed
     | ClaimWritten
     | PodRenewed
+    | PodChanged
+    | PodUpdated
+    | PodPlaced
+    | PodAdded
 )

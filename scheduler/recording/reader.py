@@ -13,7 +13,19 @@ import msgspec
 from scheduler.model.meta import NOT_SENT
 from scheduler.model.pods import Pod
 from scheduler.recording.compression import zstd
-from scheduler.recording.entries import FORMAT, AnyEntry, Changed, Header, Known, PodRenewed
+from scheduler.recording.entries import (
+    FORMAT,
+    AnyEntry,
+    Changed,
+    Header,
+    Known,
+    NodeSearched,
+    PodAdded,
+    PodChanged,
+    PodPlaced,
+    PodRenewed,
+    PodUpdated,
+)
 from scheduler.recording.segments import segments_in
 
 T = TypeVar("T")
@@ -39,7 +51,7 @@ class RecordingSegment(NamedTuple):
     """What is wrong with its end, once that is reached."""
 
     def entries(self) -> Iterator[AnyEntry]:
-        """All entries after the header; a `PodRenewed` as the `Changed` that it stands for."""
+        """All entries after the header; of pods, as what the short ones of `entries` stand for."""
         first, pods = True, _Pods()
         for block in _blocks(self.path, self.notes):
             for each in block[1:] if first else block:
@@ -49,33 +61,88 @@ class RecordingSegment(NamedTuple):
 
 
 class _Pods:
-    """Pods as the entries of a segment have them, to tell what is new of one from."""
+    """Pods as the entries of a segment have them, to tell from which ones the short ones are."""
 
     def __init__(self) -> None:
         self._newest: dict[str, Any] = {}
+        self._keys: dict[str, str] = {}
+        """By uid."""
+        self._specs: dict[int, Any] = {}
 
     def whole(self, entry: AnyEntry) -> AnyEntry | None:
         """The entry, with the whole pod; None if the last version of the pod was left out."""
-        if isinstance(entry, PodRenewed):
-            pod = _renewed(self._newest.get(entry.key), entry)
+        if isinstance(entry, PodPlaced):
+            return self._searched(entry)
+        if isinstance(entry, PodRenewed | PodUpdated):
+            key = entry.key if isinstance(entry, PodRenewed) else self._keys.get(entry.uid, "")
+            pod = _renewed(self._newest.get(key), entry)
             if pod is None:
                 return None
-            entry = Changed(entry.time, _POD, entry.key, pod)
+            entry = Changed(entry.time, _POD, key, pod)
+        elif isinstance(entry, PodChanged | PodAdded):
+            pod = self._added(entry) if isinstance(entry, PodAdded) else entry.object
+            if pod is None:
+                return None
+            entry = Changed(entry.time, _POD, _key_of(pod), pod)
         if isinstance(entry, Changed | Known) and entry.kind == _POD:
-            if entry.object is None:
-                self._newest.pop(entry.key, None)
-            else:
-                self._newest[entry.key] = entry.object
+            self._keep(entry.key, entry.object)
         return entry
 
+    def _keep(self, key: str, pod: Any) -> None:
+        before = self._newest.pop(key, None)
+        if before is not None:
+            self._keys.pop(_uid_of(before), None)
+        if pod is not None:
+            self._newest[key], self._keys[_uid_of(pod)] = pod, key
 
-def _renewed(pod: Any, entry: PodRenewed) -> Any:
-    metadata = _mapping(_mapping(pod).get("metadata"))
+    def _added(self, entry: PodAdded) -> Any:
+        if entry.spec is not None:
+            self._specs = {entry.number: _mapping(entry.spec)}
+        spec = self._specs.get(entry.number)
+        if spec is None:
+            return None
+        spec = {**spec, "volumes": entry.volumes} if entry.volumes else spec
+        return {"metadata": entry.metadata, "spec": spec, "status": entry.status}
+
+    def _searched(self, placed: PodPlaced) -> NodeSearched:
+        return NodeSearched(
+            placed.time,
+            placed.uid,
+            self._keys.get(placed.uid, ""),
+            placed.version,
+            in_pass=False,
+            proposed="",
+            model="",
+            node=placed.node,
+            score=placed.score,
+            feasible=placed.feasible,
+            evaluated=placed.evaluated,
+            plugins=(),
+            reserved=placed.reserved,
+        )
+
+
+def _renewed(pod: Any, entry: PodRenewed | PodUpdated) -> Any:
+    metadata = _metadata(pod)
     if not metadata or metadata.get("resourceVersion", "") != entry.last:
         return None
     metadata = {**metadata, "resourceVersion": entry.version, NOT_SENT: entry.json_bytes}
     spec = {**_mapping(pod.get("spec")), "nodeName": entry.node}
     return {**pod, "metadata": metadata, "spec": spec, "status": entry.status}
+
+
+def _uid_of(pod: Any) -> str:
+    return str(_metadata(pod).get("uid", ""))
+
+
+def _key_of(pod: Any) -> str:
+    metadata = _metadata(pod)
+    namespace, name = metadata.get("namespace", ""), metadata.get("name", "")
+    return f"{namespace}/{name}" if namespace else str(name)
+
+
+def _metadata(pod: Any) -> dict[Any, Any]:
+    return _mapping(_mapping(pod).get("metadata"))
 
 
 def _mapping(value: Any) -> dict[Any, Any]:

@@ -29,6 +29,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from scheduler import machine
+from scheduler.model.pods import Pod
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
 from scheduler.recording.blocks import EntryBlock, EntryEncoder
@@ -74,7 +75,9 @@ class SegmentStart(NamedTuple):
 
     header: Header
     objects: dict[str, dict[str, Any]]
-    """By kind and key."""
+    """By kind and key, but for pods."""
+    pods: dict[str, Pod]
+    """By uid."""
     held: dict[str, str]
     """The nodes of assumed pods by uid."""
     waiting: frozenset[str]
@@ -84,16 +87,19 @@ class SegmentStart(NamedTuple):
     @property
     def length(self) -> int:
         """About how many entries it makes."""
-        return sum(map(len, self.objects.values())) + len(self.held) + len(self.nominated)
+        objects = sum(map(len, self.objects.values())) + len(self.pods)
+        return objects + len(self.held) + len(self.nominated)
 
     def entries(self) -> Iterator[RecordedEntry]:
         """All entries after the header."""
         for kind, objects in self.objects.items():
             for key, each in objects.items():
                 yield Known(kind, key, each)
-        keys = {pod.metadata.uid: key for key, pod in self.objects.get("Pod", {}).items()}
+        for pod in self.pods.values():
+            yield Known(Pod.__name__, pod.key, pod)
         for uid, node in self.held.items():
-            yield Held(uid, keys.get(uid, ""), node, uid in self.waiting)
+            held = self.pods.get(uid)
+            yield Held(uid, held.key if held is not None else "", node, uid in self.waiting)
         for uid, node in self.nominated.items():
             yield Nominated(self.header.time, uid, node)
         yield Complete()

@@ -1,6 +1,7 @@
 """The tape: told of each step of the scheduler, it hands entries over to be written.
 
-Everything here runs on the scheduling thread. A step costs an entry that refers to what it is
+Everything here runs on the scheduling thread, where each instruction counts: what a pod costs is
+bounded by a test (`tests/cost/test_recording.py`). A step costs an entry that refers to what it is
 about; some dozens of entries are encoded at once (`blocks`), while the objects are at hand. Another
 thread compresses and writes, without the interpreter's lock. It is woken rarely, with as much as a
 block holds, because each time the two threads pass that lock on to each other. When a segment is
@@ -22,7 +23,9 @@ from msgspec.structs import force_setattr, replace
 from scheduler import __version__, machine
 from scheduler.model.devices import ResourceClaim
 from scheduler.model.journal import NodeSearch
-from scheduler.model.pods import Pod
+from scheduler.model.meta import ObjectMeta
+from scheduler.model.podinfo import PodInfo
+from scheduler.model.pods import Pod, PodSpec, PodStatus
 from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -36,6 +39,7 @@ from scheduler.recording.entries import (
     BindingAnswered,
     Changed,
     ClaimWritten,
+    Complete,
     Evicted,
     FailedAttempt,
     Forgotten,
@@ -43,7 +47,10 @@ from scheduler.recording.entries import (
     MadeRoom,
     NodeSearched,
     Nominated,
-    PodRenewed,
+    PodAdded,
+    PodChanged,
+    PodPlaced,
+    PodUpdated,
     RecordedEntry,
     Renewed,
     Reserved,
@@ -66,7 +73,10 @@ LONG_BYTES = 1 << 14
 """An entry that is longer waits for no other: what is encoded at once may not take long."""
 RENEWED_BYTES = 1 << 11
 """A new version of a pod that is longer is compared to the last, to record only what is new."""
+_POD = Pod.__name__
 _OK = SUCCESS.code.value
+_LATER = Complete()
+"""Stands for an entry that is made when it is encoded."""
 
 
 class Tape:
@@ -92,12 +102,17 @@ class Tape:
         self._together = max(1, min(TOGETHER, self._block_bytes >> 10))
         self._entries: list[RecordedEntry] = []
         """To be encoded. Objects in them never change."""
-        self._versions: list[tuple[int, Pod]] = []
-        """Entries that may be new versions of pods, and the last versions."""
+        self._renewals: list[tuple[int, float, Pod, Pod]] = []
+        """Where the entries of new versions of long pods are to be, their times, and the two."""
         self._block = EntryBlock()
         """To be written."""
         self._objects: defaultdict[str, dict[str, Any]] = defaultdict(dict)
-        """All objects by kind and key."""
+        """All objects by kind and key, but for pods."""
+        self._pods: dict[str, Pod] = {}
+        """All pods by uid."""
+        self._spec: PodSpec | None = None
+        """Of the last pod whose spec was said in this segment, without volumes."""
+        self._spec_number = 0
         self._held: dict[str, str] = {}
         """The nodes of assumed pods that the watch has not confirmed, by uid."""
         self._waiting: set[str] = set()
@@ -135,9 +150,10 @@ class Tape:
         entries = self._entries
         if not entries:
             return
-        for at, last in self._versions:
-            entries[at] = _only_what_is_new(last, entries[at])
-        self._versions.clear()
+        if self._renewals:
+            for at, now, last, new in self._renewals:
+                entries[at] = _only_what_is_new(now, last, new)
+            self._renewals.clear()
         if left_out := self._encoder.encode(entries, self._block):
             self._dropped.inc(left_out)
         entries.clear()
@@ -166,7 +182,7 @@ class Tape:
 
     def _begin(self) -> None:
         """Begin a segment with all that is there."""
-        self._silent = False
+        self._silent, self._spec = False, None
         header = Header(
             format=FORMAT,
             version=__version__,
@@ -182,7 +198,7 @@ class Tape:
         # Copies of dictionaries, not entries: those of 100,000 pods would take too long here.
         there = {kind: objects.copy() for kind, objects in self._objects.items()}
         others = (self._held.copy(), frozenset(self._waiting), self._nominated.copy())
-        self._writer.begin(SegmentStart(header, there, *others))
+        self._writer.begin(SegmentStart(header, there, self._pods.copy(), *others))
         self._follows = True
 
     def _say(self, entry: RecordedEntry, size: int = 0) -> None:
@@ -200,7 +216,7 @@ class Tape:
     # Told by the scheduler
 
     def tick(self) -> None:
-        """A step begins."""
+        """A step begins, or changes that came together."""
         self._now = self._clock()
 
     def clock(self) -> float:
@@ -213,99 +229,115 @@ class Tape:
         self._leading = True
         self._say(Began(self._now))
 
-    # Each pod comes through the next four: they call as little as possible, and no `_say`.
+    # Each pod comes through the next five: they do as little as possible.
 
-    def changed(self, kind: str, key: str, new: Any) -> None:
+    def changed(self, kind: str, old: Any, new: Any) -> None:
         """A change is applied."""
-        now = self._now = self._clock()
-        size = 0
-        if new is None:
-            old = self._objects[kind].pop(key, None)
-            if old is not None and kind == "Pod":
-                self._settle(old.metadata.uid)
+        if new is None or kind != _POD:
+            self._changed(kind, old, new)
+            return
+        metadata, spec, entries = new.metadata, new.spec, self._entries
+        uid, size = metadata.uid, metadata.json_bytes
+        self._pods[uid] = new
+        if spec.node_name:
+            self._held.pop(uid, None)
+            if self._nominated or self._waiting:
+                self._settle(uid)
+        if old is None:
+            entries.append(self._added(metadata, spec, new.status))
+        elif size > RENEWED_BYTES and old.metadata.uid == uid:
+            self._renewals.append((len(entries), self._now, old, new))
+            entries.append(_LATER)
         else:
-            if kind != "Pod":  # pods have no annotations here, and nothing else to leave out
-                new = trimmed(new)
-            elif new.spec.node_name:
-                self._settle(new.metadata.uid)
-            size = new.metadata.json_bytes
-            objects = self._objects[kind]
-            if size > RENEWED_BYTES and kind == "Pod" and (last := objects.get(key)) is not None:
-                self._versions.append((len(self._entries), last))
-            objects[key] = new
-        entries = self._entries
-        entries.append(Changed(now, kind, key, new))
+            if old.metadata.uid != uid:
+                self._pods.pop(old.metadata.uid, None)
+            entries.append(PodChanged(self._now, new))
         if len(entries) >= self._together or size > LONG_BYTES:
             self._encode_many()
 
-    def _settle(self, uid: str) -> None:
-        """The watch has shown a pod on a node, or gone."""
-        self._held.pop(uid, None)
-        if self._nominated:
-            self._nominated.pop(uid, None)
-        if self._waiting:
-            self._waiting.discard(uid)
+    def _added(self, metadata: ObjectMeta, spec: PodSpec, status: PodStatus) -> PodAdded:
+        """A new pod; most come after others of the same template."""
+        volumes, known = spec.volumes, self._spec
+        if known is not None and volumes:
+            known = replace(known, volumes=volumes)
+        if known == spec:
+            return PodAdded(self._now, self._spec_number, metadata, volumes, None, status)
+        self._spec = spec if not volumes else replace(spec, volumes=())
+        self._spec_number += 1
+        return PodAdded(self._now, self._spec_number, metadata, volumes, self._spec, status)
 
     def placed(
-        self, search: NodeSearch, node: str, score: int | None, feasible: int, evaluated: int
+        self, pod: PodInfo, node: str, score: int | None, feasible: int, evaluated: int
     ) -> None:
-        """A search has found a node."""
-        pod = search.pod
+        """A search for a pod by itself has found a node."""
+        version = pod.pod.metadata.resource_version
         # It is encoded with what comes next, which may be that Permit has accepted the pod.
         self._entries.append(
-            NodeSearched(
-                self._now,
-                pod.uid,
-                pod.key,
-                pod.pod.metadata.resource_version,
-                search.in_pass,
-                search.proposed,
-                search.model,
-                node,
-                score,
-                feasible,
-                evaluated,
-                (),
-            )
+            PodPlaced(self._now, pod.uid, version, node, score, feasible, evaluated)
         )
 
     def permitted(self, uid: str, node: str, status: Status) -> None:
         """Permit has run. Mostly that comes right after the search, whose entry says so then."""
-        self._assumed(uid, node)
-        entries = self._entries
-        if status is not SUCCESS:
-            self._not_permitted(uid, node, status)
-        elif entries and _is_search_for(entries[-1], uid, self._now):
-            force_setattr(entries[-1], "reserved", True)  # it is not encoded yet
-            if len(entries) >= self._together:
-                self._encode_many()
-        else:
-            self._say(Reserved(self._now, uid, node, _OK, "", _OK, ""))
-
-    def _assumed(self, uid: str, node: str) -> None:
         self._held[uid] = node
         if self._nominated:
             self._nominated.pop(uid, None)
+        entries = self._entries
+        last = entries[-1] if entries else None
+        if type(last) is PodPlaced and status is SUCCESS and last.uid == uid:
+            force_setattr(last, "reserved", True)  # it is not encoded yet
+            if len(entries) >= self._together:
+                self._encode_many()
+        else:
+            self._permitted_apart(uid, node, status)
 
     def bound(self, uid: str, node: str) -> None:
         """A binding was accepted."""
-        now = self._now = self._clock()
-        entries = self._entries
-        entries.append(BindingAnswered(now, uid, node))
-        if len(entries) >= self._together:
-            self._encode_many()
+        self._now = now = self._clock()
+        self._entries.append(BindingAnswered(now, uid, node))
 
     # Others
 
-    def not_reserved(self, uid: str, node: str, status: Status) -> None:
-        """A pod was assumed, and Reserve has rejected it."""
-        self._assumed(uid, node)
-        self._say(Reserved(self._now, uid, node, status.code.value, status.message, "", ""))
+    def _changed(self, kind: str, old: Any, new: Any) -> None:
+        """A change of anything but a pod, or the end of one."""
+        key = (new or old).metadata.key
+        if kind == _POD:
+            if self._pods.pop(old.metadata.uid, None) is not None:
+                self._held.pop(old.metadata.uid, None)
+                self._settle(old.metadata.uid)
+        elif new is None:
+            self._objects[kind].pop(key, None)
+        else:  # pods have no annotations here, and nothing else to leave out
+            new = self._objects[kind][key] = trimmed(new)
+        size = 0 if new is None else new.metadata.json_bytes
+        self._say(Changed(self._now, kind, key, new), size)
 
-    def _not_permitted(self, uid: str, node: str, status: Status) -> None:
+    def _settle(self, uid: str) -> None:
+        """The watch has shown a pod on a node, or gone."""
+        self._nominated.pop(uid, None)
+        self._waiting.discard(uid)
+
+    def searched(
+        self, search: NodeSearch, node: str, score: int | None, feasible: int, evaluated: int
+    ) -> None:
+        """A search for a member of a group, or for a pod of a batch, has found a node."""
+        given = _given(search)
+        self._entries.append(NodeSearched(self._now, *given, node, score, feasible, evaluated, ()))
+
+    def _permitted_apart(self, uid: str, node: str, status: Status) -> None:
         if status.code is Code.WAIT:
             self._waiting.add(uid)
-        self._say(Reserved(self._now, uid, node, _OK, "", status.code.value, status.message))
+        entries, code = self._entries, status.code.value
+        last = entries[-1] if entries else None
+        if type(last) is NodeSearched and status is SUCCESS and last.uid == uid and last.node:
+            force_setattr(last, "reserved", True)
+        else:
+            self._say(Reserved(self._now, uid, node, _OK, "", code, status.message))
+
+    def not_reserved(self, uid: str, node: str, status: Status) -> None:
+        """A pod was assumed, and Reserve has rejected it."""
+        self._held[uid] = node
+        self._nominated.pop(uid, None)
+        self._say(Reserved(self._now, uid, node, status.code.value, status.message, "", ""))
 
     def unplaced(self, search: NodeSearch, plugins: Iterable[str], evaluated: int) -> None:
         """A search has found none."""
@@ -388,23 +420,17 @@ def _given(search: NodeSearch) -> tuple[str, str, str, bool, str, str]:
     return pod.uid, pod.key, version, search.in_pass, search.proposed, search.model
 
 
-def _is_search_for(entry: RecordedEntry, uid: str, time: float) -> bool:
-    return type(entry) is NodeSearched and entry.uid == uid and entry.time == time
-
-
-def _only_what_is_new(last: Pod, entry: RecordedEntry) -> RecordedEntry:
-    """The entry; without what the last version of the pod has, if node, status and version differ.
+def _only_what_is_new(now: float, last: Pod, new: Pod) -> RecordedEntry:
+    """The entry of a new version; only what differs from the last, if only node and status do.
 
     By now the two versions share what is long (`model.sharing`), so that they are compared by
     identity, and what they share is not read from memory once more.
     """
-    assert isinstance(entry, Changed), "a version of a pod"
-    new: Pod = entry.object
-    meta, spec, kept = new.metadata, new.spec, last.spec
-    numbers = {"resource_version": meta.resource_version, "json_bytes": meta.json_bytes}
-    if replace(last.metadata, **numbers) != meta:
-        return entry
-    if kept is not spec and replace(kept, node_name=spec.node_name) != spec:
-        return entry
-    versions = last.metadata.resource_version, meta.resource_version, meta.json_bytes
-    return PodRenewed(entry.time, entry.key, *versions, spec.node_name, new.status)
+    before, metadata, kept, spec = last.metadata, new.metadata, last.spec, new.spec
+    version, size, node = metadata.resource_version, metadata.json_bytes, spec.node_name
+    if replace(before, resource_version=version, json_bytes=size) != metadata:
+        return PodChanged(now, new)
+    if kept is not spec and replace(kept, node_name=node) != spec:
+        return PodChanged(now, new)
+    was = before.resource_version
+    return PodUpdated(now, metadata.uid, was, version, size, node, new.status)

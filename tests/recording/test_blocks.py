@@ -68,7 +68,7 @@ def test_a_long_entry_waits_for_no_other(tmp_path: Path, monkeypatch: pytest.Mon
     pod = make_pod("pod").struct()
     for size in (LONG_BYTES, LONG_BYTES + 1):
         metadata = msgspec.structs.replace(pod.metadata, json_bytes=size)
-        tape.changed("Pod", "default/pod", msgspec.structs.replace(pod, metadata=metadata))
+        tape.changed("Pod", None, msgspec.structs.replace(pod, metadata=metadata))
     tape.answered("plugin", "/filter", "default/pod", bytes(LONG_BYTES + 1), "")
     assert calls == [2, 1]
 

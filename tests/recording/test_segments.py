@@ -41,7 +41,7 @@ def told(tape: Tape, first: int, count: int) -> None:
     """Tell of so many new pods, and hand them over."""
     for number in range(first, first + count):
         pod = make_pod(f"pod-{number}").label(noise=f"{number * 7919:x}" * 8).struct()
-        tape.changed("Pod", pod.metadata.key, pod)
+        tape.changed("Pod", None, pod)
     tape.flush()
 
 
@@ -148,10 +148,8 @@ def test_all_segments_together_stay_within_the_bound(tmp_path: Path) -> None:
     tape = tape_in(tmp_path, bounds)
     for number in range(200):
         told(tape, 20 * number, 20)
-        gone = make_pod(f"pod-{20 * number}").struct()
-        tape.changed("Pod", gone.metadata.key, None)
         for old in range(20 * number, 20 * number + 20):  # few are there at any time
-            tape.changed("Pod", f"default/pod-{old}", None)
+            tape.changed("Pod", make_pod(f"pod-{old}").struct(), None)
         tape.flush()
         _until_written(tape)
         assert written(tmp_path) <= bounds.all_bytes
@@ -167,7 +165,7 @@ def test_all_segments_together_stay_within_the_bound(tmp_path: Path) -> None:
 
 def test_a_segment_begins_with_all_that_is_there(tmp_path: Path) -> None:
     tape = tape_in(tmp_path, Bounds(1 << 20, 2_000, 0.0))
-    tape.changed("Node", "n", make_worker("n").struct())
+    tape.changed("Node", None, make_worker("n").struct())
     for number in range(30):
         told(tape, number, 1)
         _until_written(tape)
@@ -242,7 +240,7 @@ def test_a_newer_format_is_refused_by_its_number(tmp_path: Path) -> None:
     writer = SegmentWriter(tmp_path, ROOMY, Metrics())
     writer.start()
     header = Header(FORMAT + 1, "9.9.9", "3.99", "run", 0, False, 0.0, 0.0, False, [])
-    writer.begin(SegmentStart(header, {}, {}, frozenset(), {}))
+    writer.begin(SegmentStart(header, {}, {}, {}, frozenset(), {}))
     writer.close(10.0)
     with pytest.raises(UnreadableRecording, match=f"format is {FORMAT + 1}, this version reads"):
         read_segments(tmp_path)
@@ -275,7 +273,7 @@ def test_an_entry_that_cannot_be_encoded_is_left_out(tmp_path: Path) -> None:
     vast = msgspec.structs.replace(
         node, metadata=msgspec.structs.replace(node.metadata, generation=1 << 80)
     )
-    tape.changed("Node", "n", vast)
+    tape.changed("Node", None, vast)
     told(tape, 0, 2)
     tape.close()
     assert list(read(tmp_path)) == ["default/pod-0", "default/pod-1"]
@@ -387,7 +385,7 @@ def test_a_segment_does_not_claim_to_follow_one_that_lost_its_end(
     monkeypatch.setattr(segments, "RETRY_SECONDS", 0.0)
     writer = SegmentWriter(tmp_path, ROOMY, Metrics())
     header = Header(FORMAT, "1", "3", "run", 0, False, 0.0, 0.0, False, [])
-    start = SegmentStart(header, {}, {}, frozenset(), {})
+    start = SegmentStart(header, {}, {}, {}, frozenset(), {})
     following = start._replace(header=msgspec.structs.replace(header, follows=True))
     written = writer._append
     faults = iter([False, True, False, False])
@@ -434,7 +432,7 @@ def test_blocks_are_bounded_in_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyP
     for number in range(40):
         pod = make_pod(f"pod-{number}").label(long="x" * 200_000).struct()
         force_setattr(pod.metadata, "json_bytes", 200_500)  # as the decoder of the watch notes it
-        tape.changed("Pod", pod.metadata.key, pod)
+        tape.changed("Pod", None, pod)
     tape.flush()
     _until_written(tape)
     tape.flush()

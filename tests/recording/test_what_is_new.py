@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -11,26 +14,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import force_setattr, replace
 
-from scheduler.model.journal import NodeSearch
 from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Code, Status
 from scheduler.observe.metrics import Metrics
-from scheduler.recording.blocks import EntryBlock
+from scheduler.recording.blocks import EntryBlock, EntryEncoder
+from scheduler.recording.compression import zstd
 from scheduler.recording.entries import (
     AnyEntry,
     BindingAnswered,
     Changed,
+    Header,
     NodeSearched,
+    PodAdded,
+    PodPlaced,
     PodRenewed,
+    PodUpdated,
     Reserved,
 )
 from scheduler.recording.reader import as_object
 from scheduler.recording.reader import segments as read_segments
-from scheduler.recording.segments import Bounds, SegmentWriter
+from scheduler.recording.segments import Bounds, SegmentWriter, segment_name
 from scheduler.recording.tape import RENEWED_BYTES, TOGETHER, Tape
 from tests.builders import PodBuilder, make_pod
+from tests.patience import PATIENCE
 
 BOUNDS = Bounds(1 << 26, 1 << 24, 0.0)
 BOUND_POD_BYTES = 256
@@ -45,7 +53,7 @@ def written(builder: PodBuilder, version: int, json_bytes: int = RENEWED_BYTES +
 
 def placed(tape: Tape, pod: Pod, node: str = "n1") -> None:
     tape.tick()
-    tape.placed(NodeSearch(PodInfo(pod), False, "", ""), node, 7, 3, 5)
+    tape.placed(PodInfo(pod), node, 7, 3, 5)
     tape.permitted(pod.metadata.uid, node, SUCCESS)
     tape.bound(pod.metadata.uid, node)
 
@@ -76,15 +84,15 @@ def test_a_pod_that_only_got_its_node_costs_little_however_long_it_is(
     tape = Tape(tmp_path, BOUNDS, [], Metrics())
     tape.start()
     pending = written(a_pod(), 1)
-    tape.changed("Pod", "default/p", pending)
+    tape.changed("Pod", None, pending)
     placed(tape, pending)
-    tape.changed("Pod", "default/p", written(a_pod().on("n1"), 2))
+    tape.changed("Pod", pending, written(a_pod().on("n1"), 2))
     tape.close()
     assert [type(each) for each in handed] == [
-        Changed,
-        NodeSearched,
+        PodAdded,
+        PodPlaced,
         BindingAnswered,
-        PodRenewed,
+        PodUpdated,
     ]
     assert sum(len(msgspec.msgpack.encode(each)) for each in handed[1:]) <= BOUND_POD_BYTES
 
@@ -118,10 +126,16 @@ def test_a_reader_has_all_versions_of_all_pods_as_they_were_told(
     tape = Tape(directory, BOUNDS, [], Metrics())
     tape.start()
     told: list[tuple[str, Any]] = []
+    there: dict[str, Pod] = {}
     for version, (name, what, size) in enumerate(steps):
         key, builder = f"default/p{name}", make_pod(f"p{name}").label(app="a")
         new = None if what is None else written(VERSIONS[what](builder), version, size)
-        tape.changed("Pod", key, new)
+        old = there.pop(key, None)
+        if new is not None:
+            there[key] = new
+        elif old is None:
+            continue
+        tape.changed("Pod", old, new)
         told.append((key, new))
     tape.close()
     (segment,) = read_segments(directory)
@@ -142,8 +156,8 @@ def test_a_version_whose_last_was_left_out_is_left_out(tmp_path: Path) -> None:
         written(make_pod("p"), 2),
         status=replace(first.status, allocated_resources={"cpu": 1 << 80}),
     )
-    for each in (first, second, third):
-        tape.changed("Pod", "default/p", each)
+    for old, new in pairwise((None, first, second, third)):
+        tape.changed("Pod", old, new)
     tape.close()
     (segment,) = read_segments(tmp_path)
     changes = [each for each in segment.entries() if isinstance(each, Changed)]
@@ -158,7 +172,7 @@ def test_permit_is_said_by_the_search_only_right_after_it(
     tape.start()
     pod, status = written(make_pod("p"), 1), SUCCESS
     tape.tick()
-    tape.placed(NodeSearch(PodInfo(pod), False, "", ""), "n1", 7, 3, 5)
+    tape.placed(PodInfo(pod), "n1", 7, 3, 5)
     uid = pod.metadata.uid
     match between:
         case "a rejection":
@@ -169,7 +183,7 @@ def test_permit_is_said_by_the_search_only_right_after_it(
             uid = "other"
     tape.permitted(uid, "n1", status)
     tape.close()
-    searched = [each.reserved for each in handed if isinstance(each, NodeSearched)]
+    searched = [each.reserved for each in handed if isinstance(each, PodPlaced)]
     assert searched == [between == "nothing"]
     assert any(isinstance(each, Reserved) for each in handed) == (between != "nothing")
 
@@ -179,9 +193,68 @@ def test_many_pods_in_a_row_are_encoded_by_the_dozen(tmp_path: Path) -> None:
     for number in range(4 * TOGETHER):
         pod = written(make_pod(f"p{number}"), 1)
         tape.tick()
-        tape.placed(NodeSearch(PodInfo(pod), False, "", ""), "n1", 7, 3, 5)
+        tape.placed(PodInfo(pod), "n1", 7, 3, 5)
         tape.permitted(pod.metadata.uid, "n1", SUCCESS)
         assert len(tape._entries) < TOGETHER
+
+
+def test_a_template_is_said_once_for_all_its_pods(tmp_path: Path, handed: list[AnyEntry]) -> None:
+    def pod(name: str, of: str) -> Pod:
+        volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": f"data-{name}"}}]
+        return written(make_pod(name).label(name=name).image(of).spec(volumes=volumes), 1, 0)
+
+    tape = Tape(tmp_path, BOUNDS, [], Metrics())
+    tape.start()
+    pods = [pod("a", "x"), pod("b", "x"), pod("c", "y"), pod("d", "y"), pod("e", "x")]
+    for each in pods:
+        tape.changed("Pod", None, each)
+    tape.close()
+    assert [each.spec is None for each in handed if isinstance(each, PodAdded)] == [
+        *(False, True),
+        *(False, True),
+        False,
+    ]
+    (segment,) = read_segments(tmp_path)
+    assert _pods_of(segment.entries()) == pods
+
+
+def test_a_segment_says_the_template_of_its_first_pod(
+    tmp_path: Path, handed: list[AnyEntry]
+) -> None:
+    """The segment before may be deleted."""
+    tape = Tape(tmp_path, Bounds(1 << 26, 100, 0.0), [], Metrics())
+    tape.start()
+    for number in range(4):
+        tape.changed("Pod", None, written(make_pod(f"p{number}"), 1))
+        tape.flush()
+        assert tape._writer.drained.wait(PATIENCE)
+        tape.flush()  # begins a segment, if that before is full
+    tape.close()
+    segments = read_segments(tmp_path)
+    assert len(segments) > 1
+    names = [pod.metadata.name for each in segments for pod in _pods_of(each.entries())]
+    assert names == ["p0", "p1", "p2", "p3"]
+    specs = [each.spec for each in handed if isinstance(each, PodAdded)]
+    assert 1 < sum(spec is not None for spec in specs) <= len(segments)
+
+
+def _pods_of(entries: Iterable[AnyEntry]) -> list[Pod]:
+    return [
+        as_object(each.object, "Pod", each.key, Pod)
+        for each in entries
+        if isinstance(each, Changed)
+    ]
+
+
+def test_pods_whose_template_was_left_out_are_left_out(tmp_path: Path) -> None:
+    """MessagePack has no such number."""
+    tape = Tape(tmp_path, BOUNDS, [], Metrics())
+    tape.start()
+    for name, priority in (("a", 0), ("b", 1 << 80), ("c", 1 << 80), ("d", 0)):
+        tape.changed("Pod", None, written(make_pod(name).priority(priority), 1))
+    tape.close()
+    (segment,) = read_segments(tmp_path)
+    assert [pod.metadata.name for pod in _pods_of(segment.entries())] == ["a", "d"]
 
 
 def test_entries_of_the_format_before_are_read() -> None:
@@ -190,3 +263,24 @@ def test_entries_of_the_format_before_are_read() -> None:
     *fields, reserved = msgspec.to_builtins(entry)
     assert reserved is False
     assert msgspec.convert(fields, AnyEntry) == entry
+
+
+def test_pods_of_format_2_are_read(tmp_path: Path) -> None:
+    header = Header(2, "1", "3", "run", 1, False, 0.0, 0.0, True, [])
+    pod = written(make_pod("p"), 1)
+    bound = written(make_pod("p").on("n1"), 2)
+    size = bound.metadata.json_bytes
+    block = EntryBlock()
+    EntryEncoder().encode(
+        [
+            header,
+            Changed(1.0, "Pod", pod.key, pod),
+            PodRenewed(2.0, pod.key, "1", "2", size, "n1", bound.status),
+        ],
+        block,
+    )
+    frame = zstd().compress(block.content())
+    head = len(frame).to_bytes(4, "little") + zlib.crc32(frame).to_bytes(4, "little")
+    (tmp_path / segment_name(1)).write_bytes(head + frame)
+    (segment,) = read_segments(tmp_path)
+    assert _pods_of(segment.entries()) == [pod, bound]

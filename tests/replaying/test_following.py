@@ -290,7 +290,7 @@ def test_a_kind_that_is_not_known_here_is_left_out(tmp_path: Path) -> None:
     async def run() -> RecordedStage:
         stage = RecordedStage(tmp_path)
         stage.see(make_worker("n"))
-        stage.tape.changed("Unicorn", "u", make_worker("u").struct())
+        stage.tape.changed("Unicorn", None, make_worker("u").struct())
         stage.see(make_pod("p").version(1))
         await stage.settle()
         return stage

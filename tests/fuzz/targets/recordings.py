@@ -12,7 +12,19 @@ import msgspec
 
 from scheduler.model.objects import KINDS
 from scheduler.recording.compression import zstd
-from scheduler.recording.entries import FORMAT, Changed, Complete, Header, Held, Known
+from scheduler.recording.entries import (
+    FORMAT,
+    Changed,
+    Complete,
+    Header,
+    Held,
+    Known,
+    PodAdded,
+    PodChanged,
+    PodPlaced,
+    PodUpdated,
+    RecordedEntry,
+)
 from scheduler.recording.reader import UnreadableRecording, as_object, segments
 from tests.fuzz.drawing import draw_object, kinds
 from tests.fuzz.mutating import ANY, copied, mutate_bytes, places
@@ -38,9 +50,8 @@ class Recordings:
             kind = rng.choice(kinds())
             body = draw_object(rng, kind)
             key = body["metadata"]["name"]
-            blocks.append(
-                [rng.choice((Known(kind.name, key, body), Changed(1.0, kind.name, key, body)))]
-            )
+            of_any = Known(kind.name, key, body), Changed(1.0, kind.name, key, body)
+            blocks.append([rng.choice(of_any if kind.name != "Pod" else of_pod(body))])
         blocks.append([Held("u", "k", "n", False), Complete()])
         plain: list[Any] = msgspec.msgpack.decode(self._encoder.encode(blocks))
         if rng.random() < 0.7:
@@ -77,6 +88,18 @@ class Recordings:
     def close(self) -> None:
         """Remove the file."""
         self._directory.cleanup()
+
+
+def of_pod(body: Any) -> tuple[RecordedEntry, ...]:
+    """Entries that only pods have; some refer to one before, which may not be there."""
+    metadata, spec, status = (body.get(name) for name in ("metadata", "spec", "status"))
+    return (
+        PodAdded(1.0, 1, metadata, [], spec, status),
+        PodAdded(1.0, 1, metadata, [{"name": "v"}], None, status),
+        PodChanged(1.0, body),
+        PodUpdated(1.0, "u", "1", "2", 3000, "n", status),
+        PodPlaced(1.0, "u", "1", "n", 7, 3, 5),
+    )
 
 
 def _long(value: Any) -> bool:
