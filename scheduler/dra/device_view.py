@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from scheduler.devices.capacity import amount_of
 from scheduler.dra.ledger import DeviceLedger
 from scheduler.model.devices import AllocationResult, ResourceClaim, ResourceSlice
+from scheduler.model.meta import RawQuantity
+from scheduler.model.quantity import QuantityError
 from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
 
@@ -15,8 +18,9 @@ MAX_DEVICES = 1000
 MAX_DEVICES_ON_MAP = 64
 """The same on a map of all nodes."""
 
-RESERVED, REPORTED = 1, 2
-"""How a device is marked on a map: counted for a claim by us, said to be a claim's by the claim."""
+RESERVED, REPORTED, EXCLUDED = 1, 2, 4
+"""How a device is marked on a map: counted for a claim by us, said to be a claim's by the claim;
+free, and yet not to be had, as others have what it takes of shared counters."""
 
 DeviceName = tuple[str, str, str]
 """Driver, pool and device."""
@@ -28,7 +32,8 @@ def describe_devices(state: ClusterState, node: str) -> list[dict[str, Any]]:
     if ledger is None:
         return []
     found: dict[DeviceName, dict[str, Any]] = {}
-    for piece in _newest(state, node=node):
+    pieces = _newest(state, node=node)
+    for piece in pieces:
         pool = piece.spec.pool.name
         for device in piece.spec.devices:
             if len(found) < MAX_DEVICES:
@@ -38,10 +43,14 @@ def describe_devices(state: ClusterState, node: str) -> list[dict[str, Any]]:
                     "device": device.name,
                     "reported": [],
                     "reserved": [],
+                    "excluded": False,
                     "taints": [f"{taint.key}:{taint.effect}" for taint in device.taints],
                 }
     if found:
-        _add_claims(state, ledger, found)
+        taken = _add_claims(state, ledger, found)
+        for name in _excluded(pieces, taken):
+            if name in found:
+                found[name]["excluded"] = True
     return [found[name] for name in sorted(found)]
 
 
@@ -71,15 +80,21 @@ class DevicesOfNodes:
         if ledger is None:
             return
         nodes: dict[DeviceName, str] = {}
-        for piece in _newest(state, driver=driver):
+        pieces = _newest(state, driver=driver)
+        for piece in pieces:
             node, pool = piece.spec.node_name or "", piece.spec.pool.name
             for device in piece.spec.devices:
                 name = (driver, pool, device.name)
                 nodes[name] = node
                 self._marks.setdefault(node, {})[name] = 0
+        taken: set[DeviceName] = set()
         for _, field, name in _counted(state, ledger) if nodes else ():
             if name in nodes:
                 self._marks[nodes[name]][name] |= RESERVED if field == "reserved" else REPORTED
+                if field == "reserved":
+                    taken.add(name)
+        for name in _excluded(pieces, taken):
+            self._marks[nodes[name]][name] |= EXCLUDED
 
     def count(self, node: str) -> int:
         """How many devices a node has."""
@@ -90,7 +105,7 @@ class DevicesOfNodes:
         return sum(1 for marks in self._marks.get(node, {}).values() if marks & RESERVED)
 
     def marks(self, node: str) -> list[int] | None:
-        """`RESERVED` and `REPORTED` of each, by name, the first of many; None: it has none."""
+        """The marks of each, by name, the first of many; None: it has none."""
         own = self._marks.get(node)
         return None if own is None else [own[name] for name in sorted(own)][:MAX_DEVICES_ON_MAP]
 
@@ -113,10 +128,47 @@ def _newest(state: ClusterState, *, node: str = "", driver: str = "") -> list[Re
 
 def _add_claims(
     state: ClusterState, ledger: DeviceLedger, found: dict[DeviceName, dict[str, Any]]
-) -> None:
+) -> set[DeviceName]:
+    """Name the claims of each device; returns the devices that no other claim can have."""
     for key, field, name in _counted(state, ledger, admin=True):
         if name in found:
             found[name][field].append(key)
+    counted = _counted(state, ledger)
+    return {name for _, field, name in counted if field == "reserved" and name in found}
+
+
+def _excluded(pieces: list[ResourceSlice], taken: set[DeviceName]) -> Iterator[DeviceName]:
+    """Devices that nobody has and nobody can have: others have used up some counter they take of.
+
+    O(devices). Amounts that cannot be read count for nothing: the filter says what is wrong.
+    """
+    left: dict[tuple[str, str, str, str], int] = {}
+    takes: dict[DeviceName, dict[tuple[str, str, str, str], int]] = {}
+    for piece in pieces:
+        checkpoint()
+        driver, pool = piece.spec.driver, piece.spec.pool.name
+        for counters in piece.spec.shared_counters:
+            for counter, amount in counters.counters.items():
+                left[driver, pool, counters.name, counter] = _nanos(amount.value)
+        for device in piece.spec.devices:
+            for consumed in device.consumes_counters:
+                own = takes.setdefault((driver, pool, device.name), {})
+                for counter, amount in consumed.counters.items():
+                    key = (driver, pool, consumed.counter_set, counter)
+                    own[key] = own.get(key, 0) + _nanos(amount.value)
+    for name in taken & takes.keys():
+        for key, nanos in takes[name].items():
+            left[key] = left.get(key, 0) - nanos
+    for name, own in takes.items():
+        if name not in taken and any(nanos > left.get(key, 0) for key, nanos in own.items()):
+            yield name
+
+
+def _nanos(amount: RawQuantity) -> int:
+    try:
+        return amount_of(amount).nanos
+    except QuantityError:
+        return 0
 
 
 def _counted(

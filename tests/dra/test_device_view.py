@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scheduler.dra.device_view import REPORTED, RESERVED
+from scheduler.dra.device_view import EXCLUDED, REPORTED, RESERVED
 from scheduler.views.node_detail import node_detail
 from scheduler.views.node_map import UnknownResource, node_map
 from tests.builders import Json, make_node
@@ -76,7 +76,7 @@ async def test_a_device_is_reserved_before_its_claim_reports_it(cluster: DeviceC
     cluster.add(make_node("n0"), make_node("n1"))
     cluster.publish(slice_of("n0", 2))
     async with running_daemon(cluster) as replica:
-        nothing: dict[str, list[str]] = {"reported": [], "reserved": [], "taints": []}
+        nothing = {"reported": [], "reserved": [], "excluded": False, "taints": []}
         assert shown(replica) == [
             {"driver": DRIVER, "pool": "n0", "device": f"gpu-{i}", **nothing} for i in range(2)
         ]
@@ -93,3 +93,38 @@ async def test_a_device_is_reserved_before_its_claim_reports_it(cluster: DeviceC
         )
         assert shown(replica)[0]["reserved"] == ["default/mine"]
         assert shown(replica)[1]["reserved"] == []
+
+
+def partitions(node: str) -> list[Json]:
+    """A board that can be had whole or by halves, and the counter that these share."""
+
+    def part(name: str, amount: str) -> Json:
+        taken = [{"counterSet": "board", "counters": {"memory": {"value": amount}}}]
+        return {"name": name, "consumesCounters": taken}
+
+    devices = [part("half-0", "8Gi"), part("half-1", "8Gi"), part("whole", "16Gi")]
+    counters = [{"name": "board", "counters": {"memory": {"value": "16Gi"}}}]
+    pool = {"name": node, "generation": 1, "resourceSliceCount": 2}
+    common = {"driver": DRIVER, "pool": pool, "nodeName": node}
+    return [
+        {"metadata": {"name": f"{node}-counters"}, "spec": {**common, "sharedCounters": counters}},
+        {"metadata": {"name": f"{node}-parts"}, "spec": {**common, "devices": devices}},
+    ]
+
+
+async def test_a_device_is_excluded_when_others_have_its_counters(cluster: DeviceCluster) -> None:
+    cluster.classes(device_class())
+    cluster.add(make_node("n0"))
+    cluster.publish(*partitions("n0"))
+    async with running_daemon(cluster) as replica:
+        assert on_map(replica)["nodes"]["devices"] == [[0, 0, 0]]
+        cluster.claim(claim("mine"))
+        cluster.submit(using("p", "mine"))
+        await expect_bound(cluster, "p")
+        both = RESERVED | REPORTED
+        await eventually(
+            lambda: on_map(replica)["nodes"]["devices"] == [[both, 0, EXCLUDED]],
+            "the claim is seen",
+        )
+        assert [each["excluded"] for each in shown(replica)] == [False, False, True]
+        assert on_map(replica)["nodes"]["requested"] == {f"device:{DRIVER}": [1]}

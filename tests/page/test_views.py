@@ -143,7 +143,22 @@ async def test_the_map_of_nodes_goes_down_to_devices() -> None:
         )
         await page.get_by_label("Each device").check()
         await expect(page.get_by_text("above whether it is reserved")).to_be_visible()
+        await expect(page.get_by_text("struck out if other devices have")).to_be_visible()
         await expect(page).to_have_url(re.compile("cells=1"))
+
+
+async def test_of_a_board_in_parts_the_others_are_not_available() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        playground() as demo,
+        chromium() as browser,
+        reading(browser, url_of(demo), "nodes/gpu-000") as (page, _),
+    ):
+        table = page.get_by_role("table", name="Devices")
+        await expect(table.get_by_text("not available").first).to_be_visible()
+        await expect(
+            page.get_by_text(re.compile(r"\d+ allocated, \d+ not available"))
+        ).to_be_visible()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

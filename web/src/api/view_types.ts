@@ -30,7 +30,7 @@ export interface NodeColumns {
   unschedulable: boolean[];
   taints: number[];
   cells: (CellAmounts[] | null)[] | null;
-  /** Of each device: the sum of 1 (reserved by the scheduler) and 2 (reported by a claim). */
+  /** Of each device: the sum of 1 (reserved by the scheduler), 2 (reported by a claim), 4 (excluded). */
   devices: (number[] | null)[] | null;
 }
 
@@ -74,6 +74,8 @@ export interface NodeDevice {
   /** Claims that say they have it, and those that the scheduler counts it for. */
   reported: string[];
   reserved: string[];
+  /** Nobody has it, and nobody can: other devices have what it takes of shared counters. */
+  excluded: boolean;
   taints: string[];
 }
 

@@ -47,6 +47,8 @@ function coloursOf(canvas: HTMLCanvasElement): Colours {
 /** How a device is marked. */
 export const RESERVED = 1;
 export const REPORTED = 2;
+/** Nobody has it, and nobody can: other devices have what it takes of shared counters. */
+export const EXCLUDED = 4;
 
 const LABELS_FROM = 44;
 const NAMES_FROM = 72;
@@ -208,7 +210,8 @@ export function deviceGrid(devices: number): { columns: number; rows: number } {
 }
 
 /**
- * Each device is a small rectangle: above whether it is reserved, below whether it is reported.
+ * Each device is a small rectangle: above whether it is reserved, below whether it is reported. One
+ * that is free and yet not to be had is struck out.
  *
  * A map may hold 40,000 of them, so a colour is set once for all of a node, and devices that are
  * too small to be told apart by a gap are painted as one row where they are free.
@@ -243,7 +246,7 @@ function inDevices(
   }
   context.fillStyle = heat(1, dark);
   devices.forEach((marks, number) => {
-    if (!marks) return;
+    if (!(marks & (RESERVED | REPORTED))) return;
     const column = number % columns;
     const row = Math.floor(number / columns);
     const half = Math.ceil(highOf(row) / 2);
@@ -251,6 +254,18 @@ function inDevices(
     const to = marks & REPORTED ? highOf(row) : half;
     context.fillRect(left(column), top(row) + from, wideOf(column), to - from);
   });
+  if (!devices.some((marks) => marks & EXCLUDED)) return;
+  context.lineWidth = 1;
+  context.strokeStyle = colours.hatch;
+  context.beginPath();
+  devices.forEach((marks, number) => {
+    if (!(marks & EXCLUDED)) return;
+    const column = number % columns;
+    const row = Math.floor(number / columns);
+    context.moveTo(left(column), top(row) + highOf(row));
+    context.lineTo(left(column) + wideOf(column), top(row));
+  });
+  context.stroke();
 }
 
 /** No pods may come: crossed out. */

@@ -245,7 +245,7 @@ const DEVICE_COLUMNS: Column<NodeDevice>[] = [
   {
     name: "device",
     title: "Device",
-    width: "minmax(0, 1.4fr)",
+    width: "minmax(0, 1.8fr)",
     by: (row) => row.device,
     cell: (row) => row.device,
   },
@@ -274,6 +274,8 @@ const DEVICE_COLUMNS: Column<NodeDevice>[] = [
   },
 ];
 
+const EXCLUDED = "Other devices have what it takes of shared counters";
+
 /** The claims that have a device; those that are only reserved, or still only reported, say so. */
 function Holders({ device }: { device: NodeDevice }) {
   const all = [...new Set([...device.reserved, ...device.reported])];
@@ -281,7 +283,9 @@ function Holders({ device }: { device: NodeDevice }) {
     return device.taints.length ? (
       <span class="badge hold">{device.taints.join(", ")}</span>
     ) : (
-      <span class="quieter">not allocated</span>
+      <span class="quieter" title={device.excluded ? EXCLUDED : undefined}>
+        {device.excluded ? "not available" : "not allocated"}
+      </span>
     );
   }
   return (
@@ -298,11 +302,15 @@ function Holders({ device }: { device: NodeDevice }) {
 
 function Devices({ devices }: { devices: NodeDevice[] }) {
   const taken = devices.filter((device) => device.reserved.length).length;
+  const excluded = devices.filter((device) => device.excluded).length;
   return (
     <section class="card">
       <div class="card-head">
         <h2>{plural(devices.length, "device")}</h2>
-        <p>{count(taken)} allocated</p>
+        <p>
+          {count(taken)} allocated
+          {excluded > 0 && `, ${count(excluded)} not available`}
+        </p>
       </div>
       <Table
         label="Devices"
@@ -363,7 +371,7 @@ const POD_COLUMNS: Column<NodePod>[] = [
   {
     name: "others",
     title: "Others",
-    width: "minmax(0, 1.2fr)",
+    width: "minmax(0, 2fr)",
     from: 900,
     cell: (row) =>
       others(row)

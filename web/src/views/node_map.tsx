@@ -246,7 +246,8 @@ function Tip({ nodes, resource, node, x, y, of, size }: TipProps) {
       {devices && (
         <span class="small">
           {devices.filter((marks) => marks & RESERVED).length} reserved by the scheduler,{" "}
-          {devices.filter((marks) => marks & REPORTED).length} reported by claims
+          {devices.filter((marks) => marks & REPORTED).length} reported by claims,{" "}
+          {devices.filter((marks) => !marks).length} can be had
         </span>
       )}
       {nodes.unschedulable[node] && <span>Cordoned: no pods may come</span>}

@@ -248,14 +248,17 @@ function Legend({
   const steps = Array.from({ length: 11 }, (_, step) => step / 10);
   return (
     <div class="map-legend">
-      <span>0 %</span>
-      <span class="map-legend-scale" aria-hidden="true">
-        {steps.map((step) => (
-          <i key={step} style={{ background: heat(step, dark.value) }} />
-        ))}
+      <span class="map-legend-range">
+        0 %
+        <span class="map-legend-scale" aria-hidden="true">
+          {steps.map((step) => (
+            <i key={step} style={{ background: heat(step, dark.value) }} />
+          ))}
+        </span>
+        100 %
       </span>
       <span>
-        100 % of {resourceWords(resource)} {devices ? "reserved" : "requested"}
+        of {resourceWords(resource)} {devices ? "reserved" : "requested"}
       </span>
       {lacking && (
         <span class="legend-mark">
@@ -271,7 +274,7 @@ function Legend({
       {divided && (
         <span>
           {devices
-            ? "Each device: above whether it is reserved, below whether a claim reports it"
+            ? "Each device: above whether it is reserved, below whether a claim reports it; struck out if other devices have what it is made of"
             : "Each cell: above what is reserved, below what the node reports"}
         </span>
       )}
