@@ -15,6 +15,7 @@ from scheduler.cli.claim_templates import has_templates, with_claims
 from scheduler.cli.targets import KINDS, POD
 from scheduler.cli.what_if import (
     HOSTNAME,
+    SCALED,
     NoSuchObject,
     add_nodes,
     has_claim_templates,
@@ -54,7 +55,8 @@ def more(objects: Sequence[Body], config: Any, named: str) -> More:
     kind, _, rest = named.partition("/")
     pods = {pod_key(body): body for body in objects if body["kind"] == "Pod"}
     of_pod = rest if kind.lower() in KINDS[POD] else ""
-    if of_pod or not rest or named in pods:
+    namespaces = () if kind.lower() in SCALED else {key.partition("/")[0] for key in pods}
+    if of_pod or not rest or named in pods or kind in namespaces:
         name = of_pod or named
         key = name if "/" in name else f"default/{name}"
         if key not in pods:

@@ -19,6 +19,7 @@ from scheduler.cli.offline import (
     configuration,
     files_option,
     lenient_option,
+    note_unheeded,
     objects_of,
 )
 from scheduler.cli.output import (
@@ -246,6 +247,7 @@ def _offline(
     where = ", ".join(files if what_if is None else (*files, what_if))
     supposed = [] if what_if is None else objects_of([what_if], lenient=lenient)
     objects = as_in_cluster(_with(objects_of(files, lenient=lenient), supposed))
+    note_unheeded(config_file, config, objects)
     pods = [body for body in objects if body["kind"] == "Pod"]
     if target is None:
         members = [pod for pod in pods if _comes_of(pod, supposed)]

@@ -173,5 +173,13 @@ def configuration(file: Path | None) -> Configuration | None:
     return loaded
 
 
+def note_unheeded(file: Path | None, config: Configuration | None, objects: Sequence[Body]) -> None:
+    """Name what a configuration file leaves out that is on where there is none."""
+    from scheduler.simulation import unheeded
+
+    for kind, plugin in unheeded(config, objects) if config is not None else ():
+        note(f"{file} does not enable {plugin}: objects of kind {kind} have no effect")
+
+
 def _class_name(body: Body) -> Any:
     return body.get("spec", {}).get("priorityClassName") if body["kind"] == "Pod" else None

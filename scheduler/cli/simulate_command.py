@@ -18,6 +18,7 @@ from scheduler.cli.offline import (
     files_option,
     lenient_option,
     names_of,
+    note_unheeded,
     objects_of,
 )
 from scheduler.cli.output import (
@@ -144,6 +145,8 @@ def simulate(
 
         objects = joined(collected(kubeconfig, context), objects)
     objects = as_in_cluster(_what_if(objects, add_nodes, drain, replicas))
+    note_unheeded(config_file, config, objects)
+    note_unheeded(compare, other, objects)
     if all_schedulers:
         objects = [_unaddressed(body) for body in objects]
     try:

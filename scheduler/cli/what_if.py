@@ -27,7 +27,7 @@ MOST_NODES = 100_000
 _REPLICATED = ("Deployment", "ReplicaSet", "StatefulSet", "Job")
 _CONTROLLER = "ReplicationController"
 
-_SCALED = {
+SCALED = {
     **{name: kind for kind in _REPLICATED for name in KINDS[kind]},
     **dict.fromkeys(("replicationcontroller", "replicationcontrollers", "rc"), _CONTROLLER),
 }
@@ -189,7 +189,7 @@ def parse_replicas(text: str) -> tuple[str, int]:
 def _named(workload: str) -> tuple[str, str, str]:
     """``deployment/web`` or ``deployment/shop/web``: kind, namespace, name."""
     parts = workload.split("/")
-    kind = _SCALED.get(parts[0].lower())
+    kind = SCALED.get(parts[0].lower())
     if kind is None or not 2 <= len(parts) <= 3 or not all(parts):
         kinds = ", ".join(each.lower() for each in (*_REPLICATED, _CONTROLLER))
         raise ValueError(f"expected KIND/NAME or KIND/NAMESPACE/NAME of {kinds}, not {workload!r}")

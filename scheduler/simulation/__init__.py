@@ -12,7 +12,13 @@ them). `explain` judges one pod, `place` schedules all that wait, in queue order
 
 from scheduler.simulation.capacity import MOST_PLACED, More, how_many_more
 from scheduler.simulation.explained import explain, judge
-from scheduler.simulation.loading import Config, InputError, Object, profile_names
+from scheduler.simulation.loading import (
+    Config,
+    InputError,
+    Object,
+    profile_names,
+    unheeded,
+)
 from scheduler.simulation.outlet import PREEMPTED
 from scheduler.simulation.placing import Eviction, Placed, eviction_of, place, played
 
@@ -32,4 +38,5 @@ __all__ = [
     "place",
     "played",
     "profile_names",
+    "unheeded",
 ]

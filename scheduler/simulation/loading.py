@@ -135,6 +135,14 @@ def _default(more: Collection[str]) -> Object:
     return {"apiVersion": KUBE_API_VERSION, "kind": KUBE_KIND, "profiles": [profile]}
 
 
+def unheeded(config: Configuration, objects: Iterable[Object]) -> list[tuple[str, str]]:
+    """Kinds among the objects that have no effect, and the plugin of each that is not enabled."""
+    sets = [s for p in config.scheduler.profiles for s in p.plugins.by_point().values()]
+    enabled = {plugin.name for each in sets for plugin in each.enabled}
+    kinds = {item.get("kind") for raw in objects for item in flatten(raw)}
+    return [pair for pair in _MEANT.items() if pair[0] in kinds and pair[1] not in enabled]
+
+
 def profile_names(config: Configuration | None) -> frozenset[str]:
     """The names that pods call our schedulers by; a pod without any is the first one's."""
     profiles = configuration_of(config, ()).scheduler.profiles

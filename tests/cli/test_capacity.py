@@ -44,6 +44,8 @@ def test_what_waits_is_placed_before_more_is_counted(file: Path) -> None:
     shown = run("-f", source, "--more", "waits")
     assert shown.stdout == "1 more like waits fits\n"
     assert run("-f", source, "--more", "default/waits").stdout == "1 more like default/waits fits\n"
+    misspelt = run("-f", source, "--more", "default/wiats")
+    assert "no pod default/wiats, did you mean default/waits?" in misspelt.stderr
 
 
 @st.composite

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from scheduler.cli.main import cli
 from scheduler.cli.simulate_command import simulate
 from tests.builders import Json, make_node, make_pod
 from tests.cli.support import write
@@ -109,3 +110,32 @@ def test_who_had_to_go_is_named_beside_what_the_other_does(tmp_path: Path) -> No
     lines = [line.split() for line in shown.splitlines()]
     assert ["default/low", "n1,", "by", "default/high", "-"] in lines
     assert ["evicted", "1", "0"] in lines
+
+
+def test_what_a_configuration_leaves_out_is_said(tmp_path: Path) -> None:
+    """Without a file NUMA cells are looked at if there are any; with one, if it says so."""
+    topology = {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "n1"},
+        "zones": [],
+    }
+    objects = [make_node("n1").cpu(4).obj(), topology, make_pod("a").cpu(1).obj()]
+    source = write(tmp_path / "cluster.yaml", *objects)
+    named = {"name": "NodeResourceTopologyMatch"}
+    plain, heeding = tmp_path / "plain.yaml", tmp_path / "heeding.yaml"
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    plain.write_text(json.dumps(head))
+    profile = {"plugins": {"multiPoint": {"enabled": [named]}}}
+    heeding.write_text(json.dumps({**head, "profiles": [profile]}))
+    said = f"{plain} does not enable NodeResourceTopologyMatch"
+    for command in (
+        ["simulate", "--compare"],
+        ["simulate", "--config"],
+        ["explain", "a", "--config"],
+    ):
+        assert said in CliRunner().invoke(cli, [*command, str(plain), "-f", source]).stderr
+        assert (
+            "not enable"
+            not in CliRunner().invoke(cli, [*command, str(heeding), "-f", source]).stderr
+        )
