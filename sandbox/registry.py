@@ -62,7 +62,7 @@ def utc_now() -> datetime:
 
 def timestamp(moment: datetime) -> str:
     """A time as `metav1.Time` shows it: whole seconds, UTC."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    return moment.isoformat("T", "seconds")[:19] + "Z"  # a fifth of the time of `strftime`
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,16 +77,18 @@ class Resource:
     """A CRD's OpenAPI v3 schema; those of built-in kinds are in `sandbox.schemas`."""
     scale: ScalePaths | None = None
     """Where the numbers of its scale subresource are."""
+    table: str = field(init=False, compare=False)
+    """The name of the table that has its objects."""
+
+    def __post_init__(self) -> None:
+        table = f"{self.plural}.{self.group}" if self.group else self.plural
+        if self.plural == "events" and self.group in {"", "events.k8s.io"}:
+            table = "events"
+        object.__setattr__(self, "table", table)
 
     @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
-
-    @property
-    def table(self) -> str:
-        if self.plural == "events" and self.group in {"", "events.k8s.io"}:
-            return "events"
-        return f"{self.plural}.{self.group}" if self.group else self.plural
 
     @property
     def has_status(self) -> bool:

@@ -27,7 +27,8 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar, copy_context
-from typing import Any, ParamSpec, TypeVar, cast
+from functools import partial
+from typing import Any, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from greenlet import getcurrent, greenlet
@@ -142,12 +143,19 @@ async def in_slices(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs)
 
     Cancelled, the function ends at the checkpoint where it is, with its ``finally`` blocks run.
     """
-    return cast("R", await _run(_Sliced(lambda: function(*args, **kwargs)), lambda: False))
+    work = _Sliced(partial(function, *args, **kwargs))
+    result: R = await _run(work, _never)
+    return result
 
 
 async def in_slices_until(stopped: Callable[[], bool], function: Callable[[], R]) -> R | None:
     """Call a function likewise; once stopped, it ends at its checkpoint, and None is returned."""
-    return cast("R | None", await _run(_Sliced(function), stopped))
+    result: R | None = await _run(_Sliced(function), stopped)
+    return result
+
+
+def _never() -> bool:
+    return False
 
 
 async def _run(work: _Sliced, stopped: Callable[[], bool]) -> Any:

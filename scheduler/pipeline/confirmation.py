@@ -49,6 +49,8 @@ log = get_logger(__name__)
 
 LOOK_SECONDS = 0.25
 """The interval at which bindings that are due are looked for."""
+IDLE_SECONDS = 1.0
+"""The same while no binding is under way or unconfirmed."""
 READS_AT_ONCE = 8
 """Of one namespace; a third more with others."""
 OVERDUE = 4
@@ -165,7 +167,11 @@ class BindingConfirmer:
                 for each in self.take_due():
                     tasks.create_task(self.read(each), name="read an assumed pod")
                 self._show()
-                await asyncio.sleep(LOOK_SECONDS)
+                await asyncio.sleep(self.pause())
+
+    def pause(self) -> float:
+        """In how many seconds to look again."""
+        return LOOK_SECONDS if self._unconfirmed or self._open.binding else IDLE_SECONDS
 
     def take_due(self) -> list[Expected]:
         """The bindings to read now; `read` must follow."""

@@ -16,7 +16,7 @@ from scheduler.model.limits import DEFAULT_LIMITS
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.status import SUCCESS, Status
-from scheduler.pipeline.confirmation import BindingConfirmer
+from scheduler.pipeline.confirmation import IDLE_SECONDS, LOOK_SECONDS, BindingConfirmer
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle, Slot
 from scheduler.plugin_api.outlet import WriteError
@@ -349,3 +349,10 @@ class ConfirmationLaw(RuleBasedStateMachine):
 
 
 TestConfirmationLaw = ConfirmationLaw.TestCase
+
+
+async def test_it_looks_often_only_while_a_binding_is_not_confirmed(scene: Scene) -> None:
+    assert scene.confirmer.pause() == LOOK_SECONDS
+    scene.stage.see(make_pod("p").cpu("2").on("n1"))
+    await scene.stage.core.bindings.idle()
+    assert scene.confirmer.pause() == IDLE_SECONDS

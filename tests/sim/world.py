@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cache
 
 from sandbox.controllers.loop import Controllers
 from sandbox.controllers.ownership import Ownership
@@ -114,15 +115,20 @@ class World:
 
 def replicated(plan: Plan) -> Configuration:
     """How the replicas are configured: gangs, cells, and what the plan plugs in."""
+    return _configured(plan.webhook, plan.plugin, plan.batch)
+
+
+@cache
+def _configured(webhook: bool, plugin: bool, batch: bool) -> Configuration:
     names = ["Coscheduling", "NodeResourceTopologyMatch"]
-    names += [hooks.WEBHOOK] if plan.webhook else []
-    names += [hooks.PLUGIN] if plan.plugin else []
+    names += [hooks.WEBHOOK] if webhook else []
+    names += [hooks.PLUGIN] if plugin else []
     enabled = [{"name": name} for name in names]
     cells = {"name": "NodeResourceTopologyMatch", "args": {"cacheResyncPeriodSeconds": 5}}
     profile: Json = {"plugins": {"multiPoint": {"enabled": enabled}}, "pluginConfig": [cells]}
     kube: Json = {"leaderElection": {"leaderElect": True}, "profiles": [profile]}
-    own: Json = {"webhooks": [hooks.webhook_settings()]} if plan.webhook else {}
-    if plan.batch:
+    own: Json = {"webhooks": [hooks.webhook_settings()]} if webhook else {}
+    if batch:
         own["batch"] = {"enabled": True, "minPending": MIN_PENDING, "compare": False}
     registry = hooks.with_plugin(hooks.Switch())
     return configuration(
