@@ -322,11 +322,6 @@ def is_map(value: Value) -> bool:
     return type(value) in _MAPS
 
 
-def is_number(value: Value) -> bool:
-    kind = type(value)
-    return kind is int or kind is float or kind is Uint
-
-
 _NUMBERS = frozenset({int, float, Uint})
 _PLAIN = frozenset({str, bool, bytes, TypeValue, Duration})
 _STRICT = frozenset({QuantityValue, Semver, Url, AddressValue, Prefix, NamedFormat})

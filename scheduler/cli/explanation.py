@@ -334,11 +334,7 @@ def spelt_out(change: Answer, pod: str, owner: Target | None = None) -> list[str
         return [shlex.join(["kubectl", "delete", kind, *where, name])]
     patch = json.dumps(change["patch"], separators=(",", ":"), ensure_ascii=False)
     if f"{namespace}/{name}" == pod and kind == "pod" and not _changeable(change["patch"]):
-        if (
-            owner is None
-            or owner.kind not in _WITH_TEMPLATE
-            or _LISTS & set(change["patch"]["spec"])
-        ):
+        if owner is None or not _for_template(owner, change["patch"]):
             return ["merge into the pod's manifest, or its workload's template:", patch]
         kind, name = owner.kind.lower(), owner.name
         patch = json.dumps({"spec": {"template": change["patch"]}}, separators=(",", ":"))

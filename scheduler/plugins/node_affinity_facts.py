@@ -62,7 +62,6 @@ class Expressions:
     """All that is required of nodes, one expression at a time; beyond `MAX_FACTS` not looked at."""
 
     def __init__(self, matcher: NodeMatcher, enforced: NodeMatcher) -> None:
-        self._matchers = (matcher, enforced)
         own = [Expression("nodeSelector", None, each) for each in matcher.selector]
         own += _of_terms("nodeAffinity", matcher.terms)
         self._all = [*_of_terms("addedAffinity", enforced.terms), *own][:MAX_FACTS]

@@ -77,11 +77,9 @@ class DecisionComparison:
         self.bound = 0
         self.failed = 0
         self.different = 0
-        self.undetermined = 0
-        """What cannot be compared, such as searches whose webhooks' answers are not recorded."""
         self.differences: list[Difference] = []
         self.reasons: dict[str, int] = {}
-        """Why decisions could not be compared."""
+        """Why decisions could not be compared, such as answers that are not recorded."""
 
     def differs(self, difference: Difference) -> None:
         """Count a difference, and keep it if there are not too many."""
@@ -91,7 +89,6 @@ class DecisionComparison:
 
     def leave_out(self, reason: str) -> None:
         """Count what cannot be compared."""
-        self.undetermined += 1
         self.reasons[reason] = self.reasons.get(reason, 0) + 1
 
 
