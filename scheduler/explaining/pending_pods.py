@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from scheduler.slices import checkpoint, paced
 
 NAMES_OF_GROUP = 3
 """How many pods of a group are named."""
+_TIMESTAMP = attrgetter("timestamp")
 
 Accepts = Callable[[PodInfo], bool]
 
@@ -117,38 +119,50 @@ def _grouped_active(
     whether they are equal is not known. So they are neither sorted nor described one by one.
     """
     found: set[PodInfo] = set()
-    if query.tier not in ("", Tier.ACTIVE.value):
+    active = Tier.ACTIVE
+    if query.tier not in ("", active.value):
         return found
-    now, tier = core.queue.view.now(), Tier.ACTIVE.value
-    untried: dict[tuple[str, str, str], PendingGroup] = {}
+    everybody, now = accepts is _all_of_them, core.queue.view.now()
+    untried: dict[tuple[str, str, str], list[QueuedPod]] = {}
     for queued in paced(core.queue.view.active()):
         info = queued.info
-        if queued.tier is not Tier.ACTIVE or (accepts is not _all_of_them and not accepts(info)):
+        if queued.tier is not active or not (everybody or accepts(info)):
             continue
         found.add(info)
         if queued.attempts:
             _join(groups, core.queue.view.described(queued), info, None)
             continue
-        pod, waited = info.pod, now - queued.timestamp
-        metadata = pod.metadata
+        metadata = info.pod.metadata
         owned = metadata.owner_references or POD_GROUP_LABEL in metadata.labels
-        kind = (metadata.namespace, pod.spec.scheduler_name, _owner(info) if owned else "")
-        group = untried.get(kind)
-        if group is None:
-            group = untried[kind] = PendingGroup(
-                *(*kind[:2], tier, kind[2], 0, waited, None, 0, (), ""), [], waited
-            )
-        group.count += 1
-        if waited > group.oldest_seconds:
-            group.oldest_seconds = waited
-        elif waited < group.youngest_seconds:
-            group.youngest_seconds = waited
-        if len(group.pods) < NAMES_OF_GROUP:
-            group.pods.append(info.key)
-    for (namespace, profile, owner), group in untried.items():
-        kind_of = PodKind(namespace, profile, tier, owner, None if owner else "untried")
-        groups[kind_of] = _merged(groups.get(kind_of), group)
+        kind = (metadata.namespace, info.pod.spec.scheduler_name, _owner(info) if owned else "")
+        alike = untried.get(kind)
+        if alike is None:
+            untried[kind] = [queued]
+        else:
+            alike.append(queued)
+    for (namespace, profile, owner), pods in untried.items():
+        checkpoint()
+        kind_of = PodKind(namespace, profile, active.value, owner, None if owner else "untried")
+        groups[kind_of] = _merged(groups.get(kind_of), _group_of_untried(kind_of, pods, now))
     return found
+
+
+def _group_of_untried(kind: PodKind, pods: list[QueuedPod], now: float) -> PendingGroup:
+    since = list(map(_TIMESTAMP, pods))
+    return PendingGroup(
+        kind.namespace,
+        kind.profile,
+        kind.tier,
+        kind.owner,
+        len(pods),
+        now - min(since),
+        None,
+        0,
+        (),
+        "",
+        [queued.info.key for queued in pods[:NAMES_OF_GROUP]],
+        now - max(since),
+    )
 
 
 def _merged(tried: PendingGroup | None, untried: PendingGroup) -> PendingGroup:

@@ -80,7 +80,7 @@ class KeyedHeap(Generic[T]):
 
     def unsorted(self) -> list[T]:
         """All items, in any order; O(n)."""
-        return list(self._items(self._live.values()))
+        return [entry.item for entry in self._live.values() if entry.item is not None]
 
     def in_order(self) -> Iterator[T]:
         """All items as they are now, best first, but for those that go; yields to the loop."""

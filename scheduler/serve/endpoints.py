@@ -48,7 +48,7 @@ from scheduler.serve.parameters import (
     queue_query,
     read_body,
 )
-from scheduler.serve.recent import RecentAnswers, SharedAnswer
+from scheduler.serve.recent import VIEW_TIMES, RecentAnswers, SharedAnswer
 from scheduler.serve.stream import UpdateStream
 from scheduler.slices import checkpoint, in_slices
 from scheduler.views.updates import Updates
@@ -130,9 +130,9 @@ class ReadTurns:
                 assert isinstance(response.body, bytes), "and its body is in memory"
                 return SharedAnswer(response.body)
 
-        answer = await self._backend.recent.get(
-            f"{self._backend.replica()} {request.path_qs}", make
-        )
+        key = f"{self._backend.replica()} {request.path_qs}"
+        times = 1 if request.path == EXPLAIN else VIEW_TIMES
+        answer = await self._backend.recent.get(key, make, times)
         response = web.Response(body=answer.body, headers={"Content-Type": JSON})
         if "gzip" in request.headers.get("Accept-Encoding", ""):
             response.body = await answer.compressed()

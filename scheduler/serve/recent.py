@@ -2,7 +2,9 @@
 
 An explanation costs the scheduler tens of milliseconds at 5,000 nodes and has megabytes, and a page
 or a script may ask many times a second. An answer is used for as long as it took to make: nobody
-gets one much older than if it were made for him alone.
+gets one much older than if it were made for him alone. What open pages ask for again and again is
+used for `VIEW_TIMES` as long: however many pages show a view, making it takes no larger part of the
+time than one of so many, as long as it takes no longer than a second divided by that.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from scheduler.bounded import MEBIBYTE, Usage
 KEPT_SECONDS = 1.0
 """No answer is used for longer, however long it took."""
 MOST_BYTES = 16 * MEBIBYTE
+VIEW_TIMES = 20
 _FASTEST = 1
 
 
@@ -45,9 +48,10 @@ class SharedAnswer:
 class _Made:
     """An answer that is being made, or has been."""
 
-    def __init__(self, began: float, task: asyncio.Task[SharedAnswer]) -> None:
+    def __init__(self, began: float, task: asyncio.Task[SharedAnswer], times: int) -> None:
         self.began = began
         self.task = task
+        self.times = times
         self.ends = math.inf
         """From when on it is used no more."""
 
@@ -61,22 +65,25 @@ class RecentAnswers:
         self._evictions = 0
 
     async def get(
-        self, key: str, make: Callable[[], Coroutine[Any, Any, SharedAnswer]]
+        self, key: str, make: Callable[[], Coroutine[Any, Any, SharedAnswer]], times: int = 1
     ) -> SharedAnswer:
         """The answer that is being made, or has just been; or a new one.
 
-        It is completed even if a reader that waits for it gives up. One that failed is not kept.
+        It is used for so many ``times`` as long as it took. It is completed even if a reader that
+        waits for it gives up. One that failed is not kept.
         """
         known = self._answers.get(key)
         if known is None or self._clock() > known.ends:
-            known = self._answers[key] = _Made(self._clock(), asyncio.ensure_future(make()))
+            known = self._answers[key] = _Made(self._clock(), asyncio.ensure_future(make()), times)
             known.task.add_done_callback(lambda task: self._ended(key, known))
         return await asyncio.shield(known.task)
 
     def _ended(self, key: str, made: _Made) -> None:
         now = self._clock()
         failed = not _succeeded(made.task)
-        made.ends = -math.inf if failed else now + min(KEPT_SECONDS, now - made.began)
+        made.ends = (
+            -math.inf if failed else now + min(KEPT_SECONDS, made.times * (now - made.began))
+        )
         kept = 0
         for other, each in reversed(list(self._answers.items())):
             if each.ends < now:

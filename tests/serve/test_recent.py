@@ -7,7 +7,7 @@ import gzip
 
 import pytest
 
-from scheduler.serve.recent import KEPT_SECONDS, MOST_BYTES, RecentAnswers, SharedAnswer
+from scheduler.serve.recent import KEPT_SECONDS, MOST_BYTES, VIEW_TIMES, RecentAnswers, SharedAnswer
 from tests.pipeline.support import FakeClock
 
 
@@ -58,6 +58,21 @@ async def test_an_answer_is_used_for_as_long_as_it_took() -> None:
     clock.advance(0.125)
     await recent.get("pod", making)
     assert making.count == 3
+
+
+async def test_a_view_of_the_page_is_made_a_few_times_however_many_ask() -> None:
+    clock = FakeClock()
+    recent, making = RecentAnswers(clock), Making()
+    making.may_end.set()
+
+    async def slowly() -> SharedAnswer:
+        clock.advance(0.03125)
+        return await making()
+
+    for _ in range(100):
+        await recent.get("map", slowly, VIEW_TIMES)
+        clock.advance(0.03125)
+    assert 2 <= making.count <= 100 / VIEW_TIMES + 1
 
 
 async def test_no_answer_is_used_for_long() -> None:
