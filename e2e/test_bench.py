@@ -367,7 +367,7 @@ def test_without_kube_scheduler_only_the_limit_is_compared_with(tmp_path: Path) 
 
     assert result is not None
     judged = [(target.figure(result), met) for target, met in targets.judged(result)]
-    assert judged == [("86%", True)]
+    assert judged == [("86.0%", True)]
     report = Report(Machine.this(), "abc", "2026-11-16", True, 1, [result], [])
     assert "| kube-scheduler |" not in report.as_text()
     (shown,) = json.loads(report.as_json())["results"]
@@ -407,7 +407,7 @@ def test_the_report_replaces_what_is_between_the_markers(tmp_path: Path) -> None
     assert text.count("### 5,000 nodes") == 1
     assert "- spread: too slow\n" in text
     assert "its log" not in text
-    assert "| SchedulingBasic | 5000  | ≥ 2.5 x kube-scheduler    | 3.00 | met     |" in text
+    assert "| SchedulingBasic | 5000  | ≥ 2.5 x kube-scheduler    | 3.00  | met     |" in text
     assert "(2026-11-16, code abc), " in text
     row = next(line for line in text.splitlines() if line.startswith("| SchedulingBasic "))
     assert [cell.strip() for cell in row.split("|")[2:7]] == ["100", "300", "310", "3.00", "0.97"]

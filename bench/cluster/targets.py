@@ -34,7 +34,7 @@ def near_limit() -> Target:
     """Almost as fast as a client that does not think."""
     return Target(
         f"≥ {NEAR_LIMIT:.0%} of the limit",
-        lambda result: f"{result.ratio_to_limit:.0%}",
+        lambda result: f"{result.ratio_to_limit:.1%}",
         lambda result: result.ratio_to_limit >= NEAR_LIMIT,
         beside_kube=False,
     )
@@ -45,9 +45,9 @@ def at_least_or_near_limit(factor: float) -> Target:
     return Target(
         f"≥ {factor:g} x kube-scheduler or ≥ {NEAR_LIMIT:.0%} of the limit",
         lambda result: (
-            f"{result.ratio:.2f}, {result.ratio_to_limit:.0%}"
+            f"{result.ratio:.2f}, {result.ratio_to_limit:.1%}"
             if KUBE_SCHEDULER in result.contestants
-            else f"{result.ratio_to_limit:.0%}"
+            else f"{result.ratio_to_limit:.1%}"
         ),
         lambda result: result.ratio >= factor or result.ratio_to_limit >= NEAR_LIMIT,
         beside_kube=False,
