@@ -182,6 +182,23 @@ async def test_nodes_without_the_devices_are_hatched(theme: Literal["light", "da
         await page.evaluate(_PAINTED, True)
 
 
+async def test_the_longest_names_widen_no_view() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    name = ".".join(["n" * 60] * 4)
+    pod = make_pod(name).cpu("900").node_selector(**{f"{'p' * 60}.example/{'k' * 63}": "v" * 63})
+    async with playground() as demo, chromium() as browser:
+        await create(demo, pod.obj())
+        await demo.settle()
+        for place in (f"pods/default/{name}", "pending?view=pods", "pending", "decisions"):
+            for size in (NARROW, (1280, 800)):
+                async with reading(browser, url_of(demo), place, size=size) as (page, _):
+                    await settled(page)
+                    if place.startswith("pods/"):
+                        await expect(page.get_by_text("kubectl get").first).to_be_visible()
+                    assert await page.evaluate(_TOO_WIDE) <= 0, (place, size)
+                    assert await page.evaluate(_CUT_TABLES) == [], (place, size)
+
+
 async def test_decisions_are_shown_as_they_are_made() -> None:
     expect.set_options(timeout=PATIENCE_MS)
     async with (
