@@ -37,6 +37,7 @@ def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlP
 @pytest.fixture
 async def api(control_plane: ControlPlane) -> AsyncIterator[ApiClient]:
     """A client of the API server with all rights."""
+    control_plane.check()
     async with api_client(control_plane.url, control_plane.admin_context) as client:
         yield client
     print(f"control plane logs: {control_plane.directory}")

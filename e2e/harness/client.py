@@ -17,6 +17,7 @@ Json = dict[str, Any]
 CONCURRENCY = 32
 REQUEST_SECONDS = 120.0
 POLL_SECONDS = 0.2
+OVERLOADED = (429, 503, 504)
 
 
 class ApiError(Exception):
@@ -72,12 +73,22 @@ class ApiClient:
         return await self._request("PATCH", path, query, body, "application/apply-patch+yaml")
 
     async def delete(self, path: str, **query: str) -> None:
-        """Delete an object or a collection; it is no error if it is gone already."""
-        try:
-            await self._send("DELETE", path, query)  # the answer may be no JSON that Python reads
-        except ApiError as error:
-            if error.status != 404:
-                raise
+        """Delete an object or a collection; it is no error if it is gone already.
+
+        An API server that has too much to do is asked again: what stays behind would fail another
+        test.
+        """
+        async with asyncio.timeout(PATIENCE):
+            while True:
+                try:
+                    await self._send("DELETE", path, query)  # the answer may be no proper JSON
+                    return
+                except ApiError as error:
+                    if error.status == 404:
+                        return
+                    if error.status not in OVERLOADED:
+                        raise
+                await asyncio.sleep(POLL_SECONDS)
 
     @asynccontextmanager
     async def watch(self, path: str, **query: str) -> AsyncIterator[AsyncIterator[Json]]:

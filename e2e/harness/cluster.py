@@ -2,6 +2,7 @@
 
 import ssl
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -9,7 +10,13 @@ from typing import Self
 from e2e.controlplane.binaries import kwok_stages, locate
 from e2e.harness.certificates import Certificates, KeyPair
 from e2e.harness.kubeconfig import certificate_user, write_kubeconfig
-from e2e.harness.processes import Process, answers_ok, start_on_free_ports
+from e2e.harness.processes import (
+    START_ATTEMPTS,
+    Process,
+    StartError,
+    answers_ok,
+    start_on_free_ports,
+)
 
 
 class ControlPlane:
@@ -80,6 +87,12 @@ class ControlPlane:
     def process(self, name: str) -> Process:
         """One of them, by the name of its program."""
         return self._running[name]
+
+    def check(self) -> None:
+        """Raise StartError, with the end of its log, if one of them has ended by itself."""
+        for name, process in self._running.items():
+            if process.exit_code is not None:
+                raise StartError(f"{name} ended with {process.exit_code}\n{process.tail()}")
 
     def restart_apiserver(self) -> None:
         """Kill the API server, cutting every connection, and start it again at its address.
@@ -174,13 +187,23 @@ class ControlPlane:
         return process
 
     def _start_kwok(self) -> Process:
-        stages = sorted(kwok_stages().glob("*.yaml"))
-        return self._start(
+        """Start kwok, and again if it gives up: it does so when the first lists take too long."""
+        for _ in range(START_ATTEMPTS - 1):
+            with suppress(StartError):
+                return start_on_free_ports(1, self._start_kwok_at)
+        return start_on_free_ports(1, self._start_kwok_at)
+
+    def _start_kwok_at(self, port: int) -> Process:
+        address = f"127.0.0.1:{port}"
+        process = self._start(
             "kwok",
             f"--kubeconfig={self.admin_kubeconfig}",
             "--manage-all-nodes=true",
-            *(f"--config={stage}" for stage in stages),
+            f"--server-address={address}",
+            *(f"--config={stage}" for stage in sorted(kwok_stages().glob("*.yaml"))),
         )
+        process.wait_ready(lambda: answers_ok(f"http://{address}/healthz"))
+        return process
 
     def _start(self, name: str, *arguments: str) -> Process:
         return Process([locate(name), *arguments], self.directory / f"{name}.log")
