@@ -180,8 +180,14 @@ class Judge:
     """Feeds every write to the rules of its table, in their order, and keeps what they find."""
 
     def __init__(
-        self, rules: Iterable[Rule], endings: Iterable[Ending] = (), most: int = 20
+        self,
+        rules: Iterable[Rule],
+        endings: Iterable[Ending],
+        kills: list[float],
+        most: int = 20,
     ) -> None:
+        self.kills = kills
+        """When replicas were killed: some are long after the action that says so."""
         self._rules = list(rules)
         self._endings = list(endings)
         self._most = most

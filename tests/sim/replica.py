@@ -35,6 +35,8 @@ UNREACHABLE = 3
 FAULT = 70
 """The exit code of a process that ended by an exception."""
 RESTART_SECONDS = (1.0, 10.0)
+KILLED = "killed"
+"""How the note begins that a replica was killed."""
 
 R = TypeVar("R")
 
@@ -166,7 +168,7 @@ class Replica:
         """End it at once (SIGKILL, or its machine loses power)."""
         if not self.alive:
             return
-        self._note(f"killed, connections {connections}")
+        self._note(f"{KILLED}, connections {connections}")
         self._end(silently=connections == "black-holed")
         self._restart_later()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from sandbox.store import Body, Key
 from scheduler.model.workloads import POD_GROUP_LABEL
@@ -59,7 +59,8 @@ _ROUNDING = 1e-6
 def judge(plan: Plan) -> Judge:
     """A judge of all rules."""
     replicas, knowledge = frozenset(plan.replicas), Knowledge(plan)
-    gangs, pods = WholeGangs(replicas, plan, knowledge), KnownPods(replicas)
+    kills: list[float] = []
+    gangs, pods = WholeGangs(replicas, plan, knowledge, kills), KnownPods(replicas)
     rules: list[Rule] = [
         BoundOnce(),
         LeaderOnly(replicas),
@@ -74,7 +75,7 @@ def judge(plan: Plan) -> Judge:
         ConditionsHold(replicas),
         KubeletsAgree(replicas, plan, knowledge),
     ]
-    return Judge(rules, [gangs])
+    return Judge(rules, [gangs], kills)
 
 
 def _broken(rule: str, write: Write, what: str) -> Violation:
@@ -312,9 +313,16 @@ class WholeGangs:
         | TaintNode
     )
 
-    def __init__(self, replicas: Collection[str], plan: Plan, knowledge: Knowledge) -> None:
+    def __init__(
+        self,
+        replicas: Collection[str],
+        plan: Plan,
+        knowledge: Knowledge,
+        kills: Sequence[float],
+    ) -> None:
         self._replicas = replicas
         self._knowledge = knowledge
+        self._kills = kills
         self._excuses = [
             (each.seconds, each.seconds + float(getattr(each.action, "seconds", 0.0)))
             for each in plan.actions
@@ -348,8 +356,10 @@ class WholeGangs:
                 yield Violation("gang", first, name_of(group), what)
 
     def _excused(self, first: float) -> bool:
-        since = self._knowledge.since(first)
-        return any(start <= first + self.SECONDS and end >= since for start, end in self._excuses)
+        since, until = self._knowledge.since(first), first + self.SECONDS
+        if any(since <= killed <= until for killed in self._kills):
+            return True
+        return any(start <= until and end >= since for start, end in self._excuses)
 
 
 class DevicesOnce:

@@ -6,9 +6,10 @@ import asyncio
 from typing import NamedTuple
 
 from tests.sim import endings
-from tests.sim.history import Entry, History, Write
+from tests.sim.history import Entry, History, Note, Write
 from tests.sim.invariants import Violation
 from tests.sim.plan import Plan
+from tests.sim.replica import KILLED
 from tests.sim.rules import judge
 from tests.sim.simulation import Simulation
 from tests.sim.solver import Solver, here
@@ -46,6 +47,13 @@ def run(plan: Plan) -> Verdict:
     def see(entry: Entry) -> None:
         if isinstance(entry, Write):
             judged.see(entry)
+            return
+        if (
+            isinstance(entry, Note)
+            and entry.host in plan.replicas
+            and entry.text.startswith(KILLED)
+        ):
+            judged.kills.append(entry.time)
 
     simulation.history.listen(see)
     found: list[Violation] = []

@@ -311,6 +311,14 @@ def test_a_gang_of_which_a_member_was_deleted_meanwhile() -> None:
     assert scene.found() == []
 
 
+def test_a_gang_whose_binder_was_killed_meanwhile() -> None:
+    for killed, found in ((15.0, ["gang"]), (20.5, []), (31.0, ["gang"])):
+        scene = Scene()
+        scene.judge.kills.append(killed)
+        gang(scene, 2)
+        assert scene.found() == found, killed
+
+
 def test_members_of_a_group_that_is_deleted() -> None:
     for seen, rules in ((True, ["gang"] * 3), (False, [])):
         scene = Scene(*[] if seen else [At(9.0, SilenceWatches(20.0))])
