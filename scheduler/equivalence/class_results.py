@@ -73,7 +73,8 @@ class AffectedColumns(NamedTuple):
 
     everything: bool
     filters: list[AnswerColumn]
-    absolute: list[bool]
+    absolute: list[tuple[AnswerColumn, int, bool]]
+    """All absolute scores with their weights, and whether the change may affect them."""
     relative: list[RelativeScores]
 
 
@@ -113,6 +114,8 @@ class ClassResults:
         self.count = 0
         """How many rows fit."""
         self._feasible: Rows | None = None
+        self._passed: dict[AnswerColumn, int] = {}
+        """Later filters that pass all feasible rows, each with its `AnswerColumn.changes`."""
         self._plans: dict[tuple[Aspect, ...], AffectedColumns] = {}
 
     @property
@@ -132,40 +135,48 @@ class ClassResults:
         """The rows that fit."""
         if self._feasible is None:
             self._feasible = np.flatnonzero(self.fits)
+            self._passed.clear()
         return self._feasible
 
-    def refresh(self, evaluator: Evaluator) -> int:
-        """Judge and score again what has changed; returns how many rows that were."""
-        changed: list[Aspect] = []
-        touched = self._stale(changed)
-        rows = _NO_ROWS
+    def rejected_by(self, column: AnswerColumn, rows: Rows, evaluator: Evaluator) -> Codes | None:
+        """What a filter that is not joined says of rows that fit; None if it passes them all.
+
+        Between two pods of a class mostly neither the rows nor its answers change.
+        """
+        everywhere = rows is self._feasible
+        if everywhere and self._passed.get(column) == column.synced():
+            column.statistics.hits += len(rows)
+            return None
+        codes: Codes = column.ask(rows, partial(evaluator.filter, column.plugin))
+        if np.count_nonzero(codes):
+            return codes
+        if everywhere:
+            self._passed[column] = column.changes
+        return None
+
+    def refresh(self, evaluator: Evaluator) -> None:
+        """Judge and score again what has changed."""
+        if self._reader is None:
+            self._reader, touched = ChangeReader(self._state, self._reads), None
+        else:
+            touched = self._reader.news()
+        if touched is None:
+            self._erase()
+        elif not touched:
+            return
+        affected = self._affected(() if touched is None else tuple(self._reader.changed))
         try:
-            if touched is None or len(touched) > 1:
-                rows = self._state.rows() if touched is None else np.array(sorted(touched), np.intp)
-                if len(rows):
-                    self._judge(rows, self._affected(tuple(changed)), evaluator)
-            elif touched:
-                self._judge_one(touched.pop(), self._affected(tuple(changed)), evaluator)
-                return 1
+            if touched is not None and len(set(touched)) == 1:
+                self._judge_one(touched[0], affected, evaluator)
+                return
+            rows = (
+                self._state.rows() if touched is None else np.array(sorted(set(touched)), np.intp)
+            )
+            if len(rows):
+                self._judge(rows, affected, evaluator)
         except BaseException:
             self._reader = None  # half done: next time, from the start
             raise
-        return len(rows)
-
-    def _stale(self, changed: list[Aspect]) -> set[int] | None:
-        """The rows to look at again, and the aspects that changed; None: all rows."""
-        if self._reader is None:
-            self._reader = ChangeReader(self._state, self._reads)
-            touched = None
-        else:
-            touched = self._reader.news(changed)
-        if touched is None:
-            changed.clear()
-            self._erase()
-            return None
-        if touched:
-            self.widen()
-        return set(touched)
 
     def _affected(self, changed: tuple[Aspect, ...]) -> AffectedColumns:
         """The columns whose answers may be different after these aspects changed; none: all."""
@@ -181,7 +192,7 @@ class ClassResults:
             known = self._plans[changed] = AffectedColumns(
                 everything,
                 [column for column in self._filters if reads_them(column)],
-                [reads_them(column) for column, _ in self._absolute],
+                [(column, weight, reads_them(column)) for column, weight in self._absolute],
                 [rated for rated in self._relative if reads_them(rated.column)],
             )
         return known
@@ -236,7 +247,7 @@ class ClassResults:
                 self._score(_one(row), None, evaluator)
                 return
         total = 0
-        for ask, (column, weight) in zip(affected.absolute, self._absolute, strict=True):
+        for column, weight, ask in affected.absolute:
             raw = column.ask_one(row, evaluator.score_one) if ask else int(column.values[row])
             total += weight * raw
         self.totals[row] += total - int(self.sums[row])
@@ -265,7 +276,7 @@ class ClassResults:
         at = where(rows)
         sums: Scores = np.zeros(len(rows), np.int64)
         for i, (column, weight) in enumerate(self._absolute):
-            ask = affected is None or affected.absolute[i]
+            ask = affected is None or affected.absolute[i][2]
             raw = self._raw(column, rows, evaluator) if ask else column.values[at]
             sums += weight * raw
         shift = sums - self.sums[at]

@@ -32,7 +32,7 @@ from scheduler.model.meta import OwnerReference
 from scheduler.model.packed import as_text
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import ClaimVolume, PodSpec, Volume
-from scheduler.model.resources import sizes_reported
+from scheduler.model.resources import reports_sizes
 from scheduler.slices import checkpoint
 from scheduler.state.aspects import Aspect, ChangeLog
 
@@ -76,6 +76,8 @@ class PodClass:
         self.kept_scores = frozenset(each.plugin for each, _ in self.plugins[SCORE] if each.kept)
         self.live_scores = len(self.kept_scores) < len(self.plugins[SCORE])
         """Whether some scores are not kept."""
+        self.not_live = self.silent[SCORE] | self.kept_scores
+        """The plugins that are not asked for scores: they say nothing, or theirs are kept."""
         self.known = all(each.reads is not None for each, _ in self.plugins[FILTER])
         """Whether all filters say what they read, so that a verdict on the class can be kept."""
         self.own = any(each.reads and each.reads.own for each, _ in self.plugins[FILTER])
@@ -231,8 +233,17 @@ class Classes:
             for aspect in self._derived_from
         }
         """The keys that are derived from each aspect."""
+        mine = (*self._own, *self._by_claims)
+        shared = [
+            aspect for aspect, places in self._derived.items() if set(places).difference(mine)
+        ]
         self._own_from = frozenset().union(*(aspects for each, aspects in reads if each.own))
-        self._counts_of = _picker(self._derived_from)
+        self._versions_of = _picker(self._derived_from)
+        self._shared_from = tuple(
+            aspect for aspect in self._derived_from if aspect in self._own_from or aspect in shared
+        )
+        """The aspects that matter to what pods with claims of their own have in common."""
+        self._shared_versions_of = _picker(self._shared_from)
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -257,10 +268,10 @@ class Classes:
         """
         assert not self._changes.on_trial, "what holds on trial must not be remembered"
         controller = pod.pod.metadata.controller
-        if (self._by_controller and controller is None) or any(sizes_reported(pod.pod)):
+        if (self._by_controller and controller is None) or reports_sizes(pod.pod):
             return None
         template = self._template(pod, controller)
-        positions = self.stamp()
+        positions = self._derived_at(template)
         if template.positions != positions or not template.keys:
             self._follow(template, pod, positions)
         own = [self._keys_of[place](pod) for place in template.places]
@@ -282,13 +293,13 @@ class Classes:
         What changes meanwhile, `of` derives again: it compares with where the log was at first.
         """
         controller = pod.pod.metadata.controller
-        if (self._by_controller and controller is None) or any(sizes_reported(pod.pod)):
+        if (self._by_controller and controller is None) or reports_sizes(pod.pod):
             return
         template = self._template(pod, controller)
         if template.keys:
             return
         template.exemplar.derive_asked()
-        positions, places = self.stamp(), self._places(template, pod)
+        positions, places = self._derived_at(template), self._places(template, pod)
         keys: list[Key] = [None] * len(self._declared)
         for place, derive in enumerate(self._keys_of):
             if place not in self._own and place not in places:
@@ -337,7 +348,12 @@ class Classes:
 
     def stamp(self) -> tuple[int, ...]:
         """Another one as soon as the class of some pod may have become another."""
-        return self._counts_of(self._changes.appends)
+        return self._versions_of(self._changes.changed_at)
+
+    def _derived_at(self, template: _EqualPods) -> tuple[int, ...]:
+        """Another one as soon as keys of a template that its pods have in common may differ."""
+        pick = self._shared_versions_of if template.claims else self._versions_of
+        return pick(self._changes.changed_at)
 
     def drop_oldest(self) -> PodClass:
         """Forget the oldest class; it is made anew if one of its pods comes."""
@@ -397,8 +413,9 @@ class Classes:
         Those that are derived from nothing that changed are still true.
         """
         first, keys = not template.keys, template.keys or [None] * len(self._declared)
-        counts = zip(self._derived_from, template.positions or positions, positions, strict=True)
-        changed = [aspect for aspect, old, new in counts if old != new]
+        aspects = self._shared_from if template.claims else self._derived_from
+        versions = zip(aspects, template.positions or positions, positions, strict=True)
+        changed = [aspect for aspect, old, new in versions if old != new]
         template.positions = positions
         if first or not self._own_from.isdisjoint(changed):
             template.places, template.own = self._places(template, pod), None
@@ -500,10 +517,10 @@ def _distinctive(volumes: tuple[Volume, ...]) -> tuple[Volume, ...]:
 
 
 def _picker(aspects: tuple[Aspect, ...]) -> Callable[[Sequence[int]], tuple[int, ...]]:
-    """Picks the counts of aspects, in C where there are enough of them for a tuple."""
+    """Picks the numbers of aspects, in C where there are enough of them for a tuple."""
     if len(aspects) > 1:
         return itemgetter(*aspects)
-    return lambda counts: tuple(counts[aspect] for aspect in aspects)
+    return lambda numbers: tuple(numbers[aspect] for aspect in aspects)
 
 
 def _canonical(identity: tuple[Any, ...]) -> bytes:

@@ -9,14 +9,14 @@ given out anew. `ChangeReader` reports both to everything that caches answers pe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from scheduler.equivalence.reads import Reads
-from scheduler.state.aspects import Aspect, LogMark
+from scheduler.state.aspects import EVERYWHERE, Aspect
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Mask, Rows, where
 
@@ -31,7 +31,10 @@ class ChangeReader:
     were written. When the table of statuses has begun another one, all answers are void.
     """
 
-    __slots__ = ("_changes", "_cluster", "_generation", "_rows", "_statuses", "_version", "columns")
+    __slots__ = (
+        *("_changes", "_cluster", "_generation", "_rows", "_statuses", "_version"),
+        *("changed", "columns"),
+    )
 
     def __init__(self, state: ClusterState, reads: Reads) -> None:
         changes = state.changes
@@ -40,38 +43,51 @@ class ChangeReader:
         self._generation = state.statuses.generation
         self.columns: list[AnswerColumn] = []
         """Columns that have read as far: made together, and depending on the same."""
-        self._rows = [LogMark(changes, a) for a in sorted(reads.rows | {Aspect.NODE})]
-        self._cluster = [LogMark(changes, a) for a in sorted(reads.cluster)]
+        self.changed: Collection[Aspect] = ()
+        """The aspects of the rows that `news` returned last, and perhaps others."""
+        self._rows = reads.rows | {Aspect.NODE}
+        self._cluster = reads.cluster
         self._version = changes.version
 
-    def news(self, changed: list[Aspect] | None = None) -> list[int] | None:
+    def news(self) -> list[int] | None:
         """The rows that changed since the last call, perhaps repeatedly; None: any may have.
 
-        The aspects that did are put into ``changed``. In a run of pods there is a call for each
-        column and pod, so an aspect that has not changed costs one comparison.
+        In a run of pods there is a call for each column and pod, and mostly there was one change.
         """
-        changes, generation = self._changes, self._statuses.generation
-        if changes.version == self._version and generation == self._generation:
+        changes, version, generation = self._changes, self._version, self._statuses.generation
+        if generation != self._generation:
+            self._generation, self._version = generation, changes.version
+            return None
+        if changes.version == version:
             return _NO_NEWS
         self._version = changes.version
-        appends = changes.appends
-        everything = generation != self._generation
-        self._generation = generation
-        for mark in self._cluster:
-            if appends[mark.aspect] != mark.appends:
-                everything = True
-                changes.read(mark)
+        if changes.version == version + 1:
+            row, aspects = changes.last
+            if not self._cluster.isdisjoint(aspects):
+                return None
+            if self._rows.isdisjoint(aspects):
+                return _NO_NEWS
+            self.changed = aspects
+            return None if row == EVERYWHERE else [row]
+        return self._read(version)
+
+    def _read(self, version: int) -> list[int] | None:
+        """The rows that were logged after a version."""
+        changes = self._changes
+        at = changes.changed_at
+        for aspect in self._cluster:
+            if at[aspect] > version:
+                return None
+        self.changed = changed = []
         touched: list[int] = _NO_NEWS
-        for mark in self._rows:
-            if appends[mark.aspect] != mark.appends:
-                rows = changes.read(mark)
+        for aspect in self._rows:
+            if at[aspect] > version:
+                rows = changes.since(aspect, version)
                 if rows is None:
-                    everything = True
-                else:
-                    touched = touched + rows if touched else rows
-                if changed is not None:
-                    changed.append(mark.aspect)
-        return None if everything else touched
+                    return None
+                touched = touched + rows if touched else rows
+                changed.append(aspect)
+        return touched
 
     def rewritten(self) -> None:
         """All answers have just been written in the codes of today."""
@@ -104,7 +120,10 @@ OVERHEAD = 768
 class AnswerColumn:
     """One plugin's answers for one key. ``known`` marks the rows that have a valid one."""
 
-    __slots__ = ("_reader", "key", "known", "plugin", "reads", "statistics", "users", "values")
+    __slots__ = (
+        *("_reader", "changes", "key", "known", "plugin", "reads", "statistics", "users"),
+        "values",
+    )
 
     def __init__(
         self,
@@ -121,6 +140,8 @@ class AnswerColumn:
         self.reads = reads
         self.values: Answers = np.zeros(capacity, dtype)
         self.known: Mask = np.zeros(capacity, np.bool_)
+        self.changes = 0
+        """How often answers were forgotten."""
         self.users = 0
         """How many classes share it."""
         self.statistics = statistics
@@ -158,8 +179,11 @@ class AnswerColumn:
         return self.values[at]
 
     def ask_one(self, row: int, evaluate: Callable[[str, int], int]) -> int:
-        """The answer for one row: all that is read between two pods of one class."""
-        self.sync(row)
+        """The answer for one row: all that is read between two pods of one class.
+
+        The column has the row: it has been widened to all that there are.
+        """
+        self.synced()
         if self.known[row]:
             self.statistics.hits += 1
             return int(self.values[row])
@@ -170,16 +194,22 @@ class AnswerColumn:
         self.statistics.evaluated += 1
         return answer
 
-    def sync(self, last: int) -> None:
-        """Forget the answers that something has changed since; grow up to a row."""
+    def synced(self) -> int:
+        """Forget the answers that something has changed since; returns `changes`."""
         touched = self._reader.news()
         if touched is not _NO_NEWS:
             for column in self._reader.columns:
                 column._forget(touched)
+        return self.changes
+
+    def sync(self, last: int) -> None:
+        """Forget the answers that something has changed since; grow up to a row."""
+        self.synced()
         if last >= len(self.known):
             self.widen(max(last + 1, 2 * len(self.known)))
 
     def _forget(self, touched: list[int] | None) -> None:
+        self.changes += 1
         if touched is None:
             self.known[:] = False
             return

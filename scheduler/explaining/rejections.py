@@ -143,7 +143,7 @@ class _Collector:
         for entry in runner.entries["preFilter"]:
             name = entry.name
             if name in self._framework.remote.plugins:
-                prepared.skipped["filter"].add(name)
+                prepared.skip("filter", frozenset((name,)))
                 continue
             try:
                 result: PreFilterResult = runner.call("preFilter", entry, prepared)
@@ -153,7 +153,7 @@ class _Collector:
                 continue
             status = result.status
             if status.code is Code.SKIP:
-                prepared.skipped["filter"].add(name)
+                prepared.skip("filter", frozenset((name,)))
             elif status.rejected:
                 self._whole.add(name)
                 self._reject(name, np.ones(len(self._rows), np.bool_), status.by(name))

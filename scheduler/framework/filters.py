@@ -62,9 +62,7 @@ class FilterRunner:
         codes: Codes = np.zeros(len(rows), np.int32)
         passing, remaining = np.arange(len(rows)), rows
         with self._runner.timed("filter") as timing:
-            for entry in self._entries:
-                if entry.name in cycle.skipped["filter"]:
-                    continue
+            for entry in self._runner.without["filter"][cycle.skipped["filter"]]:
                 verdicts = self._judge(entry, cycle, remaining)
                 if verdicts.any():
                     codes[passing] = verdicts

@@ -25,6 +25,9 @@ from scheduler.queueing.queued_pod import QueuedPod
 # The points whose calls ``scheduler_plugin_evaluation_total`` counts.
 _EVALUATED = frozenset(("preFilter", "filter", "preScore", "score"))
 
+_MOST_SKIPPED = 256
+"""Sets of plugins that are skipped together at one point: mostly there are some dozens."""
+
 Call = Callable[..., Any]
 
 
@@ -81,6 +84,20 @@ class _Durations(dict[Code, Histogram]):
         return made
 
 
+class _EntriesWithout(dict[frozenset[str], Sequence[PluginEntry]]):
+    """The plugins of one point but for those that are skipped; found once for equal pods."""
+
+    def __init__(self, entries: Sequence[PluginEntry]) -> None:
+        super().__init__()
+        self._entries = entries
+
+    def __missing__(self, skipped: frozenset[str]) -> Sequence[PluginEntry]:
+        if len(self) >= _MOST_SKIPPED:
+            self.clear()
+        found = self[skipped] = tuple(each for each in self._entries if each.name not in skipped)
+        return found
+
+
 class PluginRunner:
     """The plugins of one profile, resolved: their traits, and what to call at each point."""
 
@@ -113,6 +130,8 @@ class PluginRunner:
             for point in POINTS.values()
         }
         """By the key of a point in configuration, in the configured order."""
+        self.without = {point: _EntriesWithout(each) for point, each in self.entries.items()}
+        """By the key of a point, and the plugins that are skipped there."""
         family = metrics.extension_point_duration
         self._durations = {
             key: _Durations(family, point.label, profile) for key, point in POINTS.items()
@@ -160,6 +179,10 @@ class PluginRunner:
     def timed(self, point: str) -> Timing:
         """Observes how long a block takes from now, under the code that it sets."""
         return Timing(self._durations[point])
+
+    def idle(self, point: str) -> None:
+        """Observe that a point had no plugin to call, which takes no time."""
+        self._durations[point][Code.SUCCESS].observe(0.0)
 
     def _checked(self, call: Call, point: Point, plugin: str) -> Call:
         """The same call, with its time and the type of its answer checked."""

@@ -188,7 +188,6 @@ class Framework:
             for name in runner.names("afterFilter", "postFilter", "postScore")
         )
         """Whether plugins that look at whole attempts answer alike for all pods of a class."""
-        self._pre_filtering = frozenset(runner.names("preFilter"))
         self._skips_reserve = frozenset(
             name for name in runner.names("reserve") if runner.traits[name].skips_reserve
         )
@@ -202,14 +201,17 @@ class Framework:
             for entry in self._entries["preBind"]
             if isinstance(plugin := plugins[entry.name], PreBindPreFlight)
         ]
-        self._all_announce = len(self._pre_flights) == len(self._entries["preBind"])
         self._skips_pre_bind = self._skips_reserve.intersection(n for n, _ in self._pre_flights)
-        self.reserving = frozenset(runner.names("reserve")) | self.remote.plugins.keys()
+        self.reserving = frozenset((*runner.names("reserve"), *self.remote.plugins))
         """The plugins that reserve, or are remote: not called again before the binding is sent."""
         self.counting_own_pods = self.reserving | {
             name for name, traits in runner.traits.items() if traits.own_accounting
         }
         """The plugins whose verdicts on a pod's own node may count the pod itself."""
+        self.asks_if_stale = all(
+            runner.traits[entry.name].asks_if_stale for entry in self._entries["bind"]
+        )
+        """Whether bind plugins check the decision themselves before each request."""
         permitting = (plugins[entry.name] for entry in self._entries["permit"])
         self.groups: GroupPlugin | None = next(
             (plugin for plugin in permitting if isinstance(plugin, GroupPlugin)), None
@@ -282,10 +284,9 @@ class Framework:
 
     def run_pre_filter(self, cycle: Cycle) -> PreFilterOutcome:
         """The verdict on the pod as a whole, and the only nodes worth looking at."""
-        skipped = cycle.skipped["filter"]
-        if self._pre_filtering <= skipped:
+        entries = self.runner.without["preFilter"][cycle.skipped["filter"]]
+        if not entries:
             return _NOTHING_KNOWN
-        entries = [e for e in self._entries["preFilter"] if e.name not in skipped]
         rejection: Status | None = None
         names: frozenset[str] | None = None
         narrowing: list[str] = []
@@ -294,7 +295,7 @@ class Framework:
                 result: PreFilterResult = self.runner.call("preFilter", entry, cycle)
                 code = result.status.code
                 if code is Code.SKIP:
-                    cycle.skipped["filter"].add(entry.name)
+                    cycle.skip("filter", frozenset((entry.name,)))
                     continue
                 if code is Code.UNSCHEDULABLE:
                     rejection = result.status.by(entry.name)
@@ -312,7 +313,7 @@ class Framework:
                 timing.code = rejection.code
                 return PreFilterOutcome(rejection)
         if names is None:
-            return PreFilterOutcome()
+            return _NOTHING_KNOWN
         reason = f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(narrowing))}]"
         return PreFilterOutcome(None, names, unresolvable(reason).by(narrowing[0]), narrowing)
 
@@ -410,11 +411,12 @@ class Framework:
 
     def run_reserve(self, cycle: Cycle, node: str) -> Status:
         """Reserve; returns the first refusal, and undoes nothing."""
+        entries = self.runner.without["reserve"][self._skips_reserve & cycle.skipped["filter"]]
+        if not entries:
+            self.runner.idle("reserve")
+            return SUCCESS
         with self.runner.timed("reserve") as timing:
-            idle = self._skips_reserve & cycle.skipped["filter"]
-            for entry in self._entries["reserve"]:
-                if entry.name in idle:
-                    continue
+            for entry in entries:
                 status: Status = self.runner.call("reserve", entry, cycle, node)
                 if status is not SUCCESS and not status.ok:
                     timing.code = status.code
@@ -476,7 +478,10 @@ class Framework:
         That of plugins which say that they have none is not called. Plugins that have reserved
         nothing, because the filter skips the pod, are not asked.
         """
-        idle = cycle.skipped["filter"] & self._skips_pre_bind
+        idle = self._skips_pre_bind & cycle.skipped["filter"]
+        cycle.skipped["preBind"] = idle
+        if len(idle) == len(self._pre_flights):
+            return False
         for name, plugin in self._pre_flights:
             if name in idle:
                 continue
@@ -485,23 +490,24 @@ class Framework:
             except Exception as fault:
                 raise self.runner.fault(name, "preBind", fault) from fault
             if status.code is Code.SKIP:
-                idle.add(name)
+                idle |= {name}
             elif not status.ok:
                 raise self.runner.fault(name, "preBind", status.message or status.code.value)
         cycle.skipped["preBind"] = idle
         return len(idle) < len(self._pre_flights)
 
-    def pre_bind_is_idle(self, cycle: Cycle) -> bool:
-        """Whether PreBind will call no plugin, after `has_pre_bind_work`."""
-        return self._all_announce and len(cycle.skipped["preBind"]) == len(self._pre_flights)
+    def skips_pre_bind(self, cycle: Cycle) -> bool:
+        """Whether PreBind has no plugin to call, after `has_pre_bind_work`; that is then all."""
+        if self.runner.without["preBind"][cycle.skipped["preBind"]]:
+            return False
+        self.runner.idle("preBind")
+        return True
 
     async def run_pre_bind(self, cycle: Cycle, node: str) -> Status:
         """The first refusal, else Success."""
         with self.runner.timed("preBind") as timing:
             idle = cycle.skipped.get("preBind", _NOBODY)
-            for entry in self._entries["preBind"]:
-                if entry.name in idle:
-                    continue
+            for entry in self.runner.without["preBind"][idle]:
                 status: Status = await self.runner.call_async("preBind", entry, cycle, node)
                 if not status.ok and status.code is not Code.SKIP:
                     timing.code = status.code

@@ -69,29 +69,28 @@ class ScoreRunner:
 
     def run(self, cycle: Cycle, rows: Rows) -> ScoredRows:
         """Weighted scores of feasible rows, normalised over these rows."""
-        self._run_pre_score(cycle, rows)
+        self.run_pre_score(cycle, rows)
         parts: dict[str, Scores] = {}
         totals: Scores = np.zeros(len(rows), np.int64)
         with self._runner.timed("score"):
-            for entry in self._entries:
-                if entry.name in cycle.skipped["score"]:
-                    continue
+            for entry in self._runner.without["score"][cycle.skipped["score"]]:
                 scores = self.normalize(entry.name, cycle, self._score(entry, cycle, rows))
                 parts[entry.name] = scores * entry.weight
                 totals += parts[entry.name]
         return ScoredRows(totals, parts)
 
     def totals(self, cycle: Cycle, rows: Rows) -> Scores | None:
-        """The totals of `run`; None if they are zero, because no plugin prefers any node."""
-        self._run_pre_score(cycle, rows)
+        """The totals of `run`; None if they are zero, because no plugin prefers any node.
+
+        For callers that have run PreScore, and take the time.
+        """
         totals: Scores | None = None
-        with self._runner.timed("score"):
-            for entry in self._entries:
-                if entry.name in cycle.skipped["score"] or self._is_level(entry.name, cycle):
-                    continue
-                scores = self.normalize(entry.name, cycle, self._score(entry, cycle, rows))
-                weighted = scores * entry.weight
-                totals = weighted if totals is None else totals + weighted
+        for entry in self._runner.without["score"][cycle.skipped["score"]]:
+            if self._is_level(entry.name, cycle):
+                continue
+            scores = self.normalize(entry.name, cycle, self._score(entry, cycle, rows))
+            weighted = scores * entry.weight
+            totals = weighted if totals is None else totals + weighted
         return totals
 
     def _is_level(self, name: str, cycle: Cycle) -> bool:
@@ -102,11 +101,10 @@ class ScoreRunner:
             self._no_score(name, cycle, fault)
             return True
 
-    def _run_pre_score(self, cycle: Cycle, rows: Rows) -> None:
+    def run_pre_score(self, cycle: Cycle, rows: Rows) -> None:
+        """Have plugins look at all feasible rows; those that skip give no scores."""
         with self._runner.timed("preScore"):
-            for entry in self._runner.entries["preScore"]:
-                if entry.name in cycle.skipped["score"]:
-                    continue
+            for entry in self._runner.without["preScore"][cycle.skipped["score"]]:
                 if entry.count is not None:
                     entry.count()
                 try:
@@ -114,7 +112,7 @@ class ScoreRunner:
                 except Exception as fault:
                     status = error(f"{type(fault).__name__}: {fault}")
                 if not status.ok:
-                    cycle.skipped["score"].add(entry.name)
+                    cycle.skip("score", frozenset((entry.name,)))
                     if status.code is not Code.SKIP:
                         self._no_score(entry.name, cycle, status.message, "preScore")
 
@@ -169,6 +167,8 @@ class ScoreRunner:
         except Exception as fault:
             self._no_score(name, cycle, fault)
             return np.zeros(len(raw), np.int64)
+        if name not in self._runner.external:
+            return scores  # trusted, like verdicts
         return self._in_range(name, cycle, self._numbers(name, cycle, scores, len(raw)))
 
     def _score(self, entry: PluginEntry, cycle: Cycle, rows: Rows) -> Scores:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
 from scheduler.gangs.gang import Gang, Phase, Stage, rules_of
-from scheduler.model.events import ASSIGNED_POD, POD, Event
+from scheduler.model.events import ASSIGNED_POD, WATCHED_POD, Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.workloads import PodGroup, pod_group_of
@@ -78,7 +78,7 @@ class GangRegistry:
         """Apply an event of a pod, of a pod on a node, or of a PodGroup."""
         if event.kind == ASSIGNED_POD:
             self._assigned_pod(event)
-        elif event.kind == POD:
+        elif event.kind in WATCHED_POD:
             self.follow(_as(Pod, event.old), _as(Pod, event.new))
         else:
             self._group_changed(_as(PodGroup, event.old), _as(PodGroup, event.new))

@@ -89,7 +89,13 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 POD = "Pod"
 """A watched pod, as it was and is (`Pod`), on a node or not, of any scheduler. In registrations of
-hints it stands for the two kinds below, which kube-scheduler's metrics distinguish."""
+hints it stands for assigned and unschedulable pods, which kube-scheduler's metrics distinguish."""
+BOUND_POD = "BoundPod"
+"""The same (`Pod`), if it was seen without a node before and has one now."""
+ENDED_POD = "EndedPod"
+"""The same (`Pod`), if it has finished, was deleted or was replaced by another of its name."""
+WATCHED_POD = (POD, BOUND_POD, ENDED_POD)
+"""Of a change of a pod, the watch has an event of one of these kinds."""
 ASSIGNED_POD = "AssignedPod"
 """A pod that holds room on a node (`PodInfo`): bound, or assumed there (``own``)."""
 UNSCHEDULABLE_POD = "UnschedulablePod"

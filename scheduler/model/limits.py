@@ -103,10 +103,11 @@ def excess(pod: Pod, limits: PodLimits) -> tuple[str, ...]:
     claims, gates = len(spec.resource_claims), len(spec.scheduling_gates)
     total += claims + gates
     nested = bool(spec.volumes) and len(spec.volumes) <= limits.volumes and _nested(spec.volumes)
-    selecting = spec.affinity is not None or spec.topology_spread_constraints
-    if not selecting and total <= limits.smallest and images <= _LONG and not nested:
-        return ()  # as most pods are
     constraints = len(spec.topology_spread_constraints)
+    selecting = constraints or spec.affinity is not None
+    size = total + _selecting(spec, limits.smallest) if selecting else total
+    if size <= limits.smallest and images <= _LONG and not nested:
+        return ()  # as most pods are
     found = [
         _over("metadata.labels", len(labels), "labels", limits.labels),
         _over("spec.containers", containers, "containers", limits.containers),
@@ -187,8 +188,7 @@ def _of_nodes(spec: PodSpec, limits: PodLimits) -> Iterator[str | None]:
     for strength, terms in (("required", required), ("preferred", preferred)):
         number = len(terms)
         if number <= limit:
-            # A term without requirements matches nothing and costs as much as one with one.
-            number = sum(max(1, len(t.match_expressions) + len(t.match_fields)) for t in terms)
+            number = _requirements(terms)
         path = f"spec.affinity.nodeAffinity.{strength}DuringSchedulingIgnoredDuringExecution"
         yield _over(path, number, "nodeRequirements", limit)
 
@@ -214,6 +214,21 @@ def rules_of(affinity: Affinity) -> int:
         if rules is not None:
             number += len(rules.required) + len(rules.preferred)
     return number
+
+
+def _selecting(spec: PodSpec, few: int) -> int:
+    """The terms and constraints of a pod, and all their entries as long as there are but few."""
+    number = len(spec.topology_spread_constraints)
+    if spec.affinity is not None:
+        number += rules_of(spec.affinity)
+        if number <= few and spec.affinity.node_affinity is not None:
+            number += sum(map(_requirements, _node_terms(spec.affinity)))
+    return number + _selector_entries(spec) if number <= few else number
+
+
+def _requirements(terms: Sequence[NodeSelectorTerm]) -> int:
+    """A term without requirements matches nothing and costs as much as one with one."""
+    return sum([max(1, len(t.match_expressions) + len(t.match_fields)) for t in terms])
 
 
 def _of_terms(affinity: Affinity, limits: PodLimits) -> str | None:

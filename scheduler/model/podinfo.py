@@ -27,6 +27,7 @@ from scheduler.model.resources import (
     Amounts,
     nonzero_requests,
     pod_requests,
+    reports_sizes,
     sizes_reported,
 )
 from scheduler.model.selectors import (
@@ -101,13 +102,12 @@ class PodInfo:
         What was derived is shared, except for what the kubelet's word on sizes may change, and
         labels: the API server itself labels a pod with its zone when it is bound.
         """
-        node_name = pod.spec.node_name
-        same = pod.metadata.uid == self.pod.metadata.uid and pod.spec == msgspec.structs.replace(
-            self.pod.spec, node_name=node_name
-        )
-        if not same:
+        node_name, spec = pod.spec.node_name, self.pod.spec
+        if node_name != spec.node_name:
+            spec = msgspec.structs.replace(spec, node_name=node_name)
+        if pod.metadata.uid != self.pod.metadata.uid or pod.spec != spec:
             return PodInfo(pod, self.limits)
-        share_spec(pod, self.pod)
+        share_spec(pod, spec)
         # Those that wait are kept, by the thousand; the others are soon renewed once more.
         renewed = self.bound_to(node_name) if node_name else self._copy()
         renewed.pod, renewed.node_name = pod, node_name
@@ -146,7 +146,7 @@ class PodInfo:
         _ = self.requests
         checkpoint()
 
-    @property
+    @derived
     def long(self) -> bool:
         """Whether it takes some milliseconds to derive all that an attempt asks for."""
         spec = self.pod.spec
@@ -156,7 +156,7 @@ class PodInfo:
             return True
         if spec.affinity is not None and rules_of(spec.affinity) > _FEW_RULES:
             return True
-        for each in spec.containers:  # every attempt asks, and `any` takes twice as long
+        for each in spec.containers:  # of every pod, and `any` takes twice as long
             if len(each.ports) > _FEW_PARTS or len(each.resources.requests) > _FEW_PARTS:
                 return True
         return False
@@ -181,8 +181,7 @@ class PodInfo:
         if not twin._shared:
             known = {name: getattr(twin, name) for name in _DERIVED}
             twin._shared = {**known, "_faults": twin._faults}
-        for name, value in twin._shared.items():
-            setattr(self, name, value)
+        self.__dict__.update(twin._shared)
         share_template(self.pod, twin.pod)
 
     def adopt_but_claims(self, kin: PodInfo) -> None:
@@ -213,8 +212,9 @@ class PodInfo:
     @derived
     def requests(self) -> Amounts:
         """What the pod takes from its node, including what the kubelet has given it by resizing."""
-        reported = any(sizes_reported(self.pod))
-        return self._requests("requests", use_status=True) if reported else self.fit_requests
+        if reports_sizes(self.pod):
+            return self._requests("requests", use_status=True)
+        return self.fit_requests
 
     @derived
     def fit_requests(self) -> Amounts:
@@ -242,7 +242,7 @@ class PodInfo:
     def _asks_for_both(self) -> bool:
         """Whether every container asks for CPU and memory, so that nothing has to be assumed."""
         spec = self.pod.spec
-        if any(sizes_reported(self.pod)):
+        if reports_sizes(self.pod):
             return False
         for each in (*spec.containers, *spec.init_containers):
             if CPU not in each.resources.requests or MEMORY not in each.resources.requests:

@@ -107,6 +107,18 @@ def sizes_reported(pod: Pod) -> tuple[object, ...]:
     )
 
 
+def reports_sizes(pod: Pod) -> bool:
+    """Whether a kubelet has reported anything of that; every attempt asks."""
+    status = pod.status
+    return bool(
+        status.container_statuses
+        or status.init_container_statuses
+        or status.resources is not None
+        or status.allocated_resources
+        or (status.conditions and pod.condition("PodResizePending"))
+    )
+
+
 def nonzero_requests(pod: Pod) -> tuple[int, int]:
     """Milli-CPUs and bytes of memory that scoring books for a pod on its node."""
     defaults = dict(DEFAULT_REQUESTS)

@@ -6,16 +6,9 @@ such pods say alike takes most of their memory: three quarters, if they are smal
 
 from __future__ import annotations
 
-from msgspec.structs import force_setattr
+from msgspec.structs import force_setattr, replace
 
-from scheduler.model.pods import Pod, PodStatus
-
-_PARTS = (
-    *("containers", "init_containers", "node_selector", "affinity", "tolerations"),
-    "topology_spread_constraints",
-)
-"""The long fields of a spec that does not differ in them, though it does in others."""
-
+from scheduler.model.pods import Pod, PodSpec, PodStatus
 
 _WAITING = {status.phase: status for status in (PodStatus(), PodStatus(phase="Pending"))}
 """The status of most pods before their first attempt."""
@@ -28,14 +21,9 @@ def share_status(pod: Pod) -> None:
         force_setattr(pod, "status", known)
 
 
-def share_spec(pod: Pod, known: Pod) -> None:
-    """Keep the spec once that two versions of a pod have; they may differ in their node."""
-    spec, kept = pod.spec, known.spec
-    if spec.node_name == kept.node_name:
-        force_setattr(pod, "spec", kept)
-    else:
-        _share_parts(pod, known)
-        force_setattr(spec, "volumes", kept.volumes)
+def share_spec(pod: Pod, spec: PodSpec) -> None:
+    """Keep an equal spec, whose parts another version of the pod has as well."""
+    force_setattr(pod, "spec", spec)
 
 
 def share_template(pod: Pod, known: Pod) -> None:
@@ -49,16 +37,15 @@ def share_template(pod: Pod, known: Pod) -> None:
     if spec is kept or (spec.containers is kept.containers and kept.containers):
         return
     if spec.volumes or kept.volumes or spec.resource_claims or spec.node_name != kept.node_name:
-        _share_parts(pod, known)
-    else:
-        force_setattr(pod, "spec", kept)
+        kept = replace(
+            kept,
+            node_name=spec.node_name,
+            volumes=spec.volumes,
+            resource_claims=spec.resource_claims,
+        )
+    force_setattr(pod, "spec", kept)
     mine, theirs = pod.metadata, known.metadata
     force_setattr(mine, "labels", theirs.labels)
     force_setattr(mine, "namespace", theirs.namespace)
     if mine.owner_references == theirs.owner_references:
         force_setattr(mine, "owner_references", theirs.owner_references)
-
-
-def _share_parts(pod: Pod, known: Pod) -> None:
-    for part in _PARTS:
-        force_setattr(pod.spec, part, getattr(known.spec, part))

@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from scheduler.model.events import ASSIGNED_POD, POD, Action, Event
+from scheduler.model.events import ASSIGNED_POD, ENDED_POD, Action, Event
 from scheduler.model.nodes import NodeResourceTopology
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
@@ -214,7 +214,7 @@ class ReserveCache:
         if event.kind == KIND:
             node, old, new = _objects(event)
             return replace(event, node=node) if self._topology(node, old, new) else None
-        if event.kind == POD:
+        if event.kind == ENDED_POD:
             self._follow_finished(event)
         elif self._begun:
             info = event.new or event.old

@@ -260,7 +260,7 @@ class Bindings:
         status = await self._ready(attempt, check)
         if not status.ok:
             return status
-        if reason := check.check():
+        if not attempt.framework.asks_if_stale and (reason := check.check()):
             return error(reason)
         stale: StaleReason = check
         attempt.cycle.put(STALE, stale)
@@ -272,10 +272,11 @@ class Bindings:
     async def _ready(self, attempt: Attempt, check: FreshnessCheck) -> Status:
         """Wait for permission, leave room to other schedulers, and have the node prepared."""
         framework, cycle, node = attempt.framework, attempt.cycle, attempt.node
-        self._announce_wait(attempt)
+        asks = self._asks_permission(attempt)
+        works = self._announce_wait(attempt)
         held = self._headroom.keeps_from(cycle.pod, node) and _may_wait(attempt)
-        if not (held or self._asks_permission(attempt)) and framework.pre_bind_is_idle(cycle):
-            return await framework.run_pre_bind(cycle, node)  # most pods wait for nothing
+        if not (works or held or asks) and framework.skips_pre_bind(cycle):
+            return SUCCESS  # most pods wait for nothing
         namespace = cycle.pod.pod.metadata.namespace
         self.open.prepare(namespace)
         self._changed()
@@ -303,14 +304,17 @@ class Bindings:
         reason = await self._headroom.wait(attempt.cycle.pod, attempt.node, check.check)
         return error(reason) if reason else SUCCESS
 
-    def _announce_wait(self, attempt: Attempt) -> None:
-        """Write the chosen node to the pod's status, if it is not bound at once."""
+    def _announce_wait(self, attempt: Attempt) -> bool:
+        """Write the chosen node to the pod's status, if it is not bound at once; whether it is."""
         framework, cycle = attempt.framework, attempt.cycle
         waiting = framework.waiting.get(cycle.pod.uid)
         if waiting is not None and not waiting.decided:
             self._waits.announce(cycle, waiting)
         elif framework.has_pre_bind_work(cycle, attempt.node):
             self._waits.nominate(cycle, attempt.node)
+        else:
+            return False
+        return True
 
     async def _permitted(self, attempt: Attempt) -> Status:
         """Run Reserve and Permit out of process, then wait for the Permit plugins in process."""
@@ -404,11 +408,12 @@ def _may_wait(attempt: Attempt) -> bool:
 class FreshnessCheck:
     """Whether one decision still holds. Called before each request; see `Outlet.bind`."""
 
-    __slots__ = ("_attempt", "_node", "_open", "_queue", "_uid", "cause", "reason")
+    __slots__ = ("_attempt", "_node", "_open", "_queue", "_state", "_uid", "cause", "reason")
 
     def __init__(self, attempt: Attempt, queue: SchedulingQueue, open_: OpenBindings) -> None:
         self._attempt = attempt
         self._uid = attempt.cycle.pod.uid
+        self._state = attempt.cycle.state
         assert attempt.placement is not None, "a decision has a node"
         self._node = attempt.placement.node
         self._queue = queue
@@ -424,9 +429,9 @@ class FreshnessCheck:
 
     def check(self) -> str:
         """Why the decision no longer holds; empty if it does."""
-        attempt, uid = self._attempt, self._uid
+        uid = self._uid
         # An assumed pod is where it was assumed to be.
-        holds = attempt.cycle.state.undisturbed(uid, self._node, attempt.node_version)
+        holds = self._state.undisturbed(uid, self._node, self._attempt.node_version)
         return "" if holds and self._queue.is_in_flight_and_live(uid) else self._explain()
 
     def _explain(self) -> str:
@@ -470,7 +475,7 @@ def _verdict(attempt: Attempt) -> str:
     booked = state.pod(attempt.cycle.pod.uid)
     assert booked is not None, "a pod that is assumed is booked"
     cycle = Cycle(booked.bound_to(""), state)  # its newest version
-    cycle.skipped["filter"] |= framework.reserving
+    cycle.skip("filter", framework.reserving)
     with scratch(state) as changes:
         changes.remove(booked)
         evaluation = evaluate(framework, cycle)

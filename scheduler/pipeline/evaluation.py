@@ -16,7 +16,6 @@ A stage runs when its result is first read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 
 import numpy as np
 
@@ -68,8 +67,8 @@ def evaluate(
     ``cache`` has what is kept for the class of the pod; without both nothing kept is used.
     """
     if pod_class is not None:
-        cycle.skipped["filter"] |= pod_class.silent[FILTER]
-        cycle.skipped["score"] |= pod_class.silent[SCORE]
+        cycle.skip("filter", pod_class.silent[FILTER])
+        cycle.skip("score", pod_class.silent[SCORE])
     return Evaluation(framework, cycle, _pre_filter(framework, cycle), pod_class, cache)
 
 
@@ -203,23 +202,31 @@ class Evaluation:
                 scored = self.framework.run_scores(self.cycle, rows)
                 self.parts, self._totals = scored.plugins, scored.totals
             else:
-                self._totals = self._join(self._results, self.live_totals(rows))
+                self._totals = self._join(self._results, rows)
         return self._totals
 
-    def _join(self, results: ClassResults, live: Scores | None) -> Scores:
+    def _join(self, results: ClassResults, rows: Rows) -> Scores:
         """The totals of kept scores, and of those that are not."""
+        any_live = self._prepares_live_scores(rows)
         with self.framework.runner.timed("score"):
-            totals = results.totals_of(self.feasible(), self)
+            live = self.framework.scores.totals(self.cycle, rows) if any_live else None
+            totals = results.totals_of(rows, self)
             return totals if live is None else totals + live
 
     def live_totals(self, rows: Rows) -> Scores | None:
         """The sum of the scores that are not kept for the class; None if they are all zero."""
+        if not self._prepares_live_scores(rows):
+            return None
+        return self.framework.scores.totals(self.cycle, rows)
+
+    def _prepares_live_scores(self, rows: Rows) -> bool:
+        """Run PreScore of the plugins whose scores are not kept for the class, if there are any."""
         pod_class = self._pod_class
         assert pod_class is not None, "without a class all scores are live"
-        if not pod_class.live_scores:
-            return None
-        self.cycle.skipped["score"] |= pod_class.kept_scores
-        return self.framework.scores.totals(self.cycle, rows)
+        if pod_class.live_scores:
+            self.cycle.skipped["score"] = pod_class.not_live
+            self.framework.scores.run_pre_score(self.cycle, rows)
+        return pod_class.live_scores
 
     def best_kept(self) -> tuple[Rows, int] | None:
         """The rows with the highest total and that total, if kept results say so.
@@ -229,12 +236,12 @@ class Evaluation:
         rows, results = self.feasible(), self._results
         if results is None or len(rows) != results.count:
             return None
-        live = self.live_totals(rows)
-        if live is not None:
-            self._totals = self._join(results, live)
-            return None
+        any_live = self._prepares_live_scores(rows)
         with self.framework.runner.timed("score"):
             totals = results.totals
+            if any_live and (live := self.framework.scores.totals(self.cycle, rows)) is not None:
+                self._totals = totals.take(rows) + live
+                return None
             top = totals.item(totals.argmax())  # less than half of what `max` takes
             assert top != UNFIT, "a row that fits has a total"
             (ties,) = (totals == top).nonzero()
@@ -310,13 +317,12 @@ class Evaluation:
                 break
             name = each.plugin
             column = pod_class.columns.get((FILTER, name))
+            codes: Codes | None = None
             if column is not None:
-                codes = column.ask(rows, partial(self.filter, name))
+                codes = results.rejected_by(column, rows, self)
             elif name not in cycle.skipped["filter"] and framework.filters.include(name):
                 codes = self.filter(name, rows)
-            else:
-                continue
-            if np.count_nonzero(codes):
+            if codes is not None and np.count_nonzero(codes):
                 self._verdicts.append((rows, codes))
                 rows = rows[codes == 0]
         return rows

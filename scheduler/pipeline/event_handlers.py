@@ -26,8 +26,11 @@ from scheduler.framework.runtime import Framework
 from scheduler.gangs.registry import GangRegistry
 from scheduler.model.events import (
     ASSIGNED_POD,
+    BOUND_POD,
+    ENDED_POD,
     POD,
     UNSCHEDULABLE_POD,
+    WATCHED_POD,
     Action,
     Event,
     node_update,
@@ -56,7 +59,7 @@ from scheduler.webhooks.suspension import Suspension
 log = get_logger(__name__)
 
 EVICTED = "removed while it waited for permission"
-GANG_KINDS = (POD, ASSIGNED_POD, "PodGroup")
+GANG_KINDS = (*WATCHED_POD, ASSIGNED_POD, "PodGroup")
 
 _SIZES = ("nodes", "pods", "assumed_pods")
 _Applier = Callable[[Any, Any], Event | None]
@@ -71,9 +74,15 @@ class EventListener(NamedTuple):
 
     destination: str
     kinds: tuple[str, ...] | None
-    """The kinds of events that it is called with; None: all but ``Pod``."""
+    """The kinds of events that it is called with; None: all but those of `WATCHED_POD`."""
     handle: EventHandler
     """May return the event with more detail for the rows below."""
+    silent: bool = True
+    """Whether it is also called with silent events."""
+
+
+EventKind = tuple[str, bool]
+"""The kind of an event, and whether it is silent."""
 
 
 _FEW_EVENTS = 4
@@ -115,23 +124,24 @@ class EventHandlers:
         self._held_back: list[Event] | None = None
         """Events of the state while a watched change is applied to it."""
         self.table = self._listeners()
-        self._calls: dict[tuple[str, ...], list[tuple[EventHandler, int]]] = {}
+        self._calls: dict[tuple[EventKind, ...], list[tuple[EventHandler, int]]] = {}
         """For the kinds of the events of a change: the calls of listeners, in order."""
         state.connect(self.publish)
 
     def _listeners(self) -> tuple[EventListener, ...]:
         """The listeners of events after the state, in this order; one line each."""
         gangs = self._state.shared.all(GangRegistry)
-        numa = (POD, ASSIGNED_POD, NODE_TOPOLOGY)
+        numa = (ENDED_POD, ASSIGNED_POD, NODE_TOPOLOGY)
+        headroom = (BOUND_POD, ENDED_POD)
         return (
             *(EventListener("gangs", GANG_KINDS, each.on_event) for each in gangs),
             *(EventListener("numa", numa, each.on_event) for each in cell_listeners(self._state)),
-            EventListener("memories", (POD, "Node"), self._memories.on_event),
-            EventListener("refusals", (POD,), self._refusals.on_event),
-            EventListener("headroom", (POD,), self._headroom.on_event),
-            EventListener("bindings", (ASSIGNED_POD,), self.confirm_assigned_pod),
-            EventListener("suspension", (ASSIGNED_POD,), self.delete_assigned_pod_from_suspension),
-            EventListener("queue", None, self._to_queue),
+            EventListener("memories", (ENDED_POD, "Node"), self._memories.on_event),
+            EventListener("refusals", (ENDED_POD,), self._refusals.on_event),
+            EventListener("headroom", headroom, self._headroom.on_event),
+            EventListener("bindings", (ASSIGNED_POD,), self.confirm_assigned_pod, silent=False),
+            EventListener("suspension", (ASSIGNED_POD,), self.drop_assigned_pod, silent=False),
+            EventListener("queue", None, self._to_queue, silent=False),
             *(EventListener("gangs", GANG_KINDS, each.activate_changed) for each in gangs),
         )
 
@@ -143,23 +153,24 @@ class EventHandlers:
         if self._held_back is not None:
             self._held_back.extend(events)
             return
-        if len(events) == 1:  # most are, and assumed pods should cost little
-            event = events[0]
-            for handle, _ in self._calls.get((event.kind,)) or self._calls_of((event.kind,)):
-                event = handle(event) or event
-            return
-        kinds = tuple(event.kind for event in events)
+        kinds = tuple([(event.kind, event.silent) for event in events])
+        calls = self._calls.get(kinds)
+        if calls is None:
+            calls = self._calls_of(kinds)
         current = list(events)
-        for handle, number in self._calls.get(kinds) or self._calls_of(kinds):
-            current[number] = handle(current[number]) or current[number]
+        for handle, number in calls:
+            detailed = handle(current[number])
+            if detailed is not None:
+                current[number] = detailed
 
-    def _calls_of(self, kinds: tuple[str, ...]) -> list[tuple[EventHandler, int]]:
+    def _calls_of(self, kinds: tuple[EventKind, ...]) -> list[tuple[EventHandler, int]]:
         """The calls for events of these kinds, found once unless there are unusually many."""
         calls = [
             (row.handle, number)
             for row in self.table
-            for number, kind in enumerate(kinds)
-            if (kind != POD if row.kinds is None else kind in row.kinds)
+            for number, (kind, silent) in enumerate(kinds)
+            if (kind not in WATCHED_POD if row.kinds is None else kind in row.kinds)
+            and (row.silent or not silent)
         ]
         if len(kinds) <= _FEW_EVENTS:
             self._calls[kinds] = calls
@@ -193,10 +204,11 @@ class EventHandlers:
     def _show_sizes(self) -> None:
         state = self._state
         sizes = state.node_count, state.pod_count, state.assumed_count
-        for name, size, shown in zip(_SIZES, sizes, self._shown, strict=True):
-            if size != shown:  # a batch may be one change, and few change all of them
-                self._sizes[name,].set(size)
-        self._shown = sizes
+        if sizes != self._shown:  # a batch may be one change, and few change all of them
+            for name, size, shown in zip(_SIZES, sizes, self._shown, strict=True):
+                if size != shown:
+                    self._sizes[name,].set(size)
+            self._shown = sizes
 
     def _timed(self, apply: _Applier, change: Any) -> None:
         started = machine.perf_counter()
@@ -234,7 +246,7 @@ class EventHandlers:
             self._held_back = None
         if waiting is not None:
             events.insert(0, waiting)
-        self.publish(Event(POD, _action(old, new), old, new), *events)
+        self.publish(_watched_pod(old, new), *events)
         return events[0] if waiting is not None else events[-1] if events else None
 
     def _pod_to_cache(self, was: PodInfo | None, now: PodInfo | None) -> Event | None:
@@ -311,7 +323,7 @@ class EventHandlers:
         if isinstance(event.new, PodInfo) and not event.own:
             self._unconfirmed.settled(event.new.uid)
 
-    def delete_assigned_pod_from_suspension(self, event: Event) -> None:
+    def drop_assigned_pod(self, event: Event) -> None:
         """A pod that waits for plugins out of process has got a node."""
         if isinstance(event.new, PodInfo) and event.action is Action.ADD and not event.own:
             self._suspension.drop(event.new)
@@ -329,8 +341,6 @@ class EventHandlers:
 
     def _event_to_queue(self, event: Event) -> None:
         """Remove a pod that got a node, and move the pods that the event may have cured."""
-        if event.silent:
-            return
         if event.kind == ASSIGNED_POD and event.action is Action.ADD:
             assert isinstance(event.new, PodInfo), "an added pod is there"
             self._queue.delete(event.new)
@@ -427,6 +437,21 @@ class EventHandlers:
 
 def _action(old: object, new: object) -> Action:
     return Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+
+
+def _watched_pod(old: Pod | None, new: Pod | None) -> Event:
+    """The event of a change of a pod; see `WATCHED_POD`."""
+    if old is None:
+        assert new is not None, "a change has an object"
+        return Event(ENDED_POD if new.finished else POD, Action.ADD, None, new)
+    if new is None:
+        return Event(ENDED_POD, Action.DELETE, old)
+    kind = POD
+    if new.finished or old.finished or new.metadata.uid != old.metadata.uid:
+        kind = ENDED_POD
+    elif new.spec.node_name and not old.spec.node_name:
+        kind = BOUND_POD
+    return Event(kind, Action.UPDATE, old, new)
 
 
 def _placed(info: PodInfo) -> bool:

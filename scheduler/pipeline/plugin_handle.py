@@ -83,7 +83,7 @@ class HandleRun:
 
     def prepare(self, cycle: Cycle) -> bool:
         """Run PreFilter anew; False if it rejects the pod as a whole."""
-        cycle.skipped["filter"].clear()
+        cycle.skipped["filter"] = frozenset()
         return self._framework.run_pre_filter(cycle).rejection is None
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:

@@ -38,6 +38,9 @@ STALE: Slot[StaleReason] = Slot("whether the decision still holds", lasting=True
 """For bind plugins: the last argument of `Outlet.bind`."""
 
 
+_NOBODY: frozenset[str] = frozenset()
+
+
 class Cycle:
     """One attempt: the pod, the state it is judged against, and the plugins' slots."""
 
@@ -48,13 +51,18 @@ class Cycle:
         self.state = state
         self.equivalence_class: Hashable | None = None
         """Equal for pods that all filters answer alike; None if that is not known."""
-        self.skipped: dict[str, set[str]] = {"filter": set(), "score": set()}
+        self.skipped: dict[str, frozenset[str]] = {"filter": _NOBODY, "score": _NOBODY}
         """Plugins that said Skip, by the point that is left out for them."""
         self.announced = False
         """Whether the pod's status names the chosen node (``nominatedNodeName``)."""
         self.refusal: Status | None = None
         """Why the reservation is being undone; None unless it is."""
         self._slots: dict[SlotKey, Any] = {}
+
+    def skip(self, point: str, plugins: frozenset[str]) -> None:
+        """Leave plugins out at a point from now on."""
+        before = self.skipped[point]
+        self.skipped[point] = before | plugins if before else plugins
 
     @overload
     def put(self, key: Slot[T], value: T) -> None: ...
@@ -92,9 +100,9 @@ class Cycle:
 
     def drop_transient_slots(self) -> None:
         """Drop all slots that do not last; called when a node is reserved."""
-        self._slots = {
-            key: value for key, value in self._slots.items() if isinstance(key, str) or key.lasting
-        }
+        if self._slots:
+            lasting = [key for key in self._slots if isinstance(key, str) or key.lasting]
+            self._slots = {key: self._slots[key] for key in lasting}
 
     def bookings(self) -> Bookings | None:
         """The slots, to be kept until the binding is confirmed; None if there are none."""

@@ -35,6 +35,9 @@ class PluginTraits:
     """``reserve``, ``pre_bind_pre_flight``: there is nothing to reserve for a pod that the filter
     skips (``pre_filter`` says Skip, or the key is None), nor to write before it is bound. The
     plugin is not called for it."""
+    asks_if_stale: bool = False
+    """``bind``: asks `STALE` immediately before each request, as `Outlet.bind` does if it is given
+    that. Else the decision is checked only before the plugin is called."""
     remote: bool = False
     """The plugin answers from another process, and may suspend an attempt (`webhooks`)."""
 

@@ -47,8 +47,11 @@ class AllocationScorer:
     def __init__(self, resources: Sequence[ResourceSpec], strategy: ResourceScore) -> None:
         self._resources = resources
         self._strategy = strategy
-        self._kinds = [(s.name, is_scalar(s.name), _BASIC.get(s.name)) for s in resources]
-        """Name, whether it is scalar, and its place among the amounts that have defaults."""
+        self._kinds = [
+            (spec.name, is_scalar(spec.name), _BASIC.get(spec.name), spec.weight)
+            for spec in resources
+        ]
+        """Name, whether it is scalar, its place among the amounts that have defaults, weight."""
         self._weights = np.array([[spec.weight] for spec in resources], np.int64)
 
     def score(self, cycle: Cycle, rows: Rows, requests: Amounts, *, nonzero: bool) -> Scores:
@@ -66,7 +69,7 @@ class AllocationScorer:
         """The same for one row, by a strategy that takes the mean of its resources' scores."""
         columns = cycle.state.columns
         total = weight = 0
-        for spec, (name, scalar, basic) in zip(self._resources, self._kinds, strict=True):
+        for name, scalar, basic, each in self._kinds:
             index = columns.resources.find(name)
             asked = requests.get(name, 0)
             if index is None or (scalar and not asked):
@@ -77,8 +80,8 @@ class AllocationScorer:
                     taken = columns.nonzero.item(basic, row)
                 else:
                     taken = columns.requested.item(index, row)
-                total += spec.weight * share(taken + asked, capacity)
-                weight += spec.weight
+                total += each * share(taken + asked, capacity)
+                weight += each
         return total // max(weight, 1)
 
     def gather(
@@ -91,7 +94,7 @@ class AllocationScorer:
         columns = cycle.state.columns
         shape, at = (len(self._resources), len(rows)), where(rows)
         taken, capacity = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        for i, (name, scalar, basic) in enumerate(self._kinds):
+        for i, (name, scalar, basic, _) in enumerate(self._kinds):
             index = columns.resources.find(name)
             if index is None or (scalar and not requests.get(name)):
                 continue

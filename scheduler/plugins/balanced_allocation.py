@@ -55,17 +55,16 @@ class NodeResourcesBalancedAllocation:
     def score_one(self, cycle: Cycle, row: int) -> int:
         """The same for one row, if it is about two resources that every node has."""
         columns, requests = cycle.state.columns, cycle.pod.requests
-        if self._pair is None:
-            return int(self.score(cycle, np.array([row]))[0])
         before, after = [], []
-        for name in self._pair:
-            index = columns.resources.intern(name)
-            capacity = columns.allocatable.item(index, row)
-            if not capacity:
-                return int(self.score(cycle, np.array([row]))[0])
+        for name in self._pair or ():
+            index = columns.resources.find(name)
+            if index is None or not (capacity := columns.allocatable.item(index, row)):
+                break
             taken = columns.requested.item(index, row)
             before.append(min(taken / capacity, 1.0))
             after.append(min((taken + requests.get(name, 0)) / capacity, 1.0))
+        if len(after) < 2:
+            return int(self.score(cycle, np.array([row]))[0])
         half = MAX_SCORE // 2
         return half + (half + _evenness_of_two(*after) - _evenness_of_two(*before)) // 2
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from scheduler.model.status import Status
-from scheduler.plugin_api import Handle
+from scheduler.plugin_api import Handle, PluginTraits
 from scheduler.plugin_api.cycle import STALE, Cycle
 from scheduler.plugin_api.outlet import never_stale
 from scheduler.plugins.names import DEFAULT_BINDER
@@ -15,6 +15,7 @@ class DefaultBinder:
     """Posts a Binding for the pod's uid."""
 
     name = DEFAULT_BINDER
+    traits = PluginTraits(asks_if_stale=True)
 
     def __init__(self, args: Any, handle: Handle) -> None:
         self._outlet = handle.write

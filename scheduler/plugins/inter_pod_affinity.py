@@ -27,16 +27,14 @@ from scheduler.plugin_api.extension_points import CountedPods
 from scheduler.plugin_api.facts import Fact, Told
 from scheduler.plugins.inter_pod_affinity_facts import PodRelations
 from scheduler.plugins.inter_pod_affinity_hints import AffinityHints
+from scheduler.plugins.inter_pod_affinity_worth import Counter, WorthByRow
 from scheduler.plugins.names import INTER_POD_AFFINITY
 from scheduler.queueing.hints import HintRegistration
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
 from scheduler.state.columns import Codes, Mask, Rows, Scores
 from scheduler.state.labels import LabelColumn
-from scheduler.state.podindex import PodCounter, TermCounter
-
-_Counter = PodCounter | TermCounter
-"""Where some pods are, by row."""
+from scheduler.state.podindex import TermCounter
 
 
 class _Worth(NamedTuple):
@@ -106,8 +104,13 @@ class InterPodAffinity:
         self._index = handle.state.index
         self._labels = handle.state.columns.labels
         self._sayings: Memo[int, _Sayings] = Memo(_SAYINGS_BYTES, _sayings_bytes)
+        self._worth_by_row = WorthByRow(handle.state)
         handle.metrics.caches.follow(
-            f"{self.name} {handle.profile}", lambda: {"affinity_sayings": self._sayings.usage()}
+            f"{self.name} {handle.profile}",
+            lambda: {
+                "affinity_sayings": self._sayings.usage(),
+                "affinity_worth": self._worth_by_row.usage(),
+            },
         )
         self._hints = AffinityHints(handle.state)
 
@@ -192,7 +195,7 @@ class InterPodAffinity:
         terms = cycle.pod.affinity
         if self._own_preferences_only and not (terms.preferred or terms.anti_preferred):
             return SKIP
-        sums = _domain_sums(cycle.state, self._contributions(cycle))
+        sums = self._domain_sums(cycle.state, self._contributions(cycle))
         cycle.put(_SUMS, sums)
         return SUCCESS if sums else SKIP
 
@@ -227,7 +230,7 @@ class InterPodAffinity:
         """Pods that come, go or change labels, nodes that change domains, labels of namespaces."""
         return self._hints.registrations()
 
-    def _contributions(self, cycle: Cycle) -> Iterator[tuple[str, int, _Counter]]:
+    def _contributions(self, cycle: Cycle) -> Iterator[tuple[str, int, Counter]]:
         """Topology key, weight, and the pods that count, for every preference in play."""
         index, terms = cycle.state.index, cycle.pod.affinity
         own = [(term, +term.weight) for term in terms.preferred]
@@ -236,6 +239,26 @@ class InterPodAffinity:
             yield term.topology_key, weight, index.counter(term.pods)
         for others, weight in self._said_about(cycle.pod).weighed:
             yield others.term.topology_key, weight, others
+
+    def _domain_sums(
+        self, state: ClusterState, contributions: Iterable[tuple[str, int, Counter]]
+    ) -> _DomainSums:
+        """What each domain is worth, by topology key; rows without the label are in none."""
+        weighed: dict[str, list[tuple[int, Counter]]] = {}
+        for key, weight, counter in contributions:
+            weighed.setdefault(key, []).append((weight, counter))
+        found = {}
+        for key, counted in weighed.items():
+            column = state.columns.labels.column(key)
+            if _everywhere(state, key) and column.distinct:
+                if any(counter.total for _, counter in counted):
+                    found[key] = _Worth(self._worth_by_row.of(tuple(counted)), None)
+                continue
+            numbers = _worth(column, counted)
+            if numbers is not None:
+                numbers[0] = 0
+                found[key] = _Worth(numbers, column.ids)
+        return found
 
     def _said_about(self, pod: PodInfo) -> _Sayings:
         """The terms of pods on nodes that select a pod; found once for pods with equal labels."""
@@ -280,14 +303,14 @@ _Domains = dict[str, Mask]
 _NOWHERE: _Domains = {}
 
 
-def _mark(state: ClusterState, terms: Iterable[tuple[str, _Counter]]) -> _Domains:
+def _mark(state: ClusterState, terms: Iterable[tuple[str, Counter]]) -> _Domains:
     """The domains of the pods counted, for each key; keys without any such domain are left out.
 
     Where there are many domains and many terms, the rows of all terms are marked first: a term then
     costs a pass over rows, and only the key a look at their domains.
     """
     labels = state.columns.labels
-    counters: dict[str, list[_Counter]] = {}
+    counters: dict[str, list[Counter]] = {}
     for key, counter in terms:
         if key in labels:
             counters.setdefault(key, []).append(counter)
@@ -371,36 +394,7 @@ def _lonely(cycle: Cycle, rows: Rows) -> Mask | None:
     return lonely
 
 
-def _domain_sums(
-    state: ClusterState, contributions: Iterable[tuple[str, int, _Counter]]
-) -> _DomainSums:
-    """What each domain is worth, by topology key; rows without the label are in none."""
-    weighed: dict[str, list[tuple[int, _Counter]]] = {}
-    for key, weight, counter in contributions:
-        weighed.setdefault(key, []).append((weight, counter))
-    found = {}
-    for key, counted in weighed.items():
-        column = state.columns.labels.column(key)
-        if _everywhere(state, key) and column.distinct:
-            if any(counter.total for _, counter in counted):
-                found[key] = _Worth(_worth_by_row(column, counted), None)
-            continue
-        numbers = _worth(column, counted)
-        if numbers is not None:
-            numbers[0] = 0
-            found[key] = _Worth(numbers, column.ids)
-    return found
-
-
-def _worth_by_row(column: LabelColumn, counted: Sequence[tuple[int, _Counter]]) -> Scores:
-    """What each row is worth, where every node is a domain of its own."""
-    worth: Scores = np.zeros(len(column.ids), np.int64)
-    for weight, counter in counted:
-        counter.add_to(worth, weight)
-    return worth
-
-
-def _worth(column: LabelColumn, counted: Sequence[tuple[int, _Counter]]) -> Scores | None:
+def _worth(column: LabelColumn, counted: Sequence[tuple[int, Counter]]) -> Scores | None:
     """What each domain of one key is worth; None if no pod that counts is in any domain.
 
     Where there are many domains and many terms, the rows are added up first, as in `_mark`.

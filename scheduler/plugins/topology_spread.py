@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 
 import msgspec
 import numpy as np
@@ -36,7 +37,8 @@ from scheduler.state.interning import InternedAnswers
 
 ZONE = "topology.kubernetes.io/zone"
 
-_GROUND_ASPECTS = (Aspect.NODE, Aspect.LABELS, Aspect.TAINTS)
+_ground_versions = itemgetter(Aspect.NODE, Aspect.LABELS, Aspect.TAINTS)
+"""When those aspects changed last that decide where pods may count."""
 _KEPT_GROUNDS = 256
 _GROUND_BYTES = 64 * MEBIBYTE
 _GROUND_BYTES_PER_ROW = 20
@@ -164,10 +166,10 @@ class PodTopologySpread:
 
     def _forget_when_nodes_changed(self, cycle: Cycle) -> None:
         """Between pods: what one pod's constraints need is not dropped while they are looked at."""
-        positions = tuple(map(cycle.state.changes.position, _GROUND_ASPECTS))
+        changed_at = _ground_versions(cycle.state.changes.changed_at)
         kept = min(_KEPT_GROUNDS, _GROUND_BYTES // self._ground_bytes(1))
-        if positions != self._known_at or len(self._grounds) > kept:
-            self._known_at = positions
+        if changed_at != self._known_at or len(self._grounds) > kept:
+            self._known_at = changed_at
             self._grounds.clear()
             self._counting.clear()
             self._matching.clear()

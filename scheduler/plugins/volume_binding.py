@@ -138,11 +138,14 @@ class VolumeBinding:
         uses = dict.fromkeys(cycle.pod.volumes.claims)
         if not uses:
             return PreFilterResult(SKIP)
+        bound: list[PersistentVolumeClaim] = []
+        unbound: list[PersistentVolumeClaim] = []
         try:
-            found = [_claim(use, cycle.pod, self._objects) for use in uses]
+            for use in uses:
+                claim = _claim(use, cycle.pod, self._objects)
+                (bound if fully_bound(claim) else unbound).append(claim)
         except UnusableVolumesError as verdict:
             return PreFilterResult(unresolvable(str(verdict)))
-        unbound = [claim for claim in found if not fully_bound(claim)]
         try:
             delayed = [_is_delayed(claim, self._objects) for claim in unbound]
         except UnusableVolumesError as fault:
@@ -151,8 +154,7 @@ class VolumeBinding:
             return PreFilterResult(self.IMMEDIATE)
         if (too_long := too_long_selector(unbound)) is not None:
             return PreFilterResult(unresolvable(selectors_too_long(*too_long)))
-        bound = tuple(claim for claim in found if fully_bound(claim))
-        cycle.put(_CLAIMS, PodClaims(bound, tuple(unbound)))
+        cycle.put(_CLAIMS, PodClaims(tuple(bound), tuple(unbound)))
         return PreFilterResult(SUCCESS)
 
     def filter(self, cycle: Cycle, rows: Rows) -> Codes:

@@ -88,9 +88,11 @@ class InFlightPods:
         if flight is None:
             return
         key = flight.seen.key
-        if key in self._by_key and self._by_key[key] is flight:
+        if self._by_key.get(key) is flight:
             del self._by_key[key]
         self._gauges[_POD_POPPED,].dec()
+        if not self._events:
+            return
         oldest = next(iter(self._flights.values()), None)
         while self._events and (oldest is None or self._first < oldest.start):
             self._drop_first()

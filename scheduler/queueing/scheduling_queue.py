@@ -134,6 +134,7 @@ class SchedulingQueue:
         self._hints = HintTable(hints, metrics, clock)
         self._waiters = Waiters(self._hints, metrics)
         self._pods = QueueTiers(plugins.sort_key, metrics, self._waiters)
+        self._scouting = self._pods.unschedulable.scouting
         self._in_flight = InFlightPods(metrics)
         self._plugin_sets = PluginSets()
         self._backoff = Backoff(initial_backoff, max_backoff)
@@ -664,6 +665,8 @@ class SchedulingQueue:
 
     def _end_scout(self, uid: str) -> None:
         """If the pod was a scout, make the next pod of its cohort the scout."""
+        if uid not in self._scouting:
+            return
         cohort = self._pods.unschedulable.end_scout(uid)
         if cohort is not None:
             self._send_scout(cohort, cohort.urgency, _SCOUT_SETTLED)

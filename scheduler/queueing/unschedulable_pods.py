@@ -106,7 +106,8 @@ class UnschedulablePods:
         self._recount = recount
         self._cohorts: dict[Hashable, Cohort] = {}
         self._of: dict[str, Cohort] = {}
-        self._scouting: dict[str, Cohort] = {}
+        self.scouting: dict[str, Cohort] = {}
+        """The cohorts that have a scout, by its uid."""
         self._by_age: KeyedHeap[Cohort] = KeyedHeap(lambda cohort: cohort.judged_at)
 
     def __len__(self) -> int:
@@ -115,7 +116,7 @@ class UnschedulablePods:
 
     def tables(self) -> tuple[dict[Any, Any], ...]:
         """The tables whose length is that of all unschedulable pods."""
-        return (self._cohorts, self._of, self._scouting, *self._by_age.tables())
+        return (self._cohorts, self._of, self.scouting, *self._by_age.tables())
 
     def __iter__(self) -> Iterator[QueuedPod]:
         """All pods in the order of the queue; O(n log n)."""
@@ -167,7 +168,7 @@ class UnschedulablePods:
         queued.cohort = cohort.shared  # equal to the key: one object for thousands of pods
         if cohort.scout is queued:
             cohort.scout = None
-            del self._scouting[queued.info.uid]
+            del self.scouting[queued.info.uid]
             cohort.failed_at = queued.timestamp
         elif not keep_rank or queued.rank is None:
             queued.rank = (self._sort_key(queued), queued.number)
@@ -188,12 +189,12 @@ class UnschedulablePods:
         """Make a pod that has just left the scout of its cohort, if other pods are left."""
         if cohort.parked:
             cohort.scout = queued
-            self._scouting[queued.info.uid] = cohort
+            self.scouting[queued.info.uid] = cohort
             self._update_registration(cohort)
 
     def end_scout(self, uid: str) -> Cohort | None:
         """A pod is no scout any more; returns the cohort whose scout it was."""
-        cohort = self._scouting.pop(uid, None)
+        cohort = self.scouting.pop(uid, None)
         if cohort is not None:
             cohort.scout = None
             self._update_registration(cohort)

@@ -1,9 +1,10 @@
 """The aspects that a change touches, and the log of the rows in which it touched them.
 
 A verdict depends on some *aspects* of the cluster: what is requested on a row, its taints, the
-services there are. A holder of verdicts remembers how far it has read the log of each aspect it
-depends on, and has just those rows judged again that were logged since. So an event costs an
-append, however many verdicts are kept, and a verdict that is not read again is never judged again.
+services there are. A holder of verdicts remembers up to which version it has read the logs of the
+aspects it depends on, and has just those rows judged again that were logged since. So an event
+costs two appends, however many verdicts are kept, and a verdict that is not read again is never
+judged again.
 
 The functions below map a change to its aspects, for caches. ``model/events`` maps the same changes
 to the actions of events, for queueing hints: with kube-scheduler's rules, which are coarser in some
@@ -13,7 +14,8 @@ places and finer in others. ``shipping/docs/invalidation`` joins aspects with wh
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
 
 from scheduler.bounded import Usage
 from scheduler.model.nodes import Node
@@ -24,6 +26,8 @@ from scheduler.model.volumes import NO_VOLUMES
 
 class Aspect(enum.IntEnum):
     """A part of the cluster's state whose changes are logged apart from others."""
+
+    __hash__ = int.__hash__  # that of other enumerations is written in Python
 
     NODE = 0
     """Which node, if any, is in a row."""
@@ -185,6 +189,8 @@ def pod_aspects(pod: PodInfo) -> tuple[Aspect, ...]:
         aspects += (Aspect.DISKS,)
     if pod.volumes.claims:
         aspects += (Aspect.CLAIM_USE,)
+    if pod.volumes is not NO_VOLUMES:
+        aspects += (Aspect.ATTACHED,)
     return aspects
 
 
@@ -201,24 +207,34 @@ def object_aspects(kind: str, old: object | None, new: object | None) -> Aspects
     return _OF_KIND.get(kind, _NO_ASPECTS)
 
 
-_ENTRY_BYTES = 48
-"""A number, and its place in a list."""
+_ENTRY_BYTES = 88
+"""A row and a version, and their places in lists."""
+
+
+EVERYWHERE = -1
+"""Stands for all rows."""
 
 
 class ChangeLog:
     """A log per aspect: the rows that changed, in order, the oldest forgotten.
 
-    ``version`` grows with every change of whatever aspect.
+    ``version`` grows with every change of whatever aspect. It is all that a reader remembers: the
+    log of an aspect knows at which version each row was appended.
     """
 
     KEPT = 16_384
 
     def __init__(self) -> None:
         self._rows: list[list[int]] = [[] for _ in Aspect]
+        self._versions: list[list[int]] = [[] for _ in Aspect]
         self._forgotten = [0 for _ in Aspect]
-        self.appends = [0 for _ in Aspect]
-        """How often each aspect changed."""
+        self._unknown = [0 for _ in Aspect]
+        """The version up to which changes of each aspect are forgotten."""
         self.version = 0
+        self.last: tuple[int, Collection[Aspect]] = (EVERYWHERE, ())
+        """The row and the aspects of the last change: all that there is to read in most cases."""
+        self.changed_at = [0 for _ in Aspect]
+        """The version at which each aspect changed last."""
         self._trials = 0
 
     @property
@@ -234,59 +250,51 @@ class ChangeLog:
         """Everything is again as it was."""
         self._trials -= 1
 
-    def touch(self, row: int, aspects: Iterable[Aspect]) -> None:
+    def touch(self, row: int, aspects: Collection[Aspect]) -> None:
         """Aspects of one row changed."""
         if self._trials:
             return
+        self.version = version = self.version + 1
+        self.last = row, aspects
         for aspect in aspects:
+            self.changed_at[aspect] = version
+            self._versions[aspect].append(version)
             rows = self._rows[aspect]
             rows.append(row)
-            self.appends[aspect] += 1
             if len(rows) > self.KEPT:
-                del rows[: self.KEPT // 2]
-                self._forgotten[aspect] += self.KEPT // 2
-        self.version += 1
+                self._forget(aspect, self.KEPT // 2)
 
-    def touch_all(self, aspects: Iterable[Aspect]) -> None:
-        """Aspects changed that belong to no single row: every position is now too old."""
+    def touch_all(self, aspects: Collection[Aspect]) -> None:
+        """Aspects changed that belong to no single row: what is logged says too little."""
         if self._trials:
             return
+        self.version = version = self.version + 1
+        self.last = EVERYWHERE, aspects
         for aspect in aspects:
-            self._forgotten[aspect] += len(self._rows[aspect]) + 1
-            self._rows[aspect].clear()
-            self.appends[aspect] += 1
-        self.version += 1
+            self._forget(aspect, len(self._rows[aspect]))
+            self._forgotten[aspect] += 1
+            self._unknown[aspect] = self.changed_at[aspect] = version
+
+    def _forget(self, aspect: Aspect, number: int) -> None:
+        """Forget so many of the oldest entries of a log."""
+        if not number:
+            return
+        rows, versions = self._rows[aspect], self._versions[aspect]
+        self._unknown[aspect] = versions[number - 1]
+        del rows[:number], versions[:number]
+        self._forgotten[aspect] += number
 
     def usage(self) -> Usage:
         """How much the logs take."""
         rows = sum(map(len, self._rows))
         return Usage(rows, _ENTRY_BYTES * rows)
 
-    def position(self, aspect: Aspect) -> int:
-        """The end of an aspect's log, from which a reader can continue later."""
+    def appends(self, aspect: Aspect) -> int:
+        """How often an aspect has changed."""
         return self._forgotten[aspect] + len(self._rows[aspect])
 
-    def since(self, aspect: Aspect, position: int) -> list[int] | None:
-        """The rows logged after a position; None if that is too long ago: any may have changed."""
-        start = position - self._forgotten[aspect]
-        return None if start < 0 else self._rows[aspect][start:]
-
-    def read(self, mark: LogMark) -> list[int] | None:
-        """The rows logged after a mark, which is moved to the end; None as in `since`."""
-        aspect = mark.aspect
-        forgotten, rows = self._forgotten[aspect], self._rows[aspect]
-        start = mark.position - forgotten
-        mark.position = forgotten + len(rows)
-        mark.appends = self.appends[aspect]
-        return None if start < 0 else rows[start:]
-
-
-class LogMark:
-    """How far a reader has read the log of one aspect."""
-
-    __slots__ = ("appends", "aspect", "position")
-
-    def __init__(self, changes: ChangeLog, aspect: Aspect) -> None:
-        self.aspect = aspect
-        self.appends = changes.appends[aspect]
-        self.position = changes.position(aspect)
+    def since(self, aspect: Aspect, version: int) -> list[int] | None:
+        """The rows logged after a version; None if that is too long ago: any may have changed."""
+        if version < self._unknown[aspect]:
+            return None
+        return self._rows[aspect][bisect_right(self._versions[aspect], version) :]

@@ -188,16 +188,24 @@ class Attachments:
 
     def touch(self, row: int) -> None:
         """Something a row's volumes depend on has changed, or the row has another node."""
+        self._spoil(row)
+        self._changes.touch(row, (Aspect.ATTACHED,))
+
+    def _spoil(self, row: int) -> None:
+        """Count a row again when it is read next."""
         self._stale.add(row)
         if self._changes.on_trial:
             self._tried.add(row)
-        self._changes.touch(row, (Aspect.ATTACHED,))
+
+    def left(self, row: int) -> None:
+        """A pod left a row; who moves pods logs that."""
+        self._spoil(row)
 
     def came(self, row: int, pod: PodInfo) -> None:
         """A pod came to a row. What it attaches is added, without a look at the others there."""
         known = self._rows.get(row)
         if known is None or row in self._stale or self._changes.on_trial:
-            self.touch(row)
+            self._spoil(row)
             return
         read: set[tuple[str, str]] = set()
         volumes = attached_by(pod, self._noting(read))
@@ -209,7 +217,6 @@ class Attachments:
             known.plugins,
             known.read | read,
         )
-        self._changes.touch(row, (Aspect.ATTACHED,))
 
     def grow(self, capacity: int) -> None:
         """There are more rows now."""

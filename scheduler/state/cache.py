@@ -523,7 +523,7 @@ class ClusterState:
             if sign > 0:
                 self.attachments.came(row, info)
             else:
-                self.attachments.touch(row)
+                self.attachments.left(row)
 
     # For people and for the checker
 

@@ -23,6 +23,8 @@ class Interner(Generic[V]):
         self.generation = 0
         """Grows when all numbers are reset."""
         self._ids: dict[V, int] = {}
+        self.find: Callable[[V], int | None] = self._ids.get
+        """The number of a value that was seen, else None."""
         for value in values:
             self.intern(value)
 
@@ -50,10 +52,6 @@ class Interner(Generic[V]):
         self.generation += 1
         for value in values:
             self.intern(value)
-
-    def find(self, value: V) -> int | None:
-        """The number of a value that was seen, else None."""
-        return self._ids.get(value)
 
 
 def distinct_codes(codes: NDArray[np.int32]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
@@ -26,19 +27,18 @@ class ObjectStore:
         self._rows = rows
         """The row of each node: the state's own mapping, which grows and shrinks with it."""
         self._changes = changes
-        self._kinds: dict[str, dict[str, Any]] = {}
+        self._kinds: defaultdict[str, dict[str, Any]] = defaultdict(dict)
         self._listeners: dict[str, list[Listener]] = {}
         self._confirmed: dict[tuple[str, str], Any] = {}
         """The watched version of each object of which another is assumed."""
 
     def all(self, kind: type[T]) -> Mapping[str, T]:
         """All objects of a kind, by key."""
-        return self._kinds.setdefault(kind.__name__, {})
+        return self._kinds[kind.__name__]
 
     def get(self, kind: type[T], key: str) -> T | None:
         """One object."""
-        objects = self._kinds.get(kind.__name__)
-        return None if objects is None else objects.get(key)
+        return self._kinds[kind.__name__].get(key)
 
     def confirmed(self, kind: type[T], key: str) -> T | None:
         """The watched version of an object, whatever is assumed."""
@@ -67,7 +67,7 @@ class ObjectStore:
             self._set(kind, key, self._confirmed.pop((kind, key)))
 
     def _set(self, kind: str, key: str, new: object | None) -> None:
-        objects = self._kinds.setdefault(kind, {})
+        objects = self._kinds[kind]
         old = objects.get(key)
         if new is None:
             objects.pop(key, None)

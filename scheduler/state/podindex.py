@@ -108,6 +108,10 @@ class PodCounter:
         """The rows that have any such pod."""
         return np.flatnonzero(self.counts != 0)  # asking bytes is several times as fast
 
+    def at(self, row: int) -> int:
+        """How many such pods a row has."""
+        return int(self.counts[row])
+
     def mark(self, rows: Mask) -> None:
         """Mark the rows that have any such pod."""
         rows |= self.counts != 0
@@ -174,6 +178,11 @@ class TermCounter:
     def counts(self) -> Counts:
         """How many each of these rows has."""
         return self._counts[: len(self._places)]
+
+    def at(self, row: int) -> int:
+        """How many such pods a row has."""
+        place = self._places.get(row)
+        return 0 if place is None else int(self._counts[place])
 
     def mark(self, rows: Mask) -> None:
         """Mark the rows that have any such pod."""

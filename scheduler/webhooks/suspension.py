@@ -234,7 +234,8 @@ class Suspension(Generic[A]):
 
     def drop(self, pod: PodInfo) -> None:
         """Drop a pod that is gone or has a node, and its answers."""
-        self._queue.activate(self._postponed.pop(pod.key, ()))
+        if companions := self._postponed.pop(pod.key, None):
+            self._queue.activate(companions)
         uid = pod.uid
         if uid in self._suspended:
             companions = self._suspended[uid].companions

@@ -54,9 +54,9 @@ class InvalidationSample(NamedTuple):
             state.set_node(from_dict(_node(name), KINDS["Node"].type))
         self.before(state)
         state.attachments.counts("")  # the index of attachments is built
-        start = [state.changes.position(aspect) for aspect in Aspect]
+        start = state.changes.version
         self.event(state)
-        since = {aspect: state.changes.since(aspect, start[aspect]) for aspect in Aspect}
+        since = {aspect: state.changes.since(aspect, start) for aspect in Aspect}
         return Touched(
             frozenset(aspect for aspect, rows in since.items() if rows),
             frozenset(aspect for aspect, rows in since.items() if rows is None),

@@ -107,8 +107,6 @@ def _wrong_columns(world: World, pod: Pod, pod_class: PodClass) -> Iterator[str]
 def valid_rows(world: World, column: AnswerColumn) -> Rows:
     """The rows that hold a node and whose answer counts as true, found without side effects."""
     reader = copy.copy(column._reader)
-    reader._rows = [copy.copy(mark) for mark in reader._rows]
-    reader._cluster = [copy.copy(mark) for mark in reader._cluster]
     touched = reader.news()
     if touched is None:
         return np.zeros(0, np.intp)
@@ -239,7 +237,7 @@ def results_alike(world: World, pod: Pod) -> list[str]:
     results = pod_class.results
     framework, cycle = _framework(world, pod), Cycle(PodInfo(pod), world.core.state)
     kept = {each.plugin for each, _ in pod_class.plugins[FILTER][: results.joined]}
-    cycle.skipped[FILTER] |= {name for name in framework.plugins if name not in kept}
+    cycle.skip(FILTER, frozenset(framework.plugins.keys() - kept))
     rows = world.core.state.rows()
     try:
         outcome = framework.run_pre_filter(cycle)

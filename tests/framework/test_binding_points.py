@@ -144,7 +144,7 @@ async def test_plugins_that_skip_reserve_are_asked_for_no_work_before_binding(
     diary: list[str] = []
     framework = framework_of(Holding("A", diary), Holding("B", diary))
     cycle = a_cycle()
-    cycle.skipped["filter"] = skipped
+    cycle.skipped["filter"] = frozenset(skipped)
     assert framework.has_pre_bind_work(cycle, "n0") == bool(asked)
     assert await framework.run_pre_bind(cycle, "n0") == SUCCESS
     assert diary == [f"{name} {step}" for step in ("pre-flight", "pre-bind") for name in asked]

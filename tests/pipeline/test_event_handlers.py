@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from scheduler.model.events import Event
+from scheduler.model.events import WATCHED_POD, Event
 from scheduler.model.nodes import Node
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.podinfo import PodInfo
 from scheduler.pipeline.event_handlers import EventListener
 from scheduler.state.cache import ClusterState
 from scheduler.state.scratch import scratch
-from tests.builders import make_node, make_pod, make_worker, pod_term
+from tests.builders import PodBuilder, make_node, make_pod, make_worker, pod_term
 from tests.gangs.support import gang_stage, make_group, member
 from tests.pipeline.support import Change, Stage
 
@@ -233,11 +233,42 @@ async def test_what_we_assume_and_forget_goes_through_the_same_table() -> None:
     pod = PodInfo(make_pod("p").cpu("1").struct())
     stage.core.state.assume(pod, "n1")
     stage.core.state.forget(pod.uid)
-    assert calls == [
-        (destination, f"AssignedPod{action}")
-        for action in ("Add", "Delete")
-        for destination in ("numa", "bindings", "suspension", "queue")
-    ]
+    # Nobody waits for what we assume, so that event is silent.
+    deleted = [(each, "AssignedPodDelete") for each in ("numa", "bindings", "suspension", "queue")]
+    assert calls == [("numa", "AssignedPodAdd"), *deleted]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        pytest.param(None, make_pod("p"), "Pod", id="added"),
+        pytest.param(None, make_pod("p").on("n1"), "Pod", id="added on a node"),
+        pytest.param(None, make_pod("p").on("n1").phase("Failed"), "EndedPod", id="finished"),
+        pytest.param(make_pod("p"), make_pod("p").label(a="b"), "Pod", id="updated"),
+        pytest.param(make_pod("p"), make_pod("p").on("n1"), "BoundPod", id="bound"),
+        pytest.param(
+            make_pod("p"),
+            make_pod("p").on("n1").phase("Succeeded"),
+            "EndedPod",
+            id="bound and finished between two looks",
+        ),
+        pytest.param(make_pod("p"), make_pod("p").uid("other"), "EndedPod", id="replaced"),
+        pytest.param(make_pod("p"), None, "EndedPod", id="deleted"),
+    ],
+)
+async def test_what_ends_or_binds_a_pod_has_a_kind_of_its_own(
+    old: PodBuilder | None, new: PodBuilder | None, kind: str
+) -> None:
+    handlers = Stage().core.event_handlers
+    seen: list[str] = []
+
+    def note(event: Event) -> None:
+        seen.append(event.kind)
+
+    handlers.table = (EventListener("test", WATCHED_POD, note),)
+    was, now = (each and each.struct() for each in (old, new))
+    handlers.handler("Pod")([Change(was, now)])
+    assert seen == [kind]
 
 
 async def test_trials_are_not_published() -> None:

@@ -143,7 +143,7 @@ def test_a_plugin_that_fails_ends_the_attempt_and_the_state_is_whole() -> None:
 def test_a_plugin_that_skipped_the_pod_is_told_nothing() -> None:
     plugin = Diary("D")
     cycle = a_cycle()
-    cycle.skipped["filter"].add("D")
+    cycle.skip("filter", frozenset({"D"}))
     with framework_of(plugin).trial(cycle) as changes:
         changes.add(make_pod("one").info(), "n1")
     assert plugin.diary == []

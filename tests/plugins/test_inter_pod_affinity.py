@@ -15,6 +15,7 @@ from scheduler.model.objects import Namespace, from_dict
 from scheduler.model.status import SUCCESS
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.inter_pod_affinity import InterPodAffinity
+from scheduler.state.columns import Rows, Scores
 from scheduler.state.scratch import scratch
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod, pod_term
 from tests.plugins.affinity_cases import (
@@ -41,6 +42,12 @@ def bench_of(
     for name, labels in NAMESPACES.items():
         set_namespace(bench, name, labels)
     return bench
+
+
+def live_totals(bench: Bench, cycle: Cycle, rows: Rows) -> Scores | None:
+    """The totals of a pod whose scores are not kept."""
+    bench.framework.scores.run_pre_score(cycle, rows)
+    return bench.framework.scores.totals(cycle, rows)
 
 
 def set_namespace(bench: Bench, name: str, labels: dict[str, str]) -> None:
@@ -73,7 +80,7 @@ def test_a_score_that_is_left_out_as_level_is_zero_everywhere(
     some = data.draw(st.sets(st.sampled_from(bench.state.rows().tolist()), min_size=1))
     rows = np.array(sorted(some), np.intp)
     scored = bench.framework.run_scores(Cycle(pod.info(), bench.state), rows)
-    totals = bench.framework.scores.totals(Cycle(pod.info(), bench.state), rows)
+    totals = live_totals(bench, Cycle(pod.info(), bench.state), rows)
     assert scored.totals.tolist() == ([0] * len(rows) if totals is None else totals.tolist())
 
 
@@ -94,7 +101,39 @@ def test_the_score_is_level_only_if_all_nodes_are_in_one_zone(
     )
     bench = bench_of([here, there], [make_pod("r").label(**X).on("a")])
     cycle = Cycle(make_pod("p").rather_near(1, pod_term("zone", X)).info(), bench.state)
-    assert (bench.framework.scores.totals(cycle, bench.state.rows()) is None) == level
+    assert (live_totals(bench, cycle, bench.state.rows()) is None) == level
+
+
+def test_what_rows_are_worth_follows_pods_and_nodes() -> None:
+    term = pod_term("host", X)
+    pod = make_pod("p").label(**X).rather_near(3, term)
+    nodes = {name: make_node(name).label(host=name) for name in "abc"}
+    bench, there = bench_of(nodes.values()), dict[str, PodBuilder]()
+    seen = set()
+    for name, now in (
+        ("q", make_pod("q").label(**X).on("a")),
+        ("r", make_pod("r").label(**X).rather_near(2, term).on("b")),
+        ("s", make_pod("s").rather_apart(9, term).on("b")),
+        ("q", make_pod("q").label(app="other").on("a")),
+        ("t", make_pod("t").label(**X).on("c")),
+        ("s", None),
+        ("c", make_node("c").label(host="a")),
+        ("t", None),
+        ("c", make_node("c").label(host="c")),
+        ("q", make_pod("q").label(**X).on("a")),
+    ):
+        if isinstance(now, NodeBuilder):
+            nodes[name] = now
+            bench.state.set_node(now.struct())
+        elif now is not None:
+            there[name] = now
+            bench.state.set_pod(now.info())
+        else:
+            bench.state.remove_pod(there.pop(name).info().uid)
+        scores = bench.scores(pod)
+        assert scores == bench_of(nodes.values(), there.values()).scores(pod)
+        seen.add(tuple((scores or {}).values()))
+    assert len(seen) > 4
 
 
 @given(nodes(), running("stays"), running("leaves"), running("comes"), pods("p"))

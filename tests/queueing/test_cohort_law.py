@@ -330,7 +330,7 @@ class CohortMachine(RuleBasedStateMachine):
     def nothing_is_kept_of_pods_that_are_gone(self, parked: int) -> None:
         cohorts = self.queue._pods.unschedulable
         assert len(cohorts) == parked
-        assert len(cohorts._cohorts) <= parked + len(cohorts._scouting)
+        assert len(cohorts._cohorts) <= parked + len(cohorts.scouting)
         waiters = self.queue._waiters
         listening = [
             each.target for each in waiters._waiters.values() if isinstance(each.target, Cohort)
