@@ -199,6 +199,30 @@ async def test_the_longest_names_widen_no_view() -> None:
                     assert await page.evaluate(_CUT_TABLES) == [], (place, size)
 
 
+_OVERLAPPING = """() => [...document.querySelectorAll(".compared > [role=row]")].filter((row) => {
+  const spaces = [...row.children].map((each) => {
+    const range = document.createRange();
+    range.selectNodeContents(each);
+    return range.getBoundingClientRect();
+  });
+  return spaces.some((a, i) => spaces.slice(i + 1).some((b) =>
+    a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom));
+}).map((row) => row.innerText)"""
+"""Rows of the comparison of two nodes of which one cell covers another."""
+
+
+async def test_what_tipped_it_is_legible_on_a_narrow_screen() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        playground() as demo,
+        chromium() as browser,
+        reading(browser, url_of(demo), "pods/demo/web-0000", size=NARROW) as (page, _),
+    ):
+        shown = page.locator(".compared").get_by_text("NodeResourcesBalancedAllocation")
+        await expect(shown).to_be_visible()
+        assert await page.evaluate(_OVERLAPPING) == []
+
+
 async def test_decisions_are_shown_as_they_are_made() -> None:
     expect.set_options(timeout=PATIENCE_MS)
     async with (

@@ -67,6 +67,9 @@ function powers(low: number, high: number): number[] {
   return Array.from({ length: last - first + 1 }, (_, at) => 10 ** (first + at));
 }
 
+/** Between two times on the axis: no fractions, whose texts would be equal. */
+const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
+
 function timeTexts(splits: number[], short: boolean): string[] {
   const style: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit" };
   if (short) style.second = "2-digit";
@@ -107,6 +110,7 @@ function optionsOf(
       {
         ...axis,
         grid: { show: false },
+        incrs: SECONDS,
         space: 64 * larger,
         size: 28 * larger,
         gap: 7 * larger,

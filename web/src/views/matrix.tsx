@@ -13,7 +13,7 @@ import "../styles/matrix.css";
 /** From so many nodes on equal rows are one, until the reader wants otherwise. */
 const GROUP_FROM = 25;
 const CELL = 46;
-const HEAD_MOST = 216;
+const HEAD_MOST = 270;
 
 const WORDS: Record<number, string> = {
   [FITS]: "accepts",
