@@ -245,9 +245,12 @@ class AdmissionCheck:
         arrangements = self._arrangements(cells)
         if arrangements is None:
             return False
-        if self._search.admits_in_any_order(arrangements, [*self._coming, newcomer]):
-            return True
-        return self._exact and self._search.first_fit_admits(cells, newcomer)
+        if self._exact:  # no pod is on its way, and the first fit is one of all ways
+            if self._search.first_fit_admits(cells, newcomer):
+                return True
+            if all(step.span == 1 for step in newcomer):
+                return False
+        return self._search.admits_in_any_order(arrangements, [*self._coming, newcomer])
 
     def _arrangements(self, cells: Arrangement) -> set[Arrangement] | None:
         """The arrangements of the unconfirmed pods that have arrived."""

@@ -18,6 +18,7 @@ from scheduler.config.plugin_args import (
     TopologyScoringStrategy,
 )
 from scheduler.equivalence.reads import Key, Reads
+from scheduler.equivalence.row_memo import RowMemo
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.pinning import Need, Pinning
 from scheduler.model.podinfo import PodInfo
@@ -43,11 +44,14 @@ from scheduler.plugin_api.facts import Fact
 from scheduler.plugin_api.traits import PluginTraits
 from scheduler.queueing.columns import alike
 from scheduler.queueing.hints import HintRegistration
+from scheduler.slices import checkpoint
 from scheduler.state.aspects import Aspect
-from scheduler.state.columns import Codes, Mask, Rows, Scores, where
+from scheduler.state.columns import Codes, Mask, NodeColumns, Rows, Scores, where
 
 NAME = "NodeResourceTopologyMatch"
 _FEWEST = "LeastNUMANodes"
+_LOOKED_AT = 64
+"""How many nodes are looked at together, by columns, before each is asked."""
 
 # Plain numbers: looking members of an enumeration up takes longer than all else on one row.
 _UNKNOWN, _WITHDRAWN = int(KubeletKind.UNKNOWN), int(KubeletKind.WITHDRAWN)
@@ -78,6 +82,8 @@ class NodeResourceTopologyMatch:
             # Rejections are counted, so verdicts must not be reused for equal pods.
             self.filter_reads = None
         self._being_bound = _being_bound(handle) if args.discard_reserved_nodes else None
+        self._looked_ahead: RowMemo[None] = RowMemo(handle.state, classes=16)
+        """The nodes that were asked about pods of several containers before their attempt."""
         self._missing: dict[int, Status] = {}
         """Verdicts on nodes whose cells are not known, by kind of kubelet."""
         if args.missing_topology == "Reject":
@@ -86,6 +92,44 @@ class NodeResourceTopologyMatch:
             self._missing[_WITHDRAWN] = unresolvable(filtering.WITHDRAWN).by(NAME)
 
     # Filter
+
+    def look_ahead(self, pod: PodInfo) -> None:
+        """Ask about a pod of several containers node by node, where it has room otherwise.
+
+        Its containers may come into cells in many ways, and going through them may take a
+        millisecond and more for one node. The node's view of its capacity keeps the answer.
+        """
+        pinning = pod.pinning
+        several = pinning.pins and not pinning.fault and len(pinning.needs(whole_pod=False)) > 1
+        if not several or not self.cache.charges_pods:
+            return
+        known = self._looked_ahead.about(pinning)
+        if len(known) >= self._state.node_count:
+            return
+        rows = [row for row in self._state.rows().tolist() if row not in known]
+        for first in range(0, len(rows), _LOOKED_AT):
+            some = np.array(rows[first : first + _LOOKED_AT], np.intp)
+            self._look_at(pod, some[self._state.columns.live[some]])
+            known.update(dict.fromkeys(some.tolist()))
+            checkpoint()
+
+    def _look_at(self, pod: PodInfo, rows: Rows) -> None:
+        rows = rows[_has_room_in_sums(pod, self._state.columns, rows)]
+        if not len(rows):
+            return
+        cells = self.cache.cells
+        cells.follow(rows)
+        asked = []
+        for kind, among in _by_kind(cells.kind[where(rows)]):
+            needs = _needs(pod.pinning, kind)
+            if len(needs) > 1:
+                some = rows[among]
+                _, doubtful = self._fits_in_columns(some, needs)
+                asked += [(self._state.name(row), needs) for row in some[doubtful].tolist()]
+        for node, needs in asked:
+            checkpoint()
+            if (view := self.cache.capacity_view(node)) is not None:
+                view.admits(needs)
 
     def filter_key(self, pod: PodInfo) -> Key:
         """What the kubelet must align; nothing for most pods."""
@@ -172,6 +216,14 @@ class NodeResourceTopologyMatch:
 
     def _fits(self, rows: Rows, needs: tuple[Need, ...]) -> Mask:
         """Where the pod fits: by the bounds in columns, and node by node where these differ."""
+        fit, doubtful = self._fits_in_columns(rows, needs)
+        for i in np.flatnonzero(doubtful).tolist():
+            view = self.cache.capacity_view(self._state.name(int(rows[i])))
+            fit[i] = view is not None and view.admits(needs)
+        return fit
+
+    def _fits_in_columns(self, rows: Rows, needs: tuple[Need, ...]) -> tuple[Mask, Mask]:
+        """Where the pod fits by the bounds in columns, and where each node has to be asked."""
         cells = self.cache.cells
         if self.cache.charges_pods:
             fit = filtering.may_fit(cells, rows, needs)
@@ -184,10 +236,7 @@ class NodeResourceTopologyMatch:
         restricted = cells.kind[where(rows)] >= _RESTRICTED
         if restricted.any():
             doubtful |= restricted & ~filtering.fits_single_empty_cells(cells, rows, needs)
-        for i in np.flatnonzero(doubtful).tolist():
-            view = self.cache.capacity_view(self._state.name(int(rows[i])))
-            fit[i] = view is not None and view.admits(needs)
-        return fit
+        return fit, doubtful
 
     def failures(self, cycle: Cycle, rows: Rows, codes: Codes) -> Sequence[Failure]:
         """What each row's cells have of what they lack."""
@@ -279,6 +328,17 @@ class NodeResourceTopologyMatch:
             return kind not in self._missing
         needs = _needs(pinning, kind)
         return not needs or bool(self._fits(rows, needs).all())
+
+
+def _has_room_in_sums(pod: PodInfo, columns: NodeColumns, rows: Rows) -> Mask:
+    """Where what a pod requests is left, cells apart: other filters reject the rest."""
+    room = np.ones(len(rows), np.bool_)
+    for resource, amount in pod.requests.items():
+        index = columns.resources.find(resource)
+        if index is not None:
+            left = columns.allocatable[index][rows] - columns.requested[index][rows]
+            room &= left >= amount
+    return room
 
 
 def _by_kind(kinds: NDArray[np.int8]) -> Iterator[tuple[int, Mask | slice]]:
