@@ -45,7 +45,7 @@
 - `preemption`: DefaultPreemption: evicts pods of lower priority for a pod that fits nowhere.
 - `default_binder`: DefaultBinder: creates the Binding.
 - `allocation`: scores from how much of a node's resources would be taken.
-- `inter_pod_affinity_worth`: what rows are worth to preferences by host name, kept between pods
+- `inter_pod_affinity_worth`: what rows are worth to preferences by host name, kept between pods.
 - `waiting_requests`: what all waiting pods request, as a table, for the hint of NodeResourcesFit.
 - `default_selector`: which pods belong together with a pod, by its services and its controller.
 - `volumes`: what the volume plugins share, and how VolumeBinding finds and binds volumes.
