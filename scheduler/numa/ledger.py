@@ -49,7 +49,7 @@ from scheduler.numa.node_pods import (
 )
 from scheduler.numa.topology import ManagerPolicy, ManagerScope, Topology
 
-_MAX_REMEMBERED_NAMES = 1024
+_MAX_REMEMBERED = 1024
 
 _CHARGED, _CONFIRMED = NodePodState.CHARGED, NodePodState.CONFIRMED
 
@@ -88,8 +88,8 @@ class Ledger:
         self._pods: dict[str, NodePod] = {}
         self._released: list[NodePod] = []
         self._finished: dict[NamespacedName, int] = {}
-        self._removed_names: dict[NamespacedName, int] = {}
-        """Names of removed pods, and the number of the newest object then."""
+        self._removed: dict[tuple[NamespacedName, str], int] = {}
+        """Names and uids of removed pods, and the number of the newest object then."""
         self._unpinned: frozenset[str] = frozenset()
         """Kinds of memory that this kubelet does not pin."""
         self._hides_init_resources = False
@@ -186,7 +186,7 @@ class Ledger:
         if pod.admitted:
             pod.admitted_at = self._published
         # Objects that are under way may still be about an earlier pod of this name.
-        if pod.name in self._removed_names or pod.name in self._finished:
+        if self._had_earlier(pod) or pod.name in self._finished:
             pod.confirmed_from = self._published + 1 if pod.admitted else NEVER
         return self._change_of(pod, CapacityChange.LESS)
 
@@ -200,7 +200,7 @@ class Ledger:
             return CapacityChange.NONE
         self._pod_changes += 1
         if not tried:
-            self._remember_name(pod.name)
+            self._remember(pod)
         pod.apply(NodePodEvent.REMOVED)
         if pod.state is NodePodState.RELEASED and pod.pinning.pins:
             self._released.append(pod)
@@ -217,10 +217,14 @@ class Ledger:
         if self._finished.pop(name, None) is not None:
             self._pod_changes += 1
 
-    def _remember_name(self, name: NamespacedName) -> None:
-        self._removed_names[name] = self._published
-        if len(self._removed_names) > _MAX_REMEMBERED_NAMES:
-            del self._removed_names[next(iter(self._removed_names))]
+    def _remember(self, pod: NodePod) -> None:
+        self._removed[pod.name, pod.uid] = self._published
+        if len(self._removed) > _MAX_REMEMBERED:
+            del self._removed[next(iter(self._removed))]
+
+    def _had_earlier(self, pod: NodePod) -> bool:
+        """Whether another pod of this name was removed. One that comes again is no other."""
+        return any(name == pod.name and uid != pod.uid for name, uid in self._removed)
 
     def _change_of(self, pod: NodePod, change: CapacityChange) -> CapacityChange:
         """Drop the view if the pod is part of it."""
@@ -242,8 +246,8 @@ class Ledger:
         self.newest = topology
         self._version = version
         self._published += 1
-        self._removed_names = {
-            name: at for name, at in self._removed_names.items() if at >= self._published - 2
+        self._removed = {
+            which: at for which, at in self._removed.items() if at >= self._published - 2
         }
         self._apply(self._publication(topology, other_machine_at_once))
 

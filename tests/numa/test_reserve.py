@@ -184,6 +184,16 @@ class TestConfirming:
         numa.publish(two_cells(2, 8).knows("web-0").version(60))
         assert not numa.cache.dirty()
 
+    def test_a_pod_that_comes_again_is_not_taken_for_its_predecessor(self, numa: Numa) -> None:
+        pod = pinned("a", 6)
+        numa.assume(pod)
+        numa.state.forget("uid-a")  # its binding has failed
+        numa.assume(pod)
+        numa.publish(two_cells(2, 8).knows("a").version(3))  # no other follows
+        numa.runs(pod)  # the watch of pods is late
+        assert numa.fits(pinned("p", 8))
+        assert not numa.cache.dirty()
+
     def test_memory_that_is_not_pinned_is_not_charged(self) -> None:
         numa = Numa().nodes("n1").publish(two_cells(16, 16).knows())
         numa.runs(pinned("a", 2, "40Gi"))
