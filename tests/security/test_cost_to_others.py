@@ -20,7 +20,8 @@ from tests.cost.test_law import KUBE, Written, _Ready
 from tests.pipeline.support import Stage
 from tests.security.pod_fields import bound, pod_fields, written
 
-FEW = 8
+FEW = 16
+"""More than selectors compare one by one (`selectors.py: _FEW`): beyond, costs are linear again."""
 NODES = 4
 KEYS = {f"key-{number}": f"value-{number}" for number in range(2 * FEW)}
 """Labels that entries name, so that none of them can be passed over."""
