@@ -330,6 +330,8 @@ class Tape:
         last = entries[-1] if entries else None
         if type(last) is NodeSearched and status is SUCCESS and last.uid == uid and last.node:
             force_setattr(last, "reserved", True)
+            if len(entries) >= self._together:
+                self._encode_many()
         else:
             self._say(Reserved(self._now, uid, node, _OK, "", code, status.message))
 

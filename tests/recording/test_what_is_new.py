@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import force_setattr, replace
 
+from scheduler.model.journal import NodeSearch
 from scheduler.model.objects import KINDS
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
@@ -195,6 +196,18 @@ def test_many_pods_in_a_row_are_encoded_by_the_dozen(tmp_path: Path) -> None:
         tape.tick()
         tape.placed(PodInfo(pod), "n1", 7, 3, 5)
         tape.permitted(pod.metadata.uid, "n1", SUCCESS)
+        assert len(tape._entries) < TOGETHER
+
+
+@pytest.mark.parametrize("proposed", ["", "n1"], ids=["members of a gang", "pods of a batch"])
+def test_so_are_many_that_are_searched_for_together(tmp_path: Path, proposed: str) -> None:
+    """They come in one step, in which no change is told."""
+    tape = Tape(tmp_path, BOUNDS, [], Metrics())
+    for number in range(4 * TOGETHER):
+        info = PodInfo(written(make_pod(f"p{number}"), 1))
+        tape.tick()
+        tape.searched(NodeSearch(info, not proposed, proposed, ""), "n1", 7, 3, 5)
+        tape.permitted(info.uid, "n1", SUCCESS)
         assert len(tape._entries) < TOGETHER
 
 
