@@ -8,7 +8,7 @@ Claims that were allocated before the recording began, or by another scheduler, 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Container, Iterator
 
 from msgspec.structs import replace
 
@@ -36,20 +36,20 @@ class PlayedClaims:
         self._made = 0
 
     def in_play(
-        self, new: ResourceClaim, known: ResourceClaim | None, ours: Collection[str]
+        self, new: ResourceClaim, known: ResourceClaim | None, ours: Container[str]
     ) -> ResourceClaim | None:
         """A claim as this play has it when the recording shows a version; None: not at all.
 
-        ``ours`` are the uids of pods that this play places.
+        ``ours`` are the uids of pods that this play places. Costs as much as the claim has
+        consumers, however many pods there are.
         """
         if EXTENDED_CLAIM in new.metadata.annotations and any(
             owner.uid in ours for owner in new.metadata.owner_references
         ):
             return None  # the play makes its own
         uid = new.metadata.uid
-        consumers = {each.uid for each in new.status.reserved_for}
-        allocated = new.status.allocation is not None
-        if allocated and (uid not in self._seen or consumers - set(ours)):
+        by_others = any(each.uid not in ours for each in new.status.reserved_for)
+        if new.status.allocation is not None and (uid not in self._seen or by_others):
             self._as_recorded.add(uid)
         self._seen.add(uid)
         if uid in self._as_recorded:

@@ -6,12 +6,15 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from scheduler.dra.offline import after
 from scheduler.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.model.objects import Change, from_dict
 from scheduler.plugin_api.outlet import ObjectRequest
 from scheduler.recording import entries
 from scheduler.recording.reader import segments
+from scheduler.replaying.claims import PlayedClaims
 from scheduler.replaying.simulating import simulate
 from tests.builders import Json, make_node, make_pod
 from tests.dra.devices import claim, device_class, slice_of, using
@@ -151,6 +154,35 @@ async def test_a_claim_has_the_devices_that_its_pod_got_in_the_play(tmp_path: Pa
     config = configured({**KUBE, "profiles": [only_other]})
     outcome = await asyncio.to_thread(simulate, tmp_path, config)
     assert [fate.node for fate in outcome.fates.values()] == [other] * 2
+
+
+class _Asked:
+    """Pods of ours, of which each question is counted; nobody goes through all of them."""
+
+    def __init__(self, *uids: str) -> None:
+        self.uids = uids
+        self.questions = 0
+
+    def __contains__(self, uid: object) -> bool:
+        self.questions += 1
+        return uid in self.uids
+
+
+@pytest.mark.parametrize(("consumer", "as_recorded"), [("uid-p", False), ("uid-q", True)])
+def test_a_version_of_a_claim_costs_as_much_as_it_has_consumers(
+    consumer: str, as_recorded: bool
+) -> None:
+    """However many pods the recording has: there is a version of a claim for most of them."""
+    raw: Json = claim("c")
+    raw["metadata"] |= {"uid": "uid-c"}
+    pending = from_dict(raw, ResourceClaim)
+    reserved = [{"resource": "pods", "name": "p", "uid": consumer}]
+    raw["status"] = {"allocation": {"devices": {}}, "reservedFor": reserved}
+    allocated, ours, claims = from_dict(raw, ResourceClaim), _Asked("uid-p"), PlayedClaims()
+    claims.in_play(pending, None, ours)
+    shown = claims.in_play(allocated, pending, ours)
+    assert shown == (allocated if as_recorded else pending)
+    assert ours.questions == 1
 
 
 KUBE = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
