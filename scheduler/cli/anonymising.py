@@ -26,8 +26,8 @@ _KEPT_FIELDS = frozenset(
         *("restartPolicy", "action", "volumeMode", "accessModes", "volumeBindingMode"),
         *("completionMode", "creationTimestamp", "deletionTimestamp", "startTime"),
         *("scheduleStartTime", "topologyPolicies", "schedulerName", "declaredFeatures"),
-        *("capacity", "allocatable", "available", "maximumVolumeSize", "parent"),
-        *("completedIndexes", "provisioner", "driver", "attacher", "attributes"),
+        *("capacity", "allocatable", "available", "maximumVolumeSize"),
+        *("completedIndexes", "provisioner", "driver", "attacher"),
         *("expression", "allocationMode", "matchAttribute", "distinctAttribute", "resource"),
         *("version", "versions", "source", "allocationTimestamp", "apiGroup"),
     }
@@ -51,6 +51,10 @@ _REQUESTS = frozenset({"request", "requests"})
 """Requests of a claim, by name; one of several alternatives is ``request/alternative``."""
 _CELLS = frozenset({"zones", "costs"})
 """Members that hold the cells of a node, by name."""
+_NAMES = frozenset({"name", "parent"})
+"""Members that name what holds them, and the cell around that."""
+_OF_KUBELETS = "topologyManager"
+"""How attributes of a NodeResourceTopology begin that say how the kubelet is configured."""
 _CLASS_RESOURCE = "deviceclass.resource.kubernetes.io/"
 """Before the name of a DeviceClass in the name of the resource that it serves implicitly."""
 _DROPPED = frozenset({"message"})
@@ -187,24 +191,18 @@ class Anonymiser:
 
     def _value(self, value: Any, field: str) -> Any:
         if field in _KEPT_FIELDS and not isinstance(value, Mapping):
-            return self._kept(value)
+            return value
         if field == "reason" and value in _CONDITIONS:
             return value
         if isinstance(value, Mapping):
             return self._mapping(value, field)
         if isinstance(value, list | tuple):
-            return [self._value(each, field) for each in value]
+            return [self._value(each, field) for each in value if not _is_fingerprint(each)]
         if not isinstance(value, str):
             return value
         if field in _REQUESTS:
             return "/".join(map(self.name, value.split("/")))
         return self._image(value) if field in _IMAGES else self.name(value)
-
-    @staticmethod
-    def _kept(value: Any) -> Any:
-        if not isinstance(value, list):
-            return value
-        return [each for each in value if not _is_fingerprint(each)]
 
     def _mapping(self, value: Mapping[str, Any], field: str) -> dict[str, Any]:
         plain = all(isinstance(each, str | int | float) for each in value.values())
@@ -212,19 +210,23 @@ class Anonymiser:
             return {self._resource(name): amount for name, amount in value.items()}
         if field in _MEASURED:
             return dict(value)
-        if field == "attributes":
+        if field == "attributes" and plain and str(value.get("name", "")).startswith(_OF_KUBELETS):
+            return dict(value)
+        if field == "attributes" and not plain:
             return {name: self._attribute(name, each) for name, each in value.items()}
         if field in _KEYS_REPLACED and plain:
             kept = {key: each for key, each in value.items() if key not in _FINGERPRINTS}
             return {self.name(key): self._value(each, "") for key, each in kept.items()}
-        if field == "ownerReferences" and _foreign(value):
+        if (field == "ownerReferences" and _foreign(value)) or (
+            field == "reservedFor" and _foreign_consumer(value)
+        ):
             return {key: self._name_or_value(each) for key, each in value.items()}
         if field == "conditions" and value.get("type") not in _CONDITIONS:
             value = {**value, "type": self.name(str(value.get("type", "")))}
         if field == "disruptedPods":
             return {self.name(pod): each for pod, each in value.items()}
         return {
-            key: self._member(value, field, each) if key == "name" else self._value(each, key)
+            key: self._member(value, field, each) if key in _NAMES else self._value(each, key)
             for key, each in value.items()
             if key not in _DROPPED
         }
@@ -238,7 +240,7 @@ class Anonymiser:
         return value if name.rpartition("/")[2] in self._read else self._value(value, "")
 
     def _member(self, holder: Mapping[str, Any], field: str, name: Any) -> Any:
-        """The member ``name``: of a cell's resource, of a cell, of a CSI driver, or any other."""
+        """A name: of a cell's resource, a cell or what is around it, a CSI driver, or any other."""
         if "available" in holder or ("allocatable" in holder and "nodeID" not in holder):
             return self._resource(str(name))
         if "nodeID" in holder or (field in _CELLS and _CELL.match(str(name))):
@@ -292,6 +294,12 @@ def _expressions(value: Any) -> Iterator[str]:
 def _foreign(owner: Mapping[str, Any]) -> bool:
     """Whether an owner is of a kind that Kubernetes does not have."""
     return _GROUP_OF_KUBERNETES.match(str(owner.get("apiVersion") or "v1")) is None
+
+
+def _foreign_consumer(consumer: Mapping[str, Any]) -> bool:
+    """Whether what a claim is reserved for is of a kind that Kubernetes does not have."""
+    group = consumer.get("apiGroup")
+    return bool(group) and _foreign({"apiVersion": f"{group}/v1"})
 
 
 def _is_fingerprint(value: Any) -> bool:

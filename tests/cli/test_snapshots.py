@@ -138,6 +138,42 @@ def test_nor_where_kubernetes_itself_writes_most_often() -> None:
     assert renamed[1]["status"]["conditions"][1] == {"type": "Ready", "status": "False"}
 
 
+def test_nor_in_topologies_and_in_consumers_of_claims() -> None:
+    """What topology updaters of vendors add, and kinds that use claims besides pods."""
+    policy = {"name": "topologyManagerPolicy", "value": "single-numa-node"}
+    zones: list[Json] = [
+        {"name": f"{SECRET}-socket", "type": "Socket"},
+        {"name": "node-0", "type": "Node", "parent": f"{SECRET}-socket"},
+        {"name": "node-1", "type": "Node", "parent": "node-0"},
+    ]
+    for each in zones:
+        each["attributes"] = [{"name": f"{SECRET}-serial", "value": SECRET}]
+    topology = {
+        "apiVersion": "topology.node.k8s.io/v1alpha2",
+        "kind": "NodeResourceTopology",
+        "metadata": {"name": "n"},
+        "attributes": [policy, {"name": f"{SECRET}/model", "value": SECRET}],
+        "zones": zones,
+    }
+    foreign = {"apiGroup": f"{SECRET}.com", "resource": f"{SECRET}jobs", "name": "j", "uid": "u"}
+    pod = {"resource": "pods", "name": "p", "uid": "v"}
+    claim = {
+        "apiVersion": "resource.k8s.io/v1",
+        "kind": "ResourceClaim",
+        "metadata": {"name": "c"},
+        "status": {"reservedFor": [foreign, pod]},
+    }
+    slim = [trimmed(topology), trimmed(claim)]
+    assert json.dumps(slim).count(SECRET) == 12
+    renamed = anonymised(slim)
+    assert SECRET not in json.dumps(renamed)
+    assert renamed[0]["attributes"][0] == policy
+    socket, first, second = renamed[0]["zones"]
+    assert (first["name"], first["parent"]) == ("node-0", socket["name"])
+    assert (second["name"], second["parent"]) == ("node-1", "node-0")
+    assert renamed[1]["status"]["reservedFor"][1]["resource"] == "pods"
+
+
 DRIVER = "gpu.example.com"
 
 
