@@ -250,7 +250,7 @@ WARNINGS: list[tuple[Json, str]] = [
         },
         "scraped twice",
     ),
-    ({"podMonitor": {"enabled": True}}, "podMonitor.authorization is empty"),
+    ({"podMonitor": {"enabled": True}}, "/metrics answers with 403"),
     ({"resources": {"limits": {"cpu": 1}}}, "throttling"),
     ({"hostNetwork": True}, "port is kube-scheduler's"),
     ({"equipoiseConfig": {"server": {"bindAddress": "127.0.0.1"}}}, "loopback address"),

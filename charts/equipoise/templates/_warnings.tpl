@@ -24,7 +24,7 @@
 {{- end }}
 {{- $open := has "/metrics" ((include "equipoise.equipoiseConfiguration" . | fromYaml).server.alwaysAllowPaths | default list) }}
 {{- if and .Values.podMonitor.enabled (not .Values.podMonitor.authorization) (not $open) (include "equipoise.protectsItsServer" .) }}
-{{- $found = append $found "podMonitor.authorization is empty: Prometheus sends no token, and /metrics answers with 401." }}
+{{- $found = append $found "podMonitor.authorization is empty: Prometheus sends no token, and /metrics answers with 403." }}
 {{- end }}
 {{- if (.Values.resources.limits | default dict).cpu }}
 {{- $found = append $found "resources.limits.cpu: throttling delays the one thread that schedules." }}
