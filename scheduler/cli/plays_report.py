@@ -27,6 +27,10 @@ class Plays(NamedTuple):
         others = self.second.fates
         return [(fate, others[uid]) for uid, fate in self.first.fates.items() if uid in others]
 
+    def missing(self) -> list[str]:
+        """Kinds that the second configuration needs and that were not recorded."""
+        return sorted(self.second.kinds - self.first.kinds)
+
     def moved(self) -> list[tuple[PodFate, PodFate]]:
         """Pods that go elsewhere; first those that only one of the two places."""
         found = [(a, b) for a, b in self.pairs() if a.node != b.node]
@@ -129,10 +133,11 @@ def _show_reasons(plays: Plays) -> None:
     first, second = _reasons(plays.first), _reasons(plays.second)
     if not first and not second:
         return
+    # What is long comes last, where it makes no column wide.
     columns = (TableColumn(plays.a, right=True), TableColumn(plays.b, right=True))
-    table = Table((TableColumn("PENDING", text=True), *columns))
+    table = Table((*columns, TableColumn("PENDING", text=True)))
     for reason, _ in (first | second).most_common():
-        table.add(reason or "was not tried", first[reason], second[reason])
+        table.add(first[reason], second[reason], reason or "was not tried")
     show(table)
     say("")
 

@@ -10,7 +10,7 @@ from scheduler.cli.output import BAD, GOOD, counted, emit, for_programs, heading
 from scheduler.cli.plays_report import Plays
 from scheduler.cli.tables import Table, TableCell, TableColumn
 from scheduler.replaying.driving import Replayed
-from scheduler.replaying.following import Difference
+from scheduler.replaying.following import DecisionComparison, Difference
 
 LISTED = 20
 
@@ -24,7 +24,7 @@ def show_followed(replayed: Replayed, output: str) -> None:
     comparison = replayed.comparison
     say(_what_was_read(replayed))
     if not comparison.different:
-        say(f"{counted(comparison.decisions, 'decision')}, all equal", GOOD)
+        say(_all_equal(comparison), GOOD if comparison.decisions else "")
     else:
         differ = counted(comparison.different, "difference")
         say(f"{counted(comparison.decisions, 'decision')}, {differ}", BAD)
@@ -36,6 +36,11 @@ def show_followed(replayed: Replayed, output: str) -> None:
 
 def show_other(replayed: Replayed, plays: Plays, output: str) -> None:
     """What another configuration would have decided, and what would have become of the pods."""
+    missing = [
+        f"the recorded scheduler did not watch objects of kind {each}: the recording has none"
+        for each in plays.missing()
+    ]
+    replayed = replayed._replace(notes=[*replayed.notes, *missing])
     if for_programs(output):
         emit({**_as_value(replayed), **plays_report.as_value(plays)}, output)
         return
@@ -48,9 +53,15 @@ def show_other(replayed: Replayed, plays: Plays, output: str) -> None:
         say(f"{decisions}, {counted(comparison.different, 'difference')}")
         _show_differences(replayed)
     else:
-        say(f"{decisions}, all equal")
+        say(_all_equal(comparison))
     _show_left_out(replayed)
     plays_report.show_plays(plays)
+
+
+def _all_equal(comparison: DecisionComparison) -> str:
+    if not comparison.decisions:
+        return "there is no decision to compare"
+    return f"{counted(comparison.decisions, 'decision')}, all equal"
 
 
 def _what_was_read(replayed: Replayed) -> str:

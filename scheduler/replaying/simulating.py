@@ -79,6 +79,8 @@ class RecordingOutcome(NamedTuple):
     """By uid, in the order in which they were seen."""
     attempts: int
     nodes: dict[str, NodeUse]
+    kinds: frozenset[str] = frozenset()
+    """What a scheduler with this configuration watches."""
 
     @property
     def placed(self) -> int:
@@ -204,7 +206,8 @@ class _SimulatedRun:
         for uid, message in self._cluster.messages.items():
             if uid in self._fates:
                 self._fates[uid].message = message
-        outcome = RecordingOutcome(self._fates, self._attempts, dict(self._uses()))
+        kinds = frozenset(self._core.kinds())
+        outcome = RecordingOutcome(self._fates, self._attempts, dict(self._uses()), kinds)
         await self._core.stop()
         return outcome
 

@@ -14,7 +14,7 @@ from scheduler.cli.main import cli
 from scheduler.recording.segments import segments_in
 from tests.builders import make_worker
 from tests.replaying.support import RecordedStage
-from tests.replaying.test_another_configuration import WITHOUT_TAINTS, recorded
+from tests.replaying.test_another_configuration import KUBE, WITHOUT_TAINTS, recorded
 
 
 @pytest.fixture(scope="module")
@@ -54,6 +54,33 @@ def test_another_configuration_is_shown_side_by_side(recording: Path, tmp_path: 
     assert (value["plays"]["a"]["placed"], value["plays"]["b"]["placed"]) == (8, 12)
     moved = {each["pod"]: (each["a"], each["b"]) for each in value["moved"]}
     assert moved == {f"default/p{number}": (None, "n2") for number in (0, 3, 6, 9)}
+
+
+def test_kinds_that_were_not_recorded_are_named(recording: Path, tmp_path: Path) -> None:
+    """Else a play with gangs has pods wait for PodGroups, and nothing says why."""
+    profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Coscheduling"}]}}}
+    config = tmp_path / "gangs.yaml"
+    config.write_text(yaml.safe_dump({**KUBE, "profiles": [profile]}))
+    text = "the recorded scheduler did not watch objects of kind PodGroup: the recording has none"
+    assert f"note: {text}" in run(recording, "--config", config).output
+    assert json.loads(run(recording, "--config", config, "-o", "json").output)["notes"] == [text]
+    config.write_text(yaml.safe_dump(WITHOUT_TAINTS))
+    assert "note: " not in run(recording, "--config", config).output
+
+
+def test_figures_of_pending_pods_come_before_long_messages(recording: Path, tmp_path: Path) -> None:
+    config = tmp_path / "new.yaml"
+    config.write_text(yaml.safe_dump(WITHOUT_TAINTS))
+    lines = run(recording, "--config", config).output.splitlines()
+    (title,) = (number for number, line in enumerate(lines) if line.endswith("PENDING"))
+    assert lines[title + 1].split()[:3] == ["4", "0", "0/2"]
+
+
+def test_a_time_without_decisions_is_said(recording: Path) -> None:
+    result = run(recording, "--from", "2100-01-01T00:00:00Z")
+    assert result.exit_code == 0
+    assert "there is no decision to compare" in result.output
+    assert "equal" not in result.output
 
 
 def test_a_difference_is_an_error_and_the_first_one_is_told(tmp_path: Path) -> None:
