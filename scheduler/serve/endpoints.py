@@ -120,10 +120,14 @@ class ReadTurns:
     async def _shared(self, request: web.Request, handler: Handler) -> web.Response:
         """One answer, and one turn, for all who ask the same within a second.
 
-        Every answer says who leads, so none is used after that has changed.
+        Every answer says who leads, so none is used after that has changed. A turn is that of the
+        address that asked first; if it is refused, others ask by themselves.
         """
+        first = False
 
         async def make() -> SharedAnswer:
+            nonlocal first
+            first = True
             async with self.turn(request):
                 response = await handler(request)
                 assert isinstance(response, web.Response), "an answer is no stream"
@@ -132,7 +136,12 @@ class ReadTurns:
 
         key = f"{self._backend.replica()} {request.path_qs}"
         times = 1 if request.path == EXPLAIN else VIEW_TIMES
-        answer = await self._backend.recent.get(key, make, times)
+        try:
+            answer = await self._backend.recent.get(key, make, times)
+        except HttpTooManyRequests:
+            if first:
+                raise
+            answer = await self._backend.recent.get(f"{key} {request.remote}", make, times)
         response = web.Response(body=answer.body, headers={"Content-Type": JSON})
         if "gzip" in request.headers.get("Accept-Encoding", ""):
             response.body = await answer.compressed()

@@ -14,6 +14,7 @@ import aiohttp
 import pytest
 import trustme
 import uvloop
+from aiohttp import web
 from aiohttp.web_protocol import RequestHandler
 
 from scheduler.explaining.queries import NodesQuery
@@ -22,9 +23,12 @@ from scheduler.serve import connections as limits
 from scheduler.serve import endpoints
 from scheduler.serve.certificates import Files, Tls
 from scheduler.serve.connections import Connections, ServedConnection
-from scheduler.serve.endpoints import build_app, encoded
+from scheduler.serve.endpoints import ReadTurns, build_app, encoded
+from scheduler.serve.guards import HttpTooManyRequests
+from scheduler.serve.recent import RecentAnswers, SharedAnswer
 from scheduler.serve.server import Server
 from tests.patience import PATIENCE
+from tests.pipeline.support import FakeClock
 from tests.serve.fake_backend import FakeBackend, empty
 
 PROBE = b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -367,6 +371,54 @@ async def test_few_look_at_once_and_nobody_waits_for_ever(
         assert gate.most == endpoints.READS_OF_ONE
         assert {status for status, _ in answers} == {200, 429}
         assert all((status == 429) == (after == "1") for status, after in answers)
+
+
+class CountedQuestions(RecentAnswers):
+    """Counts who asks for an answer."""
+
+    asked = 0
+
+    async def get(self, *args: Any) -> SharedAnswer:
+        self.asked += 1
+        return await super().get(*args)
+
+
+async def test_who_joins_a_question_is_not_refused_because_of_who_asked_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The turns of each address are its own; one that has used them up waits, and is refused."""
+    refused, made = asyncio.Event(), 0
+
+    @asynccontextmanager
+    async def turn(turns: ReadTurns, request: web.Request) -> AsyncIterator[None]:
+        if request.remote == "greedy":
+            await refused.wait()
+            raise HttpTooManyRequests("others are being answered")
+        yield
+
+    async def overview() -> Any:
+        nonlocal made
+        made += 1
+        return {}
+
+    async def ask(address: str) -> int:
+        async with session.get("/api/v1/overview", headers={"From": address}) as response:
+            await response.read()
+            return response.status
+
+    monkeypatch.setattr(ReadTurns, "turn", turn)
+    monkeypatch.setattr(web.BaseRequest, "remote", property(lambda each: each.headers["From"]))
+    recent = CountedQuestions(FakeClock())
+    app = build_app(FakeBackend(overview=overview, recent=recent))
+    async with Server(app) as server, aiohttp.ClientSession(server.url) as session:
+        first = asyncio.create_task(ask("greedy"))
+        await eventually(lambda: recent.asked == 1)
+        others = [asyncio.create_task(ask("modest")) for _ in range(3)]
+        await eventually(lambda: recent.asked == 4)
+        refused.set()
+        assert await first == 429
+        assert await asyncio.gather(*others) == [200] * 3
+    assert made == 1, "those of one address share the question again"
 
 
 async def test_an_answer_that_is_not_taken_is_cut_and_its_turn_is_over(
