@@ -250,7 +250,7 @@ class Tape:
             entries.append(_LATER)
         else:
             if old.metadata.uid != uid:
-                self._pods.pop(old.metadata.uid, None)
+                self._end(old.metadata.uid)
             entries.append(PodChanged(self._now, new))
         if len(entries) >= self._together or size > LONG_BYTES:
             self._encode_many()
@@ -301,15 +301,19 @@ class Tape:
         """A change of anything but a pod, or the end of one."""
         key = (new or old).metadata.key
         if kind == _POD:
-            if self._pods.pop(old.metadata.uid, None) is not None:
-                self._held.pop(old.metadata.uid, None)
-                self._settle(old.metadata.uid)
+            self._end(old.metadata.uid)
         elif new is None:
             self._objects[kind].pop(key, None)
         else:  # pods have no annotations here, and nothing else to leave out
             new = self._objects[kind][key] = trimmed(new)
         size = 0 if new is None else new.metadata.json_bytes
         self._say(Changed(self._now, kind, key, new), size)
+
+    def _end(self, uid: str) -> None:
+        """A pod is gone, or another one has its name."""
+        if self._pods.pop(uid, None) is not None:
+            self._held.pop(uid, None)
+            self._settle(uid)
 
     def _settle(self, uid: str) -> None:
         """The watch has shown a pod on a node, or gone."""

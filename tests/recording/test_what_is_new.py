@@ -36,7 +36,7 @@ from scheduler.recording.entries import (
 )
 from scheduler.recording.reader import as_object
 from scheduler.recording.reader import segments as read_segments
-from scheduler.recording.segments import Bounds, SegmentWriter, segment_name
+from scheduler.recording.segments import Bounds, SegmentStart, SegmentWriter, segment_name
 from scheduler.recording.tape import RENEWED_BYTES, TOGETHER, Tape
 from tests.builders import PodBuilder, make_pod
 from tests.patience import PATIENCE
@@ -249,6 +249,26 @@ def test_a_segment_says_the_template_of_its_first_pod(
     assert names == ["p0", "p1", "p2", "p3"]
     specs = [each.spec for each in handed if isinstance(each, PodAdded)]
     assert 1 < sum(spec is not None for spec in specs) <= len(segments)
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "another has its name"])
+def test_a_segment_says_nothing_of_a_pod_that_is_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, replaced: bool
+) -> None:
+    """A watch may show the pod that has come in place of another as a change of that."""
+    starts: list[SegmentStart] = []
+    monkeypatch.setattr(SegmentWriter, "begin", lambda self, start: starts.append(start))
+    tape = Tape(tmp_path, BOUNDS, [], Metrics())
+    old, new = (written(make_pod("p").uid(uid), 1) for uid in ("first", "second"))
+    tape.changed("Pod", None, old)
+    tape.nominated("first", "n1")
+    tape.permitted("first", "n1", Status(Code.WAIT))
+    tape.nominated("first", "n1")
+    tape.changed("Pod", old, new if replaced else None)
+    tape._begin()
+    (start,) = starts
+    assert (start.held, start.waiting, start.nominated) == ({}, frozenset(), {})
+    assert list(start.pods) == (["second"] if replaced else [])
 
 
 def _pods_of(entries: Iterable[AnyEntry]) -> list[Pod]:
