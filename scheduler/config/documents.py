@@ -35,7 +35,8 @@ def parse_documents(text: str) -> list[dict[str, Any]]:
         documents = list(yaml.load_all(text, Loader=_StrictLoader))
         too_large = count_values(documents) > MAX_VALUES
     except (yaml.YAMLError, RecursionError, TypeError, ValueError) as fault:
-        raise ConfigError([ConfigProblem("", f"not valid YAML: {fault}")]) from fault
+        why = "nested too deeply" if isinstance(fault, RecursionError) else fault
+        raise ConfigError([ConfigProblem("", f"not valid YAML: {why}")]) from fault
     if too_large:
         message = f"it is too large after expanding YAML aliases: more than {MAX_VALUES} values"
         raise ConfigError([ConfigProblem("", message)])
