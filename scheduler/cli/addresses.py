@@ -51,6 +51,10 @@ class ProxiedCall:
         return f"{self.path}?{urlencode(self.query, quote_via=quote, safe='/')}"
 
 
+_NOBODY_IS_KNOWN = "callers are not authenticated"
+"""How a scheduler refuses decisions that looks at no credentials (`serve.endpoints`)."""
+
+
 @dataclass(frozen=True)
 class CallerCredentials:
     """Credentials, and the authority to trust."""
@@ -104,8 +108,9 @@ def decoded(url: str, body: bytes) -> Any:
 
 def refusal(url: str, code: int, phrase: str, body: bytes) -> Refused:
     """An error answer: in the words of our endpoints or, of others, by its HTTP status."""
-    hint = "\nName who you are with --token." if code in (401, 403) else ""
     said = own_words(body)
+    token_helps = code in (401, 403) and not said.startswith(_NOBODY_IS_KNOWN)
+    hint = "\nName who you are with --token." if token_helps else ""
     return Refused((said or f"{url} answers {code} {phrase}") + hint, code)
 
 

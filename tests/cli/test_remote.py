@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import ssl
@@ -18,7 +19,10 @@ from click.testing import CliRunner
 from scheduler.cli.addresses import CallerCredentials, NoAnswer, Refused
 from scheduler.cli.main import cli
 from scheduler.cli.remote import Remote, fetch
+from scheduler.serve.endpoints import build_app
+from scheduler.serve.server import Server
 from tests.patience import PATIENCE
+from tests.serve.fake_backend import FakeBackend
 
 
 @contextmanager
@@ -155,6 +159,15 @@ def test_tokens_are_shown_over_tls_that_is_verified(tmp_path: Path) -> None:
         assert fetch(Remote((url,), CallerCredentials("secret", verified=False)), "/x") == {"a": 1}
         with pytest.raises(Refused, match="who are you\nName who you are with --token"):
             fetch(Remote((url,), CallerCredentials(authority=str(trusted))), "/x")
+
+
+async def test_no_token_is_asked_for_by_a_scheduler_that_looks_at_none() -> None:
+    async with Server(build_app(FakeBackend())) as server:
+        asked = ["approve", "p", "--server", server.url]
+        result = await asyncio.to_thread(CliRunner().invoke, cli, asked)
+    assert result.exit_code == 1
+    assert "callers are not authenticated: set server.protection" in result.output
+    assert "--token" not in result.output
 
 
 def test_an_authority_that_cannot_be_read_is_named(tmp_path: Path) -> None:
