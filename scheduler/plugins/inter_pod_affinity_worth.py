@@ -22,6 +22,10 @@ Counted = tuple[tuple[int, Counter], ...]
 """What each pod of a counter is worth, and the counter."""
 
 _KEPT = 8
+_FEW_COUNTERS = 32
+"""The sums of more counters are not kept: counters that were dropped would be kept with them."""
+_FEW_CHANGES = 16
+"""After more changes than that the sums are made anew: with arrays, that takes less time."""
 _READS = Reads(rows=frozenset({Aspect.PODS}))
 
 
@@ -37,16 +41,17 @@ class WorthByRow:
 
     def of(self, counted: Counted) -> Scores:
         """What each row is worth; valid until the state changes, and not to be changed."""
-        if self._state.changes.on_trial:
+        if self._state.changes.on_trial or len(counted) > _FEW_COUNTERS:
             return self._sum(counted)  # no log tells what a trial changes
         known = self._kept.pop(counted, None)
         reader = known[0] if known is not None else ChangeReader(self._state, _READS)
         touched = reader.news()
-        if known is None or touched is None or len(known[1]) != self._state.columns.capacity:
+        few = touched is not None and len(touched) <= _FEW_CHANGES
+        if known is None or not few or len(known[1]) != self._state.columns.capacity:
             numbers = self._sum(counted)
         else:
             numbers = known[1]
-            for row in touched:
+            for row in touched or ():
                 numbers[row] = sum([weight * counter.at(row) for weight, counter in counted])
         self._kept[counted] = reader, numbers  # last in the dict: most recently used
         if len(self._kept) > _KEPT:

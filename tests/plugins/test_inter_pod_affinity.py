@@ -18,6 +18,7 @@ from scheduler.plugins.inter_pod_affinity import InterPodAffinity
 from scheduler.state.columns import Rows, Scores
 from scheduler.state.scratch import scratch
 from tests.builders import NodeBuilder, PodBuilder, make_node, make_pod, pod_term
+from tests.cost.counting import cost
 from tests.plugins.affinity_cases import (
     AVOIDED,
     LONELY,
@@ -134,6 +135,38 @@ def test_what_rows_are_worth_follows_pods_and_nodes() -> None:
         assert scores == bench_of(nodes.values(), there.values()).scores(pod)
         seen.add(tuple((scores or {}).values()))
     assert len(seen) > 4
+
+
+@pytest.mark.parametrize("terms", [30, 60])
+def test_what_rows_are_worth_takes_as_long_however_many_pods_have_come(terms: int) -> None:
+    bench = bench_of([make_node(name).label(host=name) for name in "ab"])
+    for number in range(terms):  # each states a term of its own, which selects the pod
+        rather = make_pod(f"r-{number}").rather_near(number + 1, pod_term("host", X))
+        bench.state.set_pod(rather.on("a").info())
+    pod = make_pod("p").label(**X).info()
+
+    def after(others: int) -> int:
+        for number in range(others):
+            bench.state.set_pod(make_pod(f"of-{others}-{number}").on("b").info())
+        cycle, rows = Cycle(pod, bench.state), bench.state.rows()
+        return cost(lambda: bench.framework.scores.run_pre_score(cycle, rows)).operations
+
+    few, many = after(100), after(1000)
+    assert many <= few + 100, (few, many)
+
+
+def test_the_worth_of_rows_is_kept_for_few_terms_alone() -> None:
+    """The counters of the others may be dropped, and would be kept with it."""
+    bench = bench_of([make_node("a").label(host="a")])
+    bench.state.set_pod(make_pod("q").label(**X).on("a").info())
+    for terms, kept in ((2, 1), (40, 1), (3, 2)):
+        pod = make_pod("p")
+        for number in range(terms):
+            pod.rather_near(number + 1, pod_term("host", X))
+        assert bench.scores(pod) == {"a": 0}
+        plugin = bench.framework.plugins["InterPodAffinity"]
+        assert isinstance(plugin, InterPodAffinity)
+        assert plugin._worth_by_row.usage().entries == kept
 
 
 @given(nodes(), running("stays"), running("leaves"), running("comes"), pods("p"))
