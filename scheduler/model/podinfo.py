@@ -112,9 +112,8 @@ class PodInfo:
         renewed = self.bound_to(node_name) if node_name else self._copy()
         renewed.pod, renewed.node_name = pod, node_name
         if pod.metadata.labels != self.pod.metadata.labels:
-            by_labels = ("affinity", "spread", "excess", "faults")
-            renewed._forget(*by_labels)
-            kept = {name: each for name, each in self._faults.items() if name not in by_labels}
+            renewed._forget(*_BY_LABELS)
+            kept = {name: each for name, each in self._faults.items() if name not in _BY_LABELS}
             renewed._shared, renewed._faults = _NOTHING, kept
         if sizes_reported(pod) != sizes_reported(self.pod):
             renewed._shared = _NOTHING
@@ -366,6 +365,8 @@ class PodInfo:
 
 _SAID = ("fit_requests", "score_requests", "node_matcher", "node_preferences", "affinity", "spread")
 """What is derived from the spec alone; what of it cannot be derived is said in this order."""
+_BY_LABELS = ("excess", "faults", "node_matcher", "node_preferences", "affinity", "spread")
+"""What depends on labels: they count towards the limits, and pods beyond these match nowhere."""
 _NOTHING: Mapping[str, object] = {}
 _NO_FAULTS: Mapping[str, str] = {}
 _NOWHERE = NodeMatcher(terms=())

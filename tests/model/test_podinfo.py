@@ -6,6 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from scheduler.model.limits import PodLimits
 from scheduler.model.podinfo import _DERIVED, HostPort, PodInfo, with_tag
 from tests.builders import PodBuilder, constraint, make_pod, requirement, term
 
@@ -112,9 +113,12 @@ def test_terms_that_read_the_labels_are_read_again() -> None:
     assert new.affinity != old.affinity
 
 
+TOO_MANY = "a, and more labels than a pod may have"
+LIMITS = PodLimits(labels=2)
+
 STEPS = st.one_of(
     st.tuples(st.just("read"), st.sampled_from(sorted(_DERIVED))),
-    st.tuples(st.just("label"), st.sampled_from("ab")),
+    st.tuples(st.just("label"), st.sampled_from(("a", "b", TOO_MANY))),
     st.tuples(st.just("size"), st.sampled_from(("1", "2", "x"))),
     st.tuples(st.just("twin"), st.sampled_from(("of us", "of it"))),
     st.tuples(st.just("bind"), st.just("n1")),
@@ -127,6 +131,7 @@ STEPS = st.one_of(
 )
 @example(bad=set(), steps=[("twin", "of it"), ("label", "b"), ("twin", "of it")])
 @example(bad={"cpu"}, steps=[("twin", "of us"), ("label", "b")])
+@example(bad=set(), steps=[("label", TOO_MANY), ("read", "node_matcher"), ("label", "a")])
 def test_what_is_derived_does_not_depend_on_what_was_before(
     bad: set[str], steps: list[tuple[str, str]]
 ) -> None:
@@ -134,7 +139,10 @@ def test_what_is_derived_does_not_depend_on_what_was_before(
     label, size, node = "a", "", ""
 
     def now() -> PodInfo:
-        return _pod_with(bad, label, size, node).info()
+        pod = _pod_with(bad, label[0], size, node)
+        if label == TOO_MANY:
+            pod.label(b="x", c="x", d="x")
+        return PodInfo(pod.struct(), LIMITS)
 
     info = now()
     for step, value in steps:
