@@ -14,7 +14,7 @@ A pod that holds resources is in one of two states::
   fails, and the pod is forgotten. A pod that the watch does not confirm is read after a while
   (``pipeline/confirmation``).
 - The watch is always right: a pod that turns up on another node than assumed is moved there, and
-  one that is labelled while it is being bound counts with its new labels at once.
+  one that is labelled or resized while it is being bound counts as it is now at once.
 - Pods of nodes that are not there (yet, or any more) are kept by node name and count as soon as the
   node is.
 
@@ -389,25 +389,29 @@ class ClusterState:
     def renew_assumed(self, info: PodInfo) -> None:
         """Take over a newer version of a pod that the watch still shows without a node.
 
-        Its labels may have changed: other pods are judged by them, and the decision about this one
-        is checked again before its binding is sent. A pod that is not assumed is left alone.
+        Its labels or its size may have changed: other pods are judged by them, and the decision
+        about this one is checked again before its binding is sent. A pod that is not assumed is
+        left alone.
         """
         known = self._assumed.get(info.uid)
         if known is None:
             return
         bound = info.bound_to(known.node_name)
-        if known.takes_like(bound):
+        alike = known.takes_like(bound)
+        if alike:
             self._renew(known, bound)
             self._assumed[info.uid] = bound
         else:
             self.unbook(info.uid)
             self.book(bound, PodState.ASSUMED)
         action = pod_update(known, bound)
-        if action is not Action.UPDATE:  # something that pods are judged by
-            if bound.node_name in self._rows:
-                self._new_version(bound.node_name)
-            event = Event(ASSIGNED_POD, action, known, bound, own=True, exclude=info.uid)
-            self._publish(event)
+        plain = action is Action.UPDATE  # if it takes more, that cures no pod
+        if alike and plain:
+            return  # nothing that pods are judged by
+        if bound.node_name in self._rows:
+            self._new_version(bound.node_name)
+        event = Event(ASSIGNED_POD, action, known, bound, own=True, silent=plain, exclude=info.uid)
+        self._publish(event)
 
     def _renew(self, known: PodInfo, info: PodInfo) -> None:
         """Replace a pod by a version that takes the same of the same node."""

@@ -68,6 +68,10 @@ def shunned(stage: Stage) -> None:
     stage.see(make_pod("p").cpu("2").label(app="web"))
 
 
+def enlarged(stage: Stage) -> None:
+    stage.see(make_pod("p").cpu("5"))
+
+
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
@@ -77,6 +81,7 @@ def shunned(stage: Stage) -> None:
         pytest.param(shrunk, "fit", id="the node offers less"),
         pytest.param(taken, "fit", id="a pod of another scheduler has the room"),
         pytest.param(shunned, "fit", id="the pod has a label now that a pod on the node shuns"),
+        pytest.param(enlarged, "fit", id="the pod requests more now than the node has"),
         pytest.param(deleted, "pod", id="the pod is gone"),
         pytest.param(being_deleted, "pod", id="the pod is being deleted"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from scheduler.model.affinity import PodSet
+from scheduler.model.events import Event
 from scheduler.model.nodes import Node
 from scheduler.model.resources import MAX_AMOUNT
 from scheduler.model.selectors import Selector, equals
@@ -184,9 +185,14 @@ def test_a_pod_that_is_resized_while_it_is_being_bound_holds_what_it_asks_for_no
     state: ClusterState,
 ) -> None:
     state.assume(make_pod("p").cpu("1").info(), "n1")
+    version, events = state.node_version("n1"), list[Event]()
+    state.connect(events.append)
     state.renew_assumed(make_pod("p").cpu("3").info())
     assert state.assumed("uid-p")
     assert cpu(state, "n1") == 3000
+    assert state.node_version("n1") != version, "the decision is checked again"
+    state.renew_assumed(make_pod("p").cpu("2").info())
+    assert [event.silent for event in events] == [True, False], "taking less may cure others"
 
 
 def test_a_status_that_changes_while_a_pod_is_being_bound_concerns_nobody(
