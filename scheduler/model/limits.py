@@ -280,13 +280,29 @@ def selector_entries(selector: LabelSelector | None) -> int:
     return len(selector.match_labels) + _with_values(selector.match_expressions)
 
 
+def more_entries_than(number: int, *selectors: LabelSelector | None) -> bool:
+    """Whether selectors have more entries together. O(number), however many values they have."""
+    for selector in selectors:
+        if selector is not None and number >= 0:
+            number -= len(selector.match_labels) + len(selector.match_expressions)
+            if number >= 0:
+                number -= _values_of(selector.match_expressions)
+    return number < 0
+
+
 def _with_values(
     requirements: Sequence[NodeSelectorRequirement] | Sequence[LabelSelectorRequirement],
 ) -> int:
     """How many requirements there are, and values in them; counted in C, as there may be many."""
     if not requirements:
         return 0
-    return len(requirements) + sum(map(len, map(_VALUES, requirements)))
+    return len(requirements) + _values_of(requirements)
+
+
+def _values_of(
+    requirements: Sequence[NodeSelectorRequirement] | Sequence[LabelSelectorRequirement],
+) -> int:
+    return sum(map(len, map(_VALUES, requirements)))
 
 
 _VALUES = attrgetter("values")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from scheduler.model.limits import MOST_SELECTOR_ENTRIES, selector_entries
+from scheduler.model.limits import MOST_SELECTOR_ENTRIES, more_entries_than
 from scheduler.model.meta import ObjectMeta, OwnerReference
 from scheduler.model.objects import ReplicaSet, ReplicationController, Service, StatefulSet
 from scheduler.model.podinfo import PodInfo
@@ -102,7 +102,7 @@ class DefaultSelector:
                 found = self._objects.get(ReplicaSet, key)
             case "apps/v1", "StatefulSet":
                 found = self._objects.get(StatefulSet, key)
-        if found is None or selector_entries(found.spec.selector) > MOST_SELECTOR_ENTRIES:
+        if found is None or more_entries_than(MOST_SELECTOR_ENTRIES, found.spec.selector):
             return ()
         try:
             return compile_label_selector(found.spec.selector, "spec.selector").requirements

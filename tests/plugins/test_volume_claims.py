@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from scheduler.model.meta import AnnotatedMeta, LabelSelector, LabelSelectorRequirement
 from scheduler.model.status import SUCCESS, Status, unresolvable
+from scheduler.model.storage import PersistentVolumeClaim, PersistentVolumeClaimSpec
 from scheduler.pipeline.evaluation import CycleError, evaluate
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.volume_binding import VolumeBinding
+from scheduler.plugins.volumes.matching import too_long_selector
 from tests.builders import Json, make_node
 from tests.plugins.storage import a_claim, a_class, a_csi_node, a_pod, a_volume, put, within
 from tests.plugins.support import Bench
@@ -191,3 +195,42 @@ def test_a_claim_that_is_used_twice_gets_one_volume() -> None:
     put(bench.state, a_class("late", NO_PROVISIONER))
     put(bench.state, a_claim("c"), a_volume("v"))
     assert bench.verdicts(a_pod().claim("c", "c")) == {"n": SUCCESS}
+
+
+class Looked(tuple[Any, ...]):
+    """Requirements that count how often they are gone through."""
+
+    times = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        Looked.times += 1
+        return super().__iter__()
+
+
+def asking(name: str, requirements: int, values: int) -> PersistentVolumeClaim:
+    listed = Looked(
+        LabelSelectorRequirement(f"key-{i}", "In", ("value",) * values) for i in range(requirements)
+    )
+    metadata = AnnotatedMeta(name=name, namespace="default")
+    selector = LabelSelector(match_expressions=listed)
+    return PersistentVolumeClaim(
+        metadata=metadata, spec=PersistentVolumeClaimSpec(selector=selector)
+    )
+
+
+@pytest.mark.parametrize(
+    ("claims", "found", "times"),
+    [
+        pytest.param([(8, 1), (8, 120)], None, 2, id="as many as there may be"),
+        pytest.param([(8, 1), (2, 600)], ("c-1", 1202), 5, id="many values"),
+        pytest.param([(1025, 1), (2000, 1), (1500, 9)], ("c-1", 4000), 1, id="many requirements"),
+    ],
+)
+def test_values_are_counted_where_there_are_few_requirements(
+    claims: list[tuple[int, int]], found: tuple[str, int] | None, times: int
+) -> None:
+    """A tenant may have hundreds of claims, each with tens of thousands of requirements."""
+    made = [asking(f"c-{i}", *sizes) for i, sizes in enumerate(claims)]
+    Looked.times = 0
+    assert too_long_selector(made) == found
+    assert Looked.times == times

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 from scheduler.model.csi_migration import migration_of
 from scheduler.model.events import Event, Hint
-from scheduler.model.limits import selector_entries
+from scheduler.model.limits import more_entries_than
 from scheduler.model.nodes import CSINode, Node
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.quantity import QuantityError, value
@@ -218,7 +218,7 @@ def _concerns(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
         return True
     if shelf != (class_name, ""):
         return False
-    if selector_entries(claim.spec.selector) > _FEW_ENTRIES:
+    if more_entries_than(_FEW_ENTRIES, claim.spec.selector):
         return True  # compiling its selector for each event may cost more than an attempt
     try:
         offer = available_volume(volume)

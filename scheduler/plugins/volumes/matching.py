@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from scheduler.model.csi_migration import migration_of, translated_affinity
-from scheduler.model.limits import MOST_SELECTOR_ENTRIES, selector_entries
+from scheduler.model.limits import MOST_SELECTOR_ENTRIES, more_entries_than, selector_entries
 from scheduler.model.quantity import value
 from scheduler.model.resources import nanos_of
 from scheduler.model.selectors import Requirement, Selector, compile_label_selector
@@ -314,13 +314,23 @@ class ClaimRequirements:
 def too_long_selector(claims: Sequence[PersistentVolumeClaim]) -> tuple[str, int] | None:
     """The unbound claim with the longest selector, and its entries, if all have too many.
 
-    Each is compared with all free volumes of its class.
+    Each is compared with all free volumes of its class. Where there are too many requirements, the
+    values in them are counted for one claim alone.
     """
-    entries = [selector_entries(claim.spec.selector) for claim in claims]
-    if sum(entries) <= MOST_SELECTOR_ENTRIES:
+    if not more_entries_than(MOST_SELECTOR_ENTRIES, *(claim.spec.selector for claim in claims)):
         return None
-    longest = max(entries)
-    return claims[entries.index(longest)].metadata.name, longest
+    many = sum(map(_requirements, claims)) > MOST_SELECTOR_ENTRIES
+    longest = max(claims, key=_requirements if many else _entries)
+    return longest.metadata.name, _entries(longest)
+
+
+def _requirements(claim: PersistentVolumeClaim) -> int:
+    selector = claim.spec.selector
+    return len(selector.match_labels) + len(selector.match_expressions) if selector else 0
+
+
+def _entries(claim: PersistentVolumeClaim) -> int:
+    return selector_entries(claim.spec.selector)
 
 
 def suitable(
