@@ -39,7 +39,6 @@ from scheduler.plugin_api.outlet import Outlet, StaleReason
 from scheduler.plugin_api.waiting import MAX_WAIT, WaitingPod, Waits
 from scheduler.queueing.queued_pod import QueuedPod
 from scheduler.queueing.scheduling_queue import SchedulingQueue
-from scheduler.state.scratch import scratch
 
 log = get_logger(__name__)
 
@@ -471,19 +470,23 @@ def _verdict(attempt: Attempt) -> str:
 
     One row for each filter, and the preparation of each for the pod. Nothing here awaits.
     """
-    state, framework = attempt.cycle.state, attempt.framework
+    state, framework, node = attempt.cycle.state, attempt.framework, attempt.node
     booked = state.pod(attempt.cycle.pod.uid)
     assert booked is not None, "a pod that is assumed is booked"
-    cycle = Cycle(booked.bound_to(""), state)  # its newest version
+    pod = booked.bound_to("")  # its newest version
+    cycle = Cycle(pod, state)
     cycle.skip("filter", framework.reserving)
-    with scratch(state) as changes:
-        changes.remove(booked)
+    # Not `scratch`: those that follow pods by events, as NUMA cells do, must not count it either.
+    state.forget(pod.uid, trial=True)
+    try:
         evaluation = evaluate(framework, cycle)
         if (rejection := evaluation.rejection) is not None:
             return rejection.pre_filter.message if rejection.pre_filter is not None else ""
-        if evaluation.node_names is not None and attempt.node not in evaluation.node_names:
+        if evaluation.node_names is not None and node not in evaluation.node_names:
             return evaluation.excluded.message
-        row = state.row(attempt.node)
+        row = state.row(node)
         assert row is not None, "a node with a version has a row"
         (code,) = framework.run_filters(cycle, np.array([row], np.intp))
         return state.statuses.status(int(code)).message if code else ""
+    finally:
+        state.assume(pod, node)
