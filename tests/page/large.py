@@ -71,6 +71,14 @@ async def queue(query: QueueQuery) -> dict[str, Any]:
     return {"counts": TIERS, "pods": [entry(number) for number in range(min(PODS, query.limit))]}
 
 
+async def many_groups(query: QueueQuery) -> dict[str, Any]:
+    """As many groups as are asked for, of seven pods each; more than there is room for."""
+    if not query.group:
+        return await queue(query)
+    groups = [{**group(number), "count": 7} for number in range(query.limit)]
+    return {"counts": TIERS, "groups": groups, "pods": []}
+
+
 DEVICES = "device:gpu.example.com"
 
 

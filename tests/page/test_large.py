@@ -77,6 +77,25 @@ async def test_updates_replace_what_is_shown() -> None:
                 print(f"{place}: an update has long tasks {await long_tasks(page)} ms")
 
 
+async def test_a_list_that_is_cut_says_so() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    backend = large.backend()
+    backend.queue = large.many_groups
+    async with Server(build_app(backend)) as server, chromium() as browser:
+        for place, said in {
+            "pending?view=pods": "These are the first 5,000 of 10,000 pods",
+            "pending?view=pods&tier=unschedulable": "These are the first 5,000 of 9,700 pods",
+            "pending?view=pods&filter=job-00001": "Looked for among the first 5,000 of 10,000",
+            "pending?view=pods&filter=no-such": "Nothing matches “no-such”",
+            "pending": "These are the 1,000 largest groups of equal pods, with 7,000 of 10,000",
+            "pending?tier=unschedulable": "with 7,000 of 9,700 pods",
+            "pending?filter=no-such": "with 7,000 of 10,000 pods",
+        }.items():
+            async with reading(browser, server.url, place) as (page, _):
+                await expect(page.locator("main")).to_contain_text(said)
+                await expect(page.get_by_text("No pod waits")).to_have_count(0)
+
+
 async def test_the_keyboard_goes_through_five_thousand_nodes() -> None:
     expect.set_options(timeout=PATIENCE_MS)
     async with (

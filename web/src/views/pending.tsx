@@ -75,6 +75,8 @@ export function Pending() {
   const known = (tier ? all.data : queue.data)?.counts;
   const counts = known ?? {};
   const total = Object.values(counts).reduce((sum, each) => sum + each, 0);
+  /** How many pods are asked for: those of one tier, or all. */
+  const asked = tier ? (counts[tier] ?? 0) : total;
 
   return (
     <div class="view">
@@ -121,9 +123,9 @@ export function Pending() {
       <Shown of={queue} lines={9}>
         {(data) =>
           listed || !data.groups ? (
-            <PodList pods={data.pods} filter={filter} total={total} />
+            <PodList pods={data.pods} filter={filter} total={asked} />
           ) : (
-            <Causes groups={data.groups} filter={filter} />
+            <Causes groups={data.groups} filter={filter} total={asked} />
           )
         }
       </Shown>
@@ -140,7 +142,14 @@ function Segment(props: { on: boolean; set: () => void; label: string; number?: 
   );
 }
 
-function Causes({ groups, filter }: { groups: PendingGroup[]; filter: string }) {
+interface CausesProps {
+  groups: PendingGroup[];
+  filter: string;
+  /** How many pods wait; the groups may be the largest of many. */
+  total: number;
+}
+
+function Causes({ groups, filter, total }: CausesProps) {
   const wanted = filter.toLowerCase();
   const matches = ({ namespace, owner, message, pods, plugins }: PendingGroup): boolean =>
     [namespace, owner, message, ...pods, ...plugins].join(" ").toLowerCase().includes(wanted);
@@ -153,19 +162,31 @@ function Causes({ groups, filter }: { groups: PendingGroup[]; filter: string }) 
         </State>
       </div>
     );
+  const read = groups.reduce((sum, group) => sum + group.count, 0);
+  const rest = groups.length >= MOST_GROUPS && read < total && (
+    <p class="small quieter">
+      These are the {count(groups.length)} largest groups of equal pods, with {count(read)} of{" "}
+      {plural(total, "pod")}; a tier shows others.
+    </p>
+  );
   if (!shown.length)
     return (
       <div class="card">
-        <State icon="search" title={`Nothing matches “${filter}”`} />
+        <State icon="search" title={`Nothing matches “${filter}”`}>
+          {rest}
+        </State>
       </div>
     );
   const digits = Math.max(...shown.map((cause) => count(cause.pods).length));
   return (
-    <ul class="causes" style={{ "--digits": digits }}>
-      {shown.map((cause) => (
-        <CauseCard key={cause.key} cause={cause} alone={shown.length === 1} />
-      ))}
-    </ul>
+    <>
+      <ul class="causes" style={{ "--digits": digits }}>
+        {shown.map((cause) => (
+          <CauseCard key={cause.key} cause={cause} alone={shown.length === 1} />
+        ))}
+      </ul>
+      {rest}
+    </>
   );
 }
 
@@ -334,7 +355,7 @@ const COLUMNS: Column<QueueEntry>[] = [
     name: "why",
     title: "Why",
     width: "minmax(9rem, 2fr)",
-    from: 760,
+    from: 680,
     by: (row) => headline(row.message),
     cell: (row) => <span title={row.message}>{headline(row.message)}</span>,
   },
@@ -357,7 +378,14 @@ const COLUMNS: Column<QueueEntry>[] = [
   },
 ];
 
-function PodList({ pods, filter, total }: { pods: QueueEntry[]; filter: string; total: number }) {
+interface PodListProps {
+  pods: QueueEntry[];
+  filter: string;
+  /** How many wait; the pods may be the first of many. */
+  total: number;
+}
+
+function PodList({ pods, filter, total }: PodListProps) {
   const wanted = filter.toLowerCase();
   const shown = useMemo(
     () =>
@@ -376,12 +404,18 @@ function PodList({ pods, filter, total }: { pods: QueueEntry[]; filter: string; 
         rows={shown}
         id={(row) => row.pod}
         href={(row) => podLink(row.pod)}
-        empty={<State icon="check" title="No pod waits" tone="good" />}
+        empty={
+          pods.length ? (
+            <State icon="search" title={`Nothing matches “${filter}”`} />
+          ) : (
+            <State icon="check" title="No pod waits" tone="good" />
+          )
+        }
       />
-      {pods.length < total && !wanted && pods.length >= MOST_PODS && (
+      {pods.length >= MOST_PODS && pods.length < total && (
         <p class="card-body small quieter">
-          These are the first {count(pods.length)} of {count(total)}; a tier or a filter shows
-          others.
+          {wanted ? "Looked for among" : "These are"} the first {count(pods.length)} of{" "}
+          {plural(total, "pod")}; a tier shows others.
         </p>
       )}
     </div>
