@@ -2,6 +2,7 @@
 
 import "./amounts";
 import "./colour";
+import "./decisions";
 import "./devices";
 import "./kubectl";
 import "./layout";

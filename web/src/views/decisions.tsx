@@ -6,6 +6,7 @@ import { useResource } from "../api/resource";
 import { streaming, useStream } from "../api/stream";
 import type { Decision } from "../api/types";
 import type { DecisionsAnswer } from "../api/view_types";
+import { merged } from "../decisions";
 import { headline } from "../reasons";
 import { link, place, podLink, setQuery } from "../router";
 import { count, millis, moment } from "../ui/format";
@@ -15,7 +16,6 @@ import { Failed, Loading, State } from "../ui/states";
 import { type Column, Search, Table } from "../ui/table";
 import "../styles/decisions.css";
 
-const MOST = 2000;
 const FIRST = 1000;
 /** How often new decisions are shown at most: whoever reads cannot follow more. */
 const SHOW_MS = 300;
@@ -35,6 +35,7 @@ function useDecisions(paused: boolean) {
   const kept = useRef<Decision[]>([]);
   const skipped = useRef(0);
   const timer = useRef(0);
+  const opened = useRef(false);
   const [shown, setShown] = useState<Decision[]>([]);
 
   const show = (): void => {
@@ -44,27 +45,25 @@ function useDecisions(paused: boolean) {
   const soon = (): void => {
     if (!paused) timer.current ||= window.setTimeout(show, SHOW_MS);
   };
-  const add = (fresh: Decision[]): void => {
-    const last = kept.current[0]?.seq ?? 0;
-    const newer = fresh.filter((each) => each.seq > last).reverse();
-    if (newer.length) kept.current = [...newer, ...kept.current].slice(0, MOST);
-  };
 
   useStream({
     decisions: (fresh, left) => {
       skipped.current += left;
-      add(fresh);
+      kept.current = merged(kept.current, fresh);
       soon();
     },
   });
   useEffect(() => {
     if (!known.data) return;
-    // The stream may have told some of them already.
-    const older = known.data.decisions;
-    const oldest = kept.current[kept.current.length - 1]?.seq ?? Number.POSITIVE_INFINITY;
-    kept.current = [...kept.current, ...older.filter((each) => each.seq < oldest)].slice(0, MOST);
-    show();
+    kept.current = merged(kept.current, known.data.decisions);
+    if (!paused) show();
   }, [known.data]);
+  useEffect(() => {
+    if (streaming.value !== "open") return;
+    // What was decided while there was no stream is read.
+    if (opened.current) known.reload();
+    opened.current = true;
+  }, [streaming.value]);
   useEffect(() => {
     if (!paused) show();
     return () => {
