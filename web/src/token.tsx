@@ -84,7 +84,7 @@ export function TokenDialog() {
         </label>
         <div class="stack tight">
           <span class="small quiet">For example</span>
-          <Command text="kubectl -n equipoise-system create token viewer" />
+          <Command text="kubectl -n equipoise-system create token equipoise-viewer" />
         </div>
         <button type="submit" class="button primary">
           Sign in
