@@ -137,8 +137,8 @@ function Tile({
   return (
     <div class="card tile">
       <dt>{name}</dt>
-      <dd class="tile-value">{value}</dd>
-      <dd class="small quieter">{children}</dd>
+      <dd class="tile-said number">{value}</dd>
+      <dd class="tile-more">{children}</dd>
     </div>
   );
 }

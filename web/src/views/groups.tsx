@@ -122,8 +122,8 @@ function Members({ gang }: { gang: Gang }) {
     `${gang.placed} placed, ${gang.existing} exist` +
     (gang.minMember === null ? "" : `, at least ${gang.minMember} needed`);
   return (
-    <span class="members" title={words}>
-      <span class="members-bar" role="img" aria-label={words}>
+    <span class="gang-members" title={words}>
+      <span class="gang-bar" role="img" aria-label={words}>
         <i class="placed" style={{ width: `${(100 * placed) / wanted}%` }} />
         <i class="waits" style={{ width: `${(100 * waits) / wanted}%` }} />
         {gang.minMember !== null && gang.minMember < wanted && (

@@ -126,7 +126,7 @@ function Dashboard({ data, series, tiers, latest }: DashboardProps) {
   const unschedulable = tiers["unschedulable"] ?? 0;
   return (
     <>
-      <dl class="tiles">
+      <dl class="tiles five">
         <Tile
           term="Bound per second"
           said={rate(series.bound.at(-1))}
