@@ -245,7 +245,13 @@ async def groups(limit: int) -> dict[str, Any]:
         }
         for number in range(min(limit, 1000))
     ]
-    said = {"count": 1000, "enabled": True, "batching": True, "batches": []}
+    batch = {"priority": 0, "pods": 500, "model": "Scores", "result": "solved", "members": 0}
+    size = {"classes": 40, "nodes": NODES, "arcs": 200_000, "rounds": 3}
+    became = {"placed": 480, "placedOneByOne": 0, "pending": 20, "refused": 0}
+    took = {"poseSeconds": 0.0005, "solveSeconds": 0.003, "compareSeconds": 0.0}
+    ended = {"verifySeconds": 0.0, "takeSeconds": 0.0, "secondsAgo": 272.0}
+    batches = [{**batch, **size, **became, **took, **ended}]
+    said = {"count": 1000, "enabled": True, "batching": True, "batches": batches}
     return {**said, "groups": gangs}
 
 

@@ -96,6 +96,18 @@ async def test_a_list_that_is_cut_says_so() -> None:
                 await expect(page.get_by_text("No pod waits")).to_have_count(0)
 
 
+async def test_a_batch_that_took_milliseconds_did_not_take_none() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        Server(build_app(large.backend())) as server,
+        chromium() as browser,
+        reading(browser, server.url, "groups?show=batches") as (page, _),
+    ):
+        row = page.get_by_role("row").nth(1)
+        await expect(row).to_contain_text("3.50 ms")
+        await expect(row).to_contain_text("4 min 32 s")
+
+
 async def test_the_keyboard_goes_through_five_thousand_nodes() -> None:
     expect.set_options(timeout=PATIENCE_MS)
     async with (

@@ -4,6 +4,7 @@ import "./amounts";
 import "./colour";
 import "./decisions";
 import "./devices";
+import "./format";
 import "./kubectl";
 import "./layout";
 import "./manifest";

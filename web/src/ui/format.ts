@@ -20,8 +20,8 @@ export function plural(value: number, word: string, words = `${word}s`): string 
 /** A span of time in its two largest units: `2 h 5 min`, `12 s`, `0.4 s`. */
 export function span(seconds: number): string {
   if (seconds < 0) return "0 s";
-  if (seconds < 10) return `${seconds.toFixed(1)} s`;
-  if (seconds < 100) return `${Math.round(seconds)} s`;
+  if (seconds < 9.95) return `${seconds.toFixed(1)} s`;
+  if (seconds < 99.5) return `${Math.round(seconds)} s`;
   const minutes = Math.floor(seconds / 60);
   if (minutes < 60) return `${minutes} min${minutes < 10 ? ` ${Math.floor(seconds % 60)} s` : ""}`;
   const hours = Math.floor(minutes / 60);

@@ -5,7 +5,7 @@ import { useMemo } from "preact/hooks";
 import { useResource } from "../api/resource";
 import type { Batch, Gang, GroupsAnswer } from "../api/view_types";
 import { link, place, setQuery } from "../router";
-import { count, plural, span } from "../ui/format";
+import { count, millis, plural, span } from "../ui/format";
 import { Name } from "../ui/name";
 import { Shown, State } from "../ui/states";
 import { type Column, Search, Table } from "../ui/table";
@@ -169,7 +169,7 @@ const GANG_COLUMNS: Column<Gang>[] = [
   },
   {
     name: "placed",
-    title: "Placed, of the least",
+    title: "Placed, of minMember",
     width: "minmax(9rem, 1fr)",
     from: 560,
     by: (row) => row.placed / Math.max(1, row.minMember ?? 1),
@@ -230,7 +230,7 @@ const BATCH_COLUMNS: Column<Batch>[] = [
   {
     name: "result",
     title: "Placed",
-    width: "minmax(7rem, 1fr)",
+    width: "minmax(6.5rem, 1fr)",
     by: (row) => row.result,
     cell: (row) => (
       <span class={`badge ${RESULTS[row.result].tone}`} title={RESULTS[row.result].why}>
@@ -251,7 +251,7 @@ const BATCH_COLUMNS: Column<Batch>[] = [
     title: "At once",
     width: "5.5rem",
     end: true,
-    from: 480,
+    from: 500,
     by: (row) => row.placed,
     cell: (row) => <span class="number">{count(row.placed)}</span>,
   },
@@ -260,7 +260,7 @@ const BATCH_COLUMNS: Column<Batch>[] = [
     title: "One by one",
     width: "6rem",
     end: true,
-    from: 620,
+    from: 660,
     by: (row) => row.placedOneByOne,
     cell: (row) => <span class="number">{count(row.placedOneByOne)}</span>,
   },
@@ -269,7 +269,7 @@ const BATCH_COLUMNS: Column<Batch>[] = [
     title: "Left",
     width: "4.5rem",
     end: true,
-    from: 560,
+    from: 580,
     by: (row) => row.pending,
     cell: (row) => <span class="number">{count(row.pending)}</span>,
   },
@@ -291,14 +291,16 @@ const BATCH_COLUMNS: Column<Batch>[] = [
     title: "Solved in",
     width: "6rem",
     end: true,
-    from: 760,
-    by: (row) => row.solveSeconds,
-    cell: (row) => <span class="number">{span(row.poseSeconds + row.solveSeconds)}</span>,
+    from: 780,
+    by: (row) => row.poseSeconds + row.solveSeconds,
+    cell: (row) => (
+      <span class="number">{millis(1000 * (row.poseSeconds + row.solveSeconds))}</span>
+    ),
   },
   {
     name: "ago",
     title: "Ago",
-    width: "4.5rem",
+    width: "6.5rem",
     end: true,
     by: (row) => row.secondsAgo,
     cell: (row) => <span class="number">{span(row.secondsAgo)}</span>,

@@ -76,7 +76,7 @@ export function Overview() {
           <h1>Overview</h1>
           <p>{found.data ? said(found.data) : "How the scheduler does."}</p>
         </div>
-        <Live />
+        {found.data && <Live />}
       </div>
       <Shown of={found} lines={12}>
         {(data) => (
