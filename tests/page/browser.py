@@ -30,6 +30,15 @@ new PerformanceObserver((list) => {
 }).observe({ type: "longtask", buffered: true });
 """
 
+_NAMELESS = """() => [...document.querySelectorAll(
+  "button, a[href], input, select, textarea, [role=application], [role=table], [role=meter]")]
+  .filter((each) => each.checkVisibility({ visibilityProperty: true }))
+  .filter((each) => !(
+    each.getAttribute("aria-label") || each.getAttribute("aria-labelledby") || each.title ||
+    each.innerText?.trim() || each.closest("label")?.innerText.trim() ||
+    (each.id && document.querySelector(`label[for="${each.id}"]`)?.innerText.trim())))
+  .map((each) => each.outerHTML.slice(0, 200))"""
+
 
 class Faults:
     """What went wrong in a page: errors of its scripts and of the console, failed requests."""
@@ -114,4 +123,10 @@ async def reading(
 async def long_tasks(page: Page) -> list[int]:
     """The milliseconds of each task of the page that took 50 or more: reported, not judged."""
     found: list[int] = await page.evaluate("window.longTasks")
+    return found
+
+
+async def nameless(page: Page) -> list[str]:
+    """Controls that a screen reader could not call by a name."""
+    found: list[str] = await page.evaluate(_NAMELESS)
     return found

@@ -10,7 +10,14 @@ from scheduler.explaining.queries import NodesQuery
 from scheduler.serve.endpoints import build_app
 from scheduler.serve.server import Server
 from tests.page import large
-from tests.page.browser import PATIENCE_MS, chromium, long_tasks, reading
+from tests.page.browser import (
+    NARROW,
+    PATIENCE_MS,
+    chromium,
+    long_tasks,
+    nameless,
+    reading,
+)
 from tests.page.playground import needs_page
 from tests.page.screenshots import settled
 
@@ -50,6 +57,7 @@ async def test_every_view_holds_few_elements() -> None:
                 shown_after: float = await page.evaluate("performance.now()")
                 report[place] = (number, round(shown_after), await long_tasks(page))
                 assert number <= MOST_ELEMENTS, f"{place}: {number} elements"
+                assert await nameless(page) == [], place
     for place, (number, after, tasks) in report.items():
         print(f"{place}: {number} elements, shown after {after} ms, long tasks {tasks} ms")
 
@@ -94,6 +102,43 @@ async def test_a_list_that_is_cut_says_so() -> None:
             async with reading(browser, server.url, place) as (page, _):
                 await expect(page.locator("main")).to_contain_text(said)
                 await expect(page.get_by_text("No pod waits")).to_have_count(0)
+
+
+async def test_a_row_that_a_key_leads_to_is_told() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        Server(build_app(large.backend())) as server,
+        chromium() as browser,
+        reading(browser, server.url, "pods/team-1/job-00001") as (page, _),
+    ):
+        told = page.locator("[aria-live=polite]", has_text="node-")
+        await page.get_by_role("table", name="Verdicts").focus()
+        await page.keyboard.press("ArrowDown")
+        await expect(told).to_contain_text("NodeResourcesFit rejects; evictions could help")
+        await page.goto(f"{server.url}/ui/#/pending?view=pods")
+        await page.get_by_role("table", name="Pending pods").focus()
+        await page.keyboard.press("End")
+        told = page.locator("[aria-live=polite]", has_text="team-")
+        await expect(told).to_contain_text(
+            "team-7/job-04999, Unschedulable, Had volume node affinity conflict"
+        )
+
+
+async def test_escape_closes_the_menu() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        Server(build_app(large.backend())) as server,
+        chromium() as browser,
+        reading(browser, server.url, "groups?show=batches", size=NARROW) as (page, _),
+    ):
+        menu = page.get_by_role("button", name="Menu", exact=True)
+        await menu.press("Enter")
+        views = page.get_by_role("navigation", name="Views")
+        await expect(views).to_be_visible()
+        await views.get_by_role("link", name="Nodes").focus()
+        await page.keyboard.press("Escape")
+        await expect(views).to_be_hidden()
+        await expect(menu).to_be_focused()
 
 
 async def test_a_batch_that_took_milliseconds_did_not_take_none() -> None:

@@ -12,7 +12,7 @@ from playwright.async_api import Page, Route, expect
 
 from sandbox.devices.driver import DRIVER as BOARDS
 from tests.builders import make_pod
-from tests.page.browser import NARROW, PATIENCE_MS, chromium, reading
+from tests.page.browser import NARROW, PATIENCE_MS, chromium, nameless, reading
 from tests.page.playground import create, needs_page, playground, url_of
 from tests.page.screenshots import places, settled
 from tests.patience import PATIENCE
@@ -32,14 +32,6 @@ VIEWS = {
 ALLOWED = ("404", "500", "403")
 """Answers that a test provokes; browsers print them."""
 
-_NAMELESS = """() => [...document.querySelectorAll(
-  "button, a[href], input, select, textarea, [role=application], [role=table], [role=meter]")]
-  .filter((each) => each.checkVisibility({ visibilityProperty: true }))
-  .filter((each) => !(
-    each.getAttribute("aria-label") || each.getAttribute("aria-labelledby") || each.title ||
-    each.innerText?.trim() || each.closest("label")?.innerText.trim() ||
-    (each.id && document.querySelector(`label[for="${each.id}"]`)?.innerText.trim())))
-  .map((each) => each.outerHTML.slice(0, 200))"""
 _PAINTED = """(hatched) => new Promise((done) => {
   const look = () => {
     const map = document.querySelector("canvas.map-canvas")?.getContext("2d");
@@ -60,12 +52,6 @@ _CUT_TABLES = """
 """
 """Tables with columns beyond their edge; those that are wide say so, and scroll."""
 _TOO_WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-
-
-async def nameless(page: Page) -> list[str]:
-    """Controls that a screen reader could not call by a name."""
-    found: list[str] = await page.evaluate(_NAMELESS)
-    return found
 
 
 async def _go(page: Page, key: str, path: str) -> None:

@@ -24,12 +24,24 @@ function current(): View | undefined {
 export function Shell() {
   const view = current();
   const main = useRef<HTMLElement>(null);
+  const menu = useRef<HTMLButtonElement>(null);
   const address = place.value.path.join("/");
   const before = useRef(address);
 
   useEffect(installKeys, []);
   useEffect(() => {
-    document.title = view ? `${view.title} · Equipoise` : "Equipoise";
+    if (!menuOpen.value) return;
+    const close = (event: KeyboardEvent): void => {
+      if (event.key !== "Escape") return;
+      menuOpen.value = false;
+      menu.current?.focus();
+    };
+    addEventListener("keydown", close);
+    return () => removeEventListener("keydown", close);
+  }, [menuOpen.value]);
+  useEffect(() => {
+    const named = place.value.path.slice(1).join("/");
+    document.title = [named, view?.title, "Equipoise"].filter(Boolean).join(" · ");
     menuOpen.value = false;
     if (before.current !== address) {
       main.current?.focus({ preventScroll: true });
@@ -49,6 +61,7 @@ export function Shell() {
         <button
           type="button"
           class="button plain icon"
+          ref={menu}
           aria-label="Menu"
           aria-expanded={menuOpen.value}
           onClick={() => (menuOpen.value = !menuOpen.value)}

@@ -82,6 +82,7 @@ export function Table<Row>(props: TableProps<Row>) {
   const headHeight = Math.round((props.headHeight ?? 36) * larger);
   const height = props.height ?? room;
   const [active, setActive] = useState(-1);
+  const [told, setTold] = useState("");
   const [own, setOwn] = useState<Sorting | null>(props.sorting ?? null);
   const sorting = props.onSort ? (props.sorting ?? null) : own;
 
@@ -154,6 +155,12 @@ export function Table<Row>(props: TableProps<Row>) {
     }
   };
 
+  // The focus stays where it is, so the row that a key leads to is told.
+  useEffect(() => {
+    const row = active < 0 ? null : frame.current?.querySelector(`[aria-rowindex="${active + 2}"]`);
+    setTold(row ? spoken(row) : "");
+  }, [active, top]);
+
   const sortBy = (column: Column<Row>): void => {
     const same = sorting?.column === column.name;
     const next = { column: column.name, down: same ? !sorting.down : !!column.end };
@@ -202,54 +209,67 @@ export function Table<Row>(props: TableProps<Row>) {
 
   if (!rows.length && props.empty) return <>{props.empty}</>;
   return (
-    <div
-      ref={frame}
-      class={minWidth > width ? "table wide" : "table"}
-      role="table"
-      aria-label={props.label}
-      aria-rowcount={rows.length + 1}
-      tabIndex={0}
-      style={{ maxHeight: `${height}px` }}
-      onScroll={(event) => setTop(event.currentTarget.scrollTop)}
-      onKeyDown={onKey}
-    >
+    <>
       <div
-        class="table-head"
-        role="row"
-        aria-rowindex={1}
-        style={{ ...template, height: `${headHeight}px` }}
+        ref={frame}
+        class={minWidth > width ? "table wide" : "table"}
+        role="table"
+        aria-label={props.label}
+        aria-rowcount={rows.length + 1}
+        tabIndex={0}
+        style={{ maxHeight: `${height}px` }}
+        onScroll={(event) => setTop(event.currentTarget.scrollTop)}
+        onKeyDown={onKey}
       >
-        {shown.map((column) => {
-          const mine = sorting?.column === column.name ? sorting : null;
-          const order = mine ? (mine.down ? "descending" : "ascending") : "none";
-          return (
-            <div
-              role="columnheader"
-              key={column.name}
-              class={column.end ? "end" : ""}
-              aria-sort={column.by ? order : undefined}
-            >
-              {column.by ? (
-                <button type="button" onClick={() => sortBy(column)}>
-                  {column.title}
-                  {mine && <span aria-hidden="true">{mine.down ? "↓" : "↑"}</span>}
-                </button>
-              ) : (
-                column.title
-              )}
-            </div>
-          );
-        })}
+        <div
+          class="table-head"
+          role="row"
+          aria-rowindex={1}
+          style={{ ...template, height: `${headHeight}px` }}
+        >
+          {shown.map((column) => {
+            const mine = sorting?.column === column.name ? sorting : null;
+            const order = mine ? (mine.down ? "descending" : "ascending") : "none";
+            return (
+              <div
+                role="columnheader"
+                key={column.name}
+                class={column.end ? "end" : ""}
+                aria-sort={column.by ? order : undefined}
+              >
+                {column.by ? (
+                  <button type="button" onClick={() => sortBy(column)}>
+                    {column.title}
+                    {mine && <span aria-hidden="true">{mine.down ? "↓" : "↑"}</span>}
+                  </button>
+                ) : (
+                  column.title
+                )}
+              </div>
+            );
+          })}
+        </div>
+        <div
+          role="rowgroup"
+          class="table-body"
+          style={{ height: `${rows.length * rowHeight}px`, minWidth: `${minWidth}px` }}
+        >
+          {drawn}
+        </div>
       </div>
-      <div
-        role="rowgroup"
-        class="table-body"
-        style={{ height: `${rows.length * rowHeight}px`, minWidth: `${minWidth}px` }}
-      >
-        {drawn}
-      </div>
-    </div>
+      <p class="hidden-label" aria-live="polite">
+        {told}
+      </p>
+    </>
   );
+}
+
+/** What is said of a row: its cells, and marks by their names. */
+function spoken(row: Element): string {
+  return [...row.children]
+    .map((cell) => cell.textContent || cell.querySelector("[aria-label]")?.ariaLabel)
+    .filter(Boolean)
+    .join(", ");
 }
 
 /** A field that filters what is below it. */

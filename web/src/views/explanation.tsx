@@ -277,7 +277,7 @@ export function ComparisonCard({ summary }: { summary: Summary }) {
             <span role="columnheader" class="mono">
               {comparison.node}
             </span>
-            <span role="columnheader">lead</span>
+            <span role="columnheader">Lead</span>
             <span role="columnheader" class="mono">
               {comparison.runnerUp}
             </span>

@@ -333,7 +333,7 @@ const POD_COLUMNS: Column<NodePod>[] = [
   },
   {
     name: "state",
-    title: "",
+    title: "State",
     width: "6.5rem",
     from: 620,
     cell: (row) =>

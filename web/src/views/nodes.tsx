@@ -325,7 +325,7 @@ function columnsOf(resource: string): Column<NodeLine>[] {
     },
     {
       name: "marks",
-      title: "",
+      title: "Marks",
       width: "5.5rem",
       from: 500,
       by: (row) => row.marks,
