@@ -38,6 +38,44 @@ _NAMELESS = """() => [...document.querySelectorAll(
     each.innerText?.trim() || each.closest("label")?.innerText.trim() ||
     (each.id && document.querySelector(`label[for="${each.id}"]`)?.innerText.trim())))
   .map((each) => each.outerHTML.slice(0, 200))"""
+_ILLEGIBLE = """() => {
+  const pen = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+  const rgba = (colour) => {
+    pen.clearRect(0, 0, 1, 1);
+    pen.fillStyle = colour;
+    pen.fillRect(0, 0, 1, 1);
+    const [red, green, blue, alpha] = pen.getImageData(0, 0, 1, 1).data;
+    return [red, green, blue, alpha / 255];
+  };
+  const over = (top, below) =>
+    [0, 1, 2].map((at) => top[at] * top[3] + below[at] * (1 - top[3])).concat(1);
+  const behind = (element) => {
+    const layers = [];
+    for (let each = element; each; each = each.parentElement)
+      layers.push(rgba(getComputedStyle(each).backgroundColor));
+    return layers.reduceRight((below, layer) => over(layer, below), [255, 255, 255, 1]);
+  };
+  const luminance = (colour) => {
+    const [red, green, blue] = colour.map((value) =>
+      value <= 10.3 ? value / 255 / 12.92 : ((value / 255 + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  const found = new Set();
+  while (words.nextNode()) {
+    const element = words.currentNode.parentElement;
+    const said = words.currentNode.data.trim();
+    if (!said || !element.checkVisibility({ visibilityProperty: true })) continue;
+    if (element.closest(":disabled, noscript, .skip, .hidden-label")) continue;
+    const ground = behind(element);
+    const ink = over(rgba(getComputedStyle(element).color), ground);
+    const [low, high] = [luminance(ground), luminance(ink)].sort((a, b) => a - b);
+    const contrast = (high + 0.05) / (low + 0.05);
+    if (contrast < 4.5) found.add(`${said.slice(0, 40)}: ${contrast.toFixed(2)}`);
+  }
+  return [...found];
+}"""
+"""Texts with less contrast to what is behind them than WCAG 2 asks for."""
 
 
 class Faults:
@@ -129,4 +167,10 @@ async def long_tasks(page: Page) -> list[int]:
 async def nameless(page: Page) -> list[str]:
     """Controls that a screen reader could not call by a name."""
     found: list[str] = await page.evaluate(_NAMELESS)
+    return found
+
+
+async def illegible(page: Page) -> list[str]:
+    """Texts that are too pale, with their contrast."""
+    found: list[str] = await page.evaluate(_ILLEGIBLE)
     return found

@@ -12,7 +12,14 @@ from playwright.async_api import Page, Route, expect
 
 from sandbox.devices.driver import DRIVER as BOARDS
 from tests.builders import make_pod
-from tests.page.browser import NARROW, PATIENCE_MS, chromium, nameless, reading
+from tests.page.browser import (
+    NARROW,
+    PATIENCE_MS,
+    chromium,
+    illegible,
+    nameless,
+    reading,
+)
 from tests.page.playground import create, needs_page, playground, url_of
 from tests.page.screenshots import places, settled
 from tests.patience import PATIENCE
@@ -90,6 +97,20 @@ async def test_every_view_is_reached_by_its_address_and_by_keys() -> None:
             await page.keyboard.press("Escape")
             await page.keyboard.press("t")
             await expect(page.locator("html")).to_have_attribute("data-theme", "light")
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_every_text_is_legible(theme: Literal["light", "dark"]) -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with playground() as demo, chromium() as browser:
+        bound = {"bound": "pods/demo/web-0000"}
+        for name, place in (places(demo) | bound).items():
+            async with reading(browser, url_of(demo), place, theme=theme) as (page, faults):
+                faults.allowed = ALLOWED
+                await settled(page)
+                if place.startswith("pods/demo/") and "none" not in place:
+                    await expect(page.locator(".legend")).to_be_visible()
+                assert await illegible(page) == [], name
 
 
 @pytest.mark.parametrize(

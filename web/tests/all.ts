@@ -10,3 +10,4 @@ import "./layout";
 import "./manifest";
 import "./matrix";
 import "./reasons";
+import "./scale";

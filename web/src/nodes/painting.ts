@@ -1,7 +1,7 @@
 /** Paints the part of the map that is seen. Five thousand squares take a few milliseconds. */
 
 import type { CellAmounts, NodeColumns } from "../api/view_types";
-import { heat, isDeep } from "../ui/scale";
+import { heat, textOn } from "../ui/scale";
 import { isDevices, percent } from "../ui/amounts";
 import { plural } from "../ui/format";
 import { GAP, lacks, type Layout, shareOf } from "./layout";
@@ -141,12 +141,11 @@ function square(
     context.fillStyle = heat(share, dark);
     context.fillRect(x, y, size, size);
   }
-  const deep = !picture.divided && isDeep(Math.min(share, 1), dark);
   if (nodes.unschedulable[node]) cross(context, x, y, size, colours);
   else if (nodes.taints[node]) corner(context, x, y, size, colours);
   if (named) strip(context, picture, node, x, y, colours);
   else if (size >= LABELS_FROM && !picture.divided) {
-    label(context, picture, node, share, x, y, deep, colours);
+    label(context, picture, node, share, x, y, colours);
   }
 }
 
@@ -321,17 +320,16 @@ function label(
   share: number,
   x: number,
   y: number,
-  deep: boolean,
   colours: Colours,
 ): void {
-  const { size, nodes } = picture;
+  const { size, nodes, dark } = picture;
   const hollow = Number.isNaN(share);
   if (hollow) {
     context.fillStyle = colours.surface;
     const high = size >= NAMES_FROM ? 40 : 18;
     context.fillRect(x + 4, y + (size - high) / 2, size - 8, high);
   }
-  context.fillStyle = hollow ? colours.quiet : deep ? "#ffffff" : "#10181f";
+  context.fillStyle = hollow ? colours.quiet : textOn(share, dark);
   context.textAlign = "center";
   context.textBaseline = "middle";
   const named = size >= NAMES_FROM;

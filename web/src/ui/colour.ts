@@ -8,6 +8,15 @@ export function channels(hex: string): number[] {
   return (each ?? []).slice(0, 3).map((pair) => Number.parseInt(pair, 16));
 }
 
+/** How light a colour is to the eye, from 0 to 1, as WCAG 2 has it. */
+export function luminance(channels: number[]): number {
+  const [red = 0, green = 0, blue = 0] = channels.map((value) => {
+    const share = value / 255;
+    return share <= 0.04045 ? share / 12.92 : ((share + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
 /** A colour laid thinly over another, without transparency: areas of a stack cover each other. */
 export function blended(colour: string, under: string, share: number): string {
   const below = channels(under);

@@ -1,5 +1,7 @@
 /** A scale from little to much that people with any kind of colour vision read alike: cividis. */
 
+import { luminance } from "./colour";
+
 type Stop = readonly [number, number, number];
 
 const DARK: readonly Stop[] = [
@@ -30,20 +32,25 @@ const LIGHT: readonly Stop[] = [
   [0, 34, 78],
 ];
 
-/** The colour of a share from 0 to 1. */
-export function heat(share: number, dark: boolean): string {
+/** The red, green and blue of a share from 0 to 1. */
+export function heatOf(share: number, dark: boolean): number[] {
   const stops = dark ? DARK : LIGHT;
   const at = Math.min(1, Math.max(0, share)) * (stops.length - 1);
   const low = stops[Math.floor(at)] ?? [0, 0, 0];
   const high = stops[Math.ceil(at)] ?? low;
   const part = at - Math.floor(at);
-  const mixed = low.map((value, channel) =>
-    Math.round(value * (1 - part) + (high[channel] ?? 0) * part),
-  );
-  return `rgb(${mixed.join(" ")})`;
+  return low.map((value, channel) => Math.round(value * (1 - part) + (high[channel] ?? 0) * part));
 }
 
-/** Whether text on this share of the scale is to be light. */
-export function isDeep(share: number, dark: boolean): boolean {
-  return dark ? share < 0.45 : share > 0.55;
+/** The colour of a share from 0 to 1. */
+export function heat(share: number, dark: boolean): string {
+  return `rgb(${heatOf(share, dark).join(" ")})`;
+}
+
+/** White and black are equally legible on a colour of this luminance. */
+const MIDDLE = 0.179;
+
+/** White or black: what is legible on this share of the scale. */
+export function textOn(share: number, dark: boolean): "#ffffff" | "#000000" {
+  return luminance(heatOf(share, dark)) < MIDDLE ? "#ffffff" : "#000000";
 }

@@ -13,6 +13,8 @@ import "../styles/matrix.css";
 /** From so many nodes on equal rows are one, until the reader wants otherwise. */
 const GROUP_FROM = 25;
 const CELL = 46;
+/** The colour of the best score: text on it is to be legible. */
+const MOST_TINT = 50;
 const HEAD_MOST = 270;
 
 const WORDS: Record<number, string> = {
@@ -316,7 +318,7 @@ function columnsOf(
             <span
               class="matrix-score number"
               title={`${plugin}: ${value}`}
-              style={{ "--share": `${Math.round((70 * value) / (best[at] ?? 1))}%` }}
+              style={{ "--share": `${Math.round((MOST_TINT * value) / (best[at] ?? 1))}%` }}
             >
               {count(value)}
             </span>
@@ -371,7 +373,7 @@ function Legend({ scored }: { scored: boolean }) {
       </li>
       {scored && (
         <li>
-          <span class="matrix-score number" style={{ "--share": "45%" }}>
+          <span class="matrix-score number" style={{ "--share": `${MOST_TINT}%` }}>
             42
           </span>{" "}
           weighted score
