@@ -35,14 +35,14 @@ interface TableProps<Row> {
   id: (row: Row) => string;
   /** The height of every row, in pixels where text has its usual size. */
   rowHeight?: number;
-  /** The height of the whole, in pixels; a shorter table takes less. Without: what the window has. */
+  /** The most that the whole takes, likewise. Without: what the window has. */
   height?: number;
   sorting?: Sorting;
   /** Takes over the sorting: the rows then come sorted. */
   onSort?: (sorting: Sorting) => void;
   /** The height of the head, likewise. */
   headHeight?: number;
-  /** Where the table is narrower than so many pixels it scrolls, and the first column stays. */
+  /** Where the table is narrower, likewise, it scrolls, and the first column stays. */
   minWidth?: number;
   onOpen?: (row: Row) => void;
   /** Where a row leads; it is then a link. */
@@ -72,7 +72,7 @@ export function sorted<Row>(
 }
 
 export function Table<Row>(props: TableProps<Row>) {
-  const { columns, minWidth = 0, onOpen, href } = props;
+  const { columns, onOpen, href } = props;
   const frame = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [width, setWidth] = useState(1000);
@@ -80,7 +80,8 @@ export function Table<Row>(props: TableProps<Row>) {
   const [larger, setLarger] = useState(enlargement);
   const rowHeight = Math.round((props.rowHeight ?? 40) * larger);
   const headHeight = Math.round((props.headHeight ?? 36) * larger);
-  const height = props.height ?? room;
+  const height = props.height ? Math.round(props.height * larger) : room;
+  const minWidth = Math.round((props.minWidth ?? 0) * larger);
   const [active, setActive] = useState(-1);
   const [told, setTold] = useState("");
   const [own, setOwn] = useState<Sorting | null>(props.sorting ?? null);

@@ -12,6 +12,7 @@ import "../styles/matrix.css";
 
 /** From so many nodes on equal rows are one, until the reader wants otherwise. */
 const GROUP_FROM = 25;
+/** The width of a plugin's column with the gap beside it, in pixels where text has its usual size. */
 const CELL = 46;
 /** The colour of the best score: text on it is to be legible. */
 const MOST_TINT = 50;
@@ -253,7 +254,7 @@ export function MatrixCard({ explained, chosen }: { explained: Explained; chosen
   );
 }
 
-/** What the columns need, in pixels. */
+/** What the columns need, in pixels where text has its usual size. */
 function widthOf(matrix: Matrix): number {
   return 240 + CELL * matrix.plugins.length + (matrix.fits ? 72 : 0);
 }
@@ -284,7 +285,7 @@ function columnsOf(
   const head: Column<Row> = {
     name: "name",
     title: "Node",
-    width: "minmax(200px, 290px)",
+    width: "minmax(12.5rem, 18rem)",
     by: nameOf,
     cell: (row) =>
       row.group ? (
@@ -307,7 +308,7 @@ function columnsOf(
     return {
       name: plugin,
       title: <span class="matrix-plugin">{plugin}</span>,
-      width: `${CELL - 12}px`,
+      width: `${(CELL - 12) / 16}rem`,
       by: () => 0,
       cell: (row) => {
         const kind = matrix.kinds[row.kind];
@@ -348,7 +349,7 @@ function columnsOf(
   const total: Column<Row> = {
     name: "total",
     title: "Total",
-    width: "60px",
+    width: "3.75rem",
     end: true,
     by: () => 0,
     cell: (row) => {
