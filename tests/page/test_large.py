@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 from playwright.async_api import Page, expect
 
@@ -122,6 +123,30 @@ async def test_a_row_that_a_key_leads_to_is_told() -> None:
         await expect(told).to_contain_text(
             "team-7/job-04999, Unschedulable, Had volume node affinity conflict"
         )
+
+
+async def test_the_address_has_what_the_matrix_shows() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with Server(build_app(large.backend())) as server, chromium() as browser:
+        async with reading(browser, server.url, "pods/team-1/job-00001") as (page, _):
+            table = page.get_by_role("table", name="Verdicts")
+            await page.get_by_label("Equal rows together").uncheck()
+            await page.get_by_role("button", name=re.compile("One plugin away")).click()
+            await page.get_by_label("Rejected by").select_option("NodeResourcesFit")
+            await table.get_by_role("button", name="Node", exact=True).click()
+            await page.get_by_role("searchbox", name="Filter nodes by name").fill("node-0012")
+            await table.get_by_text("node-00123").click()
+            await expect(page).to_have_url(
+                re.compile(r"\?show=near&plugin=NodeResourcesFit&sort=name&filter=node-0012&node=")
+            )
+            address = page.url.partition("#/")[2]
+        async with reading(browser, server.url, address) as (page, _):
+            await expect(page.get_by_role("complementary", name="Node node-00123")).to_be_visible()
+            near = page.get_by_role("button", name=re.compile("One plugin away"))
+            await expect(near).to_have_attribute("aria-pressed", "true")
+            await expect(page.get_by_label("Rejected by")).to_have_value("NodeResourcesFit")
+            filtered = page.get_by_role("searchbox", name="Filter nodes by name")
+            await expect(filtered).to_have_value("node-0012")
 
 
 async def test_escape_closes_the_menu() -> None:

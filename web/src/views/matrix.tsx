@@ -4,6 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 
 import { FAILS, FITS, type Matrix, type NodeDetail, REJECTS, RULES_OUT } from "../explain/matrix";
 import type { Explained } from "../explain/reader";
+import { place, setQuery } from "../router";
 import { count, plural } from "../ui/format";
 import { Icon } from "../ui/icon";
 import { Loading, State } from "../ui/states";
@@ -35,9 +36,16 @@ interface Row {
   inside: boolean;
 }
 
-type Wanted = "all" | "fit" | "rejected" | "near";
+const WANTED = ["all", "fit", "rejected", "near"] as const;
+type Wanted = (typeof WANTED)[number];
 
 const FIRST: Sorting = { column: "nearest", down: false };
+
+/** As the address has it: a column, after a minus if the largest come first. */
+function sortingOf(text: string | null): Sorting {
+  if (!text) return FIRST;
+  return { column: text.replace(/^-/, ""), down: text.startsWith("-") };
+}
 
 /** Marks: shapes that differ, so that colours only help. */
 const SHAPES: Record<number, string> = {
@@ -140,13 +148,16 @@ function orderOf(matrix: Matrix, { column, down }: Sorting): (a: number, b: numb
 
 export function MatrixCard({ explained, chosen }: { explained: Explained; chosen: string | null }) {
   const { matrix } = explained;
-  const [wanted, setWanted] = useState<Wanted>("all");
-  const [plugin, setPlugin] = useState("");
-  const [text, setText] = useState("");
+  const { query } = place.value;
+  const wanted = WANTED.find((each) => each === query.get("show")) ?? "all";
+  const plugin = matrix.plugins.find((each) => each === query.get("plugin")) ?? "";
+  const text = query.get("filter") ?? "";
+  const order = query.get("sort");
+  const sorting = useMemo(() => sortingOf(order), [order]);
+  const selected = matrix.nodes.find((each) => each === query.get("node")) ?? null;
+  const setWanted = (next: Wanted): void => setQuery({ show: next === "all" ? null : next });
   const [grouped, setGrouped] = useState(matrix.nodes.length >= GROUP_FROM);
   const [opened, setOpened] = useState<ReadonlySet<number>>(new Set());
-  const [sorting, setSorting] = useState(FIRST);
-  const [selected, setSelected] = useState<string | null>(null);
 
   const rows = useMemo(
     () => rowsOf(matrix, { wanted, plugin, text: text.toLowerCase(), grouped, opened, sorting }),
@@ -172,7 +183,11 @@ export function MatrixCard({ explained, chosen }: { explained: Explained; chosen
             {plural(matrix.kinds.length, "kind")} of verdict
           </p>
         </div>
-        <Search value={text} label="Filter nodes by name" onInput={setText} />
+        <Search
+          value={text}
+          label="Filter nodes by name"
+          onInput={(next) => setQuery({ filter: next })}
+        />
       </div>
       <div class="card-body toolbar">
         <div class="segments" role="group" aria-label="Nodes">
@@ -206,7 +221,7 @@ export function MatrixCard({ explained, chosen }: { explained: Explained; chosen
           <select
             class="field"
             value={plugin}
-            onChange={(event) => setPlugin(event.currentTarget.value)}
+            onChange={(event) => setQuery({ plugin: event.currentTarget.value })}
           >
             <option value="">any plugin</option>
             {matrix.plugins.map((name, at) =>
@@ -238,15 +253,17 @@ export function MatrixCard({ explained, chosen }: { explained: Explained; chosen
           height={620}
           minWidth={widthOf(matrix)}
           sorting={sorting}
-          onSort={setSorting}
+          onSort={(next) => setQuery({ sort: `${next.down ? "-" : ""}${next.column}` })}
           selected={selected ? `node ${selected}` : undefined}
           onOpen={(row) =>
-            row.group ? toggle(row.kind) : setSelected(matrix.nodes[row.nodes[0] ?? 0] ?? null)
+            row.group
+              ? toggle(row.kind)
+              : setQuery({ node: matrix.nodes[row.nodes[0] ?? 0] ?? null })
           }
           empty={<State icon="search" title="No node is like that" />}
         />
         {selected && (
-          <Detail explained={explained} node={selected} close={() => setSelected(null)} />
+          <Detail explained={explained} node={selected} close={() => setQuery({ node: null })} />
         )}
       </div>
       <Legend scored={matrix.fits > 0} />
