@@ -25,6 +25,11 @@ from tests.page.screenshots import settled
 pytestmark = needs_page
 MOST_ELEMENTS = 2_500
 MAP_BYTES = 1_000_000
+_TOO_SMALL = """
+[...document.querySelectorAll("main button, main select, main input:not([type=checkbox])")]
+  .filter((each) => each.checkVisibility() && each.getBoundingClientRect().height < 36)
+  .map((each) => each.outerHTML.slice(0, 120))
+"""
 
 
 async def elements(page: Page) -> int:
@@ -147,6 +152,17 @@ async def test_the_address_has_what_the_matrix_shows() -> None:
             await expect(page.get_by_label("Rejected by")).to_have_value("NodeResourcesFit")
             filtered = page.get_by_role("searchbox", name="Filter nodes by name")
             await expect(filtered).to_have_value("node-0012")
+
+
+async def test_fingers_find_the_controls() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with Server(build_app(large.backend())) as server, chromium() as browser:
+        for place in ("nodes", "decisions", "pending"):
+            async with reading(
+                browser, server.url, place, size=NARROW, has_touch=True, is_mobile=True
+            ) as (page, _):
+                await settled(page)
+                assert await page.evaluate(_TOO_SMALL) == [], place
 
 
 async def test_escape_closes_the_menu() -> None:
