@@ -94,6 +94,8 @@ class EquivalenceCache:
         known, capacity = pod_class.results, self.state.columns.capacity
         if known is not None and pod_class is self._last and capacity == self._capacity:
             return known  # as in a run of equal pods
+        if self._last is not None and self._last.results is not None:
+            self._last.results.end_run()
         self._last = pod_class
         size = self._recent.pop(pod_class, None)
         if pod_class.results is None or size is None:

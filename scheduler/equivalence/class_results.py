@@ -5,7 +5,8 @@ plugin said is its verdict. Scores are joined where they are kept: *absolute* on
 others as raw scores, since these are normalised over the rows that are feasible.
 
 After a placement the log names one row. That row is judged and scored again, and nothing else is
-touched; so for pods of one class in a row the choice is a search for the highest of kept totals.
+touched; so for pods of one class in a row the choice is one among the kept rows with the highest
+total (`top_rows`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from scheduler.equivalence.reads import Reads
+from scheduler.equivalence.top_rows import Best, TopRows, best_of
 from scheduler.equivalence.verdicts import AnswerColumn, ChangeReader
 from scheduler.state.aspects import Aspect
 from scheduler.state.cache import ClusterState
@@ -114,6 +116,9 @@ class ClassResults:
         self.count = 0
         """How many rows fit."""
         self._feasible: Rows | None = None
+        self._top: TopRows | None = None
+        self._in_run = False
+        """Whether the class was the last one whose best rows were asked for."""
         self._passed: dict[AnswerColumn, int] = {}
         """Later filters that pass all feasible rows, each with its `AnswerColumn.changes`."""
         self._plans: dict[tuple[Aspect, ...], AffectedColumns] = {}
@@ -137,6 +142,25 @@ class ClassResults:
             self._feasible = np.flatnonzero(self.fits)
             self._passed.clear()
         return self._feasible
+
+    def best(self) -> Best:
+        """The rows with the highest total, `UNFIT` if none fits.
+
+        They are kept from the second pod of the class in a run on, since what is kept for a single
+        pod saves nothing.
+        """
+        if self._top is not None:
+            return self._top.best()
+        names = self._state.columns.name_hash
+        if not self._in_run:
+            self._in_run = True
+            return best_of(self.totals, names)
+        self._top = TopRows(self.totals, names)
+        return self._top.best()
+
+    def end_run(self) -> None:
+        """Drop what only a run of pods of this class makes use of: another class is next."""
+        self._top, self._in_run = None, False
 
     def rejected_by(self, column: AnswerColumn, rows: Rows, evaluator: Evaluator) -> Codes | None:
         """What a filter that is not joined says of rows that fit; None if it passes them all.
@@ -232,6 +256,8 @@ class ClassResults:
                 break
         self.codes[row] = code
         now = live and not code
+        if affected.everything:
+            self._top = None  # the row may have another node, whose name is another
         if fitted and now:
             self._score_one(row, affected, evaluator)
         elif fitted != now:
@@ -252,6 +278,8 @@ class ClassResults:
             total += weight * raw
         self.totals[row] += total - int(self.sums[row])
         self.sums[row] = total
+        if self._top is not None and not self._top.change(row, int(self.totals[row])):
+            self._top = None
 
     @staticmethod
     def _verdicts(filters: Sequence[AnswerColumn], rows: Rows, evaluator: Evaluator) -> Codes:
@@ -286,6 +314,7 @@ class ClassResults:
             raw = self._raw(rated.column, rows, evaluator)
             renormalize = renormalize or bool((rated.raw[at] != raw).any())
             rated.raw[at] = raw
+        self._top = None
         if renormalize:
             feasible = self.feasible()
             everywhere = where(feasible)
@@ -318,13 +347,14 @@ class ClassResults:
         self.fits[:] = False
         self.totals[:] = UNFIT
         self.count = 0
-        self._feasible = None
+        self._feasible = self._top = None
 
     def widen(self) -> None:
         """Grow to all rows that there are now."""
         extra = (0, self._state.columns.capacity - len(self.codes))
         if not extra[1]:
             return
+        self._top = None
         self.codes = np.pad(self.codes, extra)
         self.fits = np.pad(self.fits, extra)
         self.sums = np.pad(self.sums, extra)

@@ -23,6 +23,7 @@ from scheduler.equivalence.cache import EquivalenceCache
 from scheduler.equivalence.class_results import UNFIT, ClassResults
 from scheduler.equivalence.classes import FILTER, SCORE, ClassVerdict, PodClass
 from scheduler.equivalence.row_memo import RowMemo
+from scheduler.equivalence.top_rows import Best
 from scheduler.framework.runtime import Framework, PreFilterOutcome
 from scheduler.model.events import Action
 from scheduler.model.podinfo import PodInfo
@@ -228,8 +229,8 @@ class Evaluation:
             self.framework.scores.run_pre_score(self.cycle, rows)
         return pod_class.live_scores
 
-    def best_kept(self) -> tuple[Rows, int] | None:
-        """The rows with the highest total and that total, if kept results say so.
+    def best_kept(self) -> Best | None:
+        """The rows with the highest total, if kept results say so.
 
         They do if what is not kept rejects no row, and rates all alike.
         """
@@ -238,14 +239,12 @@ class Evaluation:
             return None
         any_live = self._prepares_live_scores(rows)
         with self.framework.runner.timed("score"):
-            totals = results.totals
             if any_live and (live := self.framework.scores.totals(self.cycle, rows)) is not None:
-                self._totals = totals.take(rows) + live
+                self._totals = results.totals.take(rows) + live
                 return None
-            top = totals.item(totals.argmax())  # less than half of what `max` takes
-            assert top != UNFIT, "a row that fits has a total"
-            (ties,) = (totals == top).nonzero()
-        return ties, top
+            best = results.best()
+            assert best.total != UNFIT, "a row that fits has a total"
+        return best
 
     def veto(self, vetoes: Mapping[int, Status]) -> None:
         """Count PostScore vetoes on feasible rows as verdicts."""

@@ -61,8 +61,7 @@ def select_node(evaluation: Evaluation, seed: int) -> Placement | Diagnosis:
     cycle = evaluation.cycle
     kept = None if evaluation.framework.vetoes else evaluation.best_kept()
     if kept is not None:
-        ties, score = kept
-        row = int(ties[_among_equals(cycle, ties, seed)])
+        row, score = kept.rows.item(_among_equals(cycle, kept.names, seed)), kept.total
     else:
         position = choose(evaluation, seed)
         if position is None:
@@ -133,15 +132,16 @@ def _best_of(cycle: Cycle, rows: Rows, totals: Scores, seed: int) -> int:
     different pods break the same tie differently.
     """
     (best,) = (totals == totals.item(totals.argmax())).nonzero()
-    return int(best[_among_equals(cycle, rows.take(best), seed)])
+    names = cycle.state.columns.name_hash.take(rows.take(best))
+    return int(best[_among_equals(cycle, names, seed)])
 
 
-def _among_equals(cycle: Cycle, rows: Rows, seed: int) -> int:
-    """The position of one of these rows, chosen by a hash of node, pod and seed."""
-    if len(rows) == 1:
-        return 0
-    names = cycle.state.columns.name_hash.take(rows)
-    return int(_ranks(cycle.pod.key, names, seed).argmin())
+def _among_equals(cycle: Cycle, names: NDArray[np.uint64], seed: int) -> int:
+    """The position of one of the nodes with these hashes, chosen by a hash of node, pod and seed.
+
+    Hashes of two nodes are taken to be different, so that the order of nodes has no effect.
+    """
+    return 0 if len(names) == 1 else int(_ranks(cycle.pod.key, names, seed).argmin())
 
 
 def _in_turn(cycle: Cycle, rows: Rows, totals: Scores, seed: int) -> Iterator[int]:
@@ -164,7 +164,8 @@ def _ranks(pod: str, names: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]
     pod_hash = xxhash.xxh64_intdigest(pod.encode(), seed)
     # Both are good hashes already. One multiplication lets every bit of both move the upper bits,
     # which decide the order.
-    mixed: NDArray[np.uint64] = (names ^ np.uint64(pod_hash)) * _ODD
+    mixed: NDArray[np.uint64] = names ^ np.uint64(pod_hash)
+    mixed *= _ODD
     return mixed
 
 
