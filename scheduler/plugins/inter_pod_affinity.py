@@ -202,12 +202,12 @@ class InterPodAffinity:
     def is_level(self, cycle: Cycle) -> bool:
         """Whether every node is in domains of the same worth, as when all are in one zone."""
         state = cycle.state
-        return all(
-            ids is not None
-            and _everywhere(state, key)
-            and not np.count_nonzero(sums[1:] != sums[1])
-            for key, (sums, ids) in cycle.get(_SUMS).items()
-        )
+        for key, (sums, ids) in cycle.get(_SUMS).items():
+            if ids is None or not _everywhere(state, key):
+                return False
+            if np.count_nonzero(sums[1:] != sums[1]):
+                return False
+        return True
 
     def score(self, cycle: Cycle, rows: Rows) -> Scores:
         """The worth of all domains that a node is in."""
@@ -335,6 +335,22 @@ def _mark(state: ClusterState, terms: Iterable[tuple[str, Counter]]) -> _Domains
     return domains
 
 
+def _mark_one(state: ClusterState, key: str, counter: Counter) -> Mask | None:
+    """The domains of one key with pods of one counter; None if there is none."""
+    labels = state.columns.labels
+    if key not in labels:
+        return None
+    column = labels.column(key)
+    marks: Mask
+    if (partition := column.partition) is not None:
+        marks = counter.sums(partition) > 0
+    else:
+        marks = np.zeros(len(column.values), np.bool_)
+        marks[column.ids[counter.rows]] = True
+    marks[0] = False  # the rows without the label
+    return marks if np.count_nonzero(marks) else None
+
+
 def _within(state: ClusterState, domains: _Domains, rows: Rows) -> Mask:
     """Which rows are in a marked domain of any key."""
     result: Mask = np.zeros(len(rows), np.bool_)
@@ -376,11 +392,14 @@ def _lonely(cycle: Cycle, rows: Rows) -> Mask | None:
     lonely: Mask | None = None
     sets = tuple(term.pods for term in terms)
     counter = state.index.counter(*sets)
-    keys = dict.fromkeys(term.topology_key for term in terms)
-    domains = _mark(state, ((key, counter) for key in keys))
-    first = not domains and state.index.belongs(cycle.pod, sets)
-    for key in keys:
-        marks = domains.get(key)
+    domains: dict[str, Mask | None] = {}
+    nowhere = True
+    for term in terms:
+        if term.topology_key not in domains:
+            marks = domains[term.topology_key] = _mark_one(state, term.topology_key, counter)
+            nowhere = nowhere and marks is None
+    first = nowhere and state.index.belongs(cycle.pod, sets)
+    for key, marks in domains.items():
         if _everywhere(state, key) and (first or _all_marked(marks)):
             continue
         ids = state.columns.labels.column(key).ids.take(rows)
@@ -399,8 +418,12 @@ def _worth(column: LabelColumn, counted: Sequence[tuple[int, Counter]]) -> Score
 
     Where there are many domains and many terms, the rows are added up first, as in `_mark`.
     """
+    if (partition := column.partition) is not None and len(counted) == 1:
+        ((weight, counter),) = counted
+        pods = counter.sums(partition)
+        return weight * pods if np.count_nonzero(pods[1:]) else None
     total: Scores = np.zeros(len(column.values), np.int64)
-    if (partition := column.partition) is not None:
+    if partition is not None:
         sums = [(weight, counter.sums(partition)) for weight, counter in counted]
         sums = [(weight, numbers) for weight, numbers in sums if np.count_nonzero(numbers[1:])]
         for weight, numbers in sums:
