@@ -9,6 +9,7 @@ what-if bookings count.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -220,11 +221,15 @@ class InterPodAffinity:
 
     def normalize(self, cycle: Cycle, scores: Scores) -> Scores:
         """The distance from the worst node as a share of the whole range; no range, no score."""
-        lowest, highest = scores.min(), scores.max()
+        # Less than half of what `min` and `max` take.
+        lowest, highest = scores[scores.argmin()], scores[scores.argmax()]
         if highest == lowest:
             return np.zeros_like(scores)
-        shares: Scores = (MAX_SCORE * ((scores - lowest) / (highest - lowest))).astype(np.int64)
-        return shares
+        size = highest - lowest
+        if 0 < size < _FEW_SCORES:
+            shares: Scores = _shares_up_to(int(size)).take(scores - lowest)
+            return shares
+        return _shares(scores - lowest, size)
 
     def hints(self) -> Sequence[HintRegistration]:
         """Pods that come, go or change labels, nodes that change domains, labels of namespaces."""
@@ -293,6 +298,22 @@ class InterPodAffinity:
             "anti_preferred": -term.weight,
         }
         return weights.get(role, 0)
+
+
+_FEW_SCORES = 1024
+"""Scores that lie within so few numbers have their shares looked up: a quarter of dividing each."""
+
+
+@lru_cache(maxsize=64)
+def _shares_up_to(highest: int) -> Scores:
+    """The shares of all numbers from zero to the highest; not to be changed."""
+    return _shares(np.arange(highest + 1), np.int64(highest))
+
+
+def _shares(scores: Scores, highest: np.int64) -> Scores:
+    """Numbers from zero to the highest as shares of it, in kube-scheduler's arithmetic."""
+    shares: Scores = (MAX_SCORE * (scores / highest)).astype(np.int64)
+    return shares
 
 
 _FEW_TERMS = 4

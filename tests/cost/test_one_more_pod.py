@@ -95,7 +95,7 @@ class Work:
         (apart, 312, 7450),
         (near, 346, 8060),
         (near_in_one_zone, 330, 7780),
-        (rather_near, 306, 7240),
+        (rather_near, 308, 7280),
     ],
 )
 async def test_one_more_pod_takes_little_work(
@@ -121,7 +121,7 @@ async def test_one_more_pod_takes_little_work(
         (apart, 6.0),
         (near, 2.6),
         (near_in_one_zone, 1.5),
-        (rather_near, 4.5),
+        (rather_near, 3.5),
     ],
 )
 async def test_one_more_pod_makes_few_arrays(

@@ -73,6 +73,26 @@ def test_every_score(
     assert bench.scores(pod) == Oracle.of(nodes, running).scores(pod.obj(), hard_weight)
 
 
+few_or_many = st.one_of(st.integers(-5, 5), st.integers(-1030, 1030), st.integers(-(2**53), 2**53))
+
+
+@given(st.lists(few_or_many, min_size=1, max_size=20))
+def test_shares_that_are_looked_up_are_those_that_are_computed(numbers: list[int]) -> None:
+    bench, scores = bench_of([make_node("a")]), np.array(numbers, np.int64)
+    plugin = bench.framework.plugins[InterPodAffinity.name]
+    assert isinstance(plugin, InterPodAffinity)
+    given_scores = scores.copy()
+    found = plugin.normalize(Cycle(make_pod("p").info(), bench.state), scores)
+    lowest, highest = scores.min(), scores.max()
+    if lowest == highest:
+        want = np.zeros(len(numbers), np.int64)
+    else:
+        want = (100 * ((scores - lowest) / (highest - lowest))).astype(np.int64)
+    assert found.dtype == want.dtype
+    assert found.tolist() == want.tolist()
+    assert scores.tolist() == given_scores.tolist()
+
+
 @given(nodes(), running(), pods("p"), st.data())
 def test_a_score_that_is_left_out_as_level_is_zero_everywhere(
     nodes: list[NodeBuilder], running: list[PodBuilder], pod: PodBuilder, data: st.DataObject
