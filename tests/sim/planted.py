@@ -1,7 +1,7 @@
 """Bugs that are planted on purpose, to show that the simulation finds them.
 
 ``python -m tests.sim --planted`` plants one after the other and says with which seed each was
-found; a rule that finds nothing any more would show here.
+found, and by which rule. That each rule can be broken is tested in ``test_invariants``.
 """
 
 from __future__ import annotations

@@ -15,10 +15,14 @@ from tests.sim.invariants import Knowledge, Violation, amount
 from tests.sim.plan import (
     AddClaim,
     AddGroup,
+    AddNode,
     AddVolume,
+    AnyAction,
     At,
     DeletePod,
+    DropTopology,
     NodePlan,
+    PauseTopologies,
     Plan,
     PodPlan,
     SilenceWatches,
@@ -39,8 +43,8 @@ class Written(NamedTuple):
 class Scene:
     """A registry whose writes are judged; `writer` and `time` are those of the next write."""
 
-    def __init__(self, *actions: At) -> None:
-        self.judge = judge(Plan(1, 60.0, 60.0, actions=actions))
+    def __init__(self, *actions: At, nodes: tuple[NodePlan, ...] = ()) -> None:
+        self.judge = judge(Plan(1, 60.0, 60.0, nodes=nodes, actions=actions))
         self.registry = Registry()
         self.writer, self.time = "world", 0.0
         self.registry.store.journal = self
@@ -77,6 +81,11 @@ class Scene:
         self.time = at
         pods, patch = self.registry.builtin("pods"), {"metadata": {"labels": {"app": app}}}
         self.registry.patch(pods, ("default", name), MERGE, patch)
+
+    def status(self, name: str, status: Json, at: float) -> None:
+        self.time = at
+        body = self.registry.store.table("pods").current["default", name].body
+        self.put("pods", ("default", name), {**body, "status": status})
 
     def delete(self, name: str) -> None:
         pods = self.registry.builtin("pods")
@@ -175,6 +184,7 @@ def test_pods_of_our_own_count_even_then() -> None:
     for name in ("p", "q"):
         scene.pod(PodPlan(name, cpu=1500))
     scene.bind("p", "n", at=10.0)
+    scene.status("p", {"phase": "Running"}, at=11.0)  # by whom does not matter
     scene.bind("q", "n", at=25.0)
     assert scene.found() == ["fits"]
 
@@ -367,10 +377,37 @@ def test_a_condition_that_denies_a_binding() -> None:
     scene.pod(PodPlan("p"))
     scene.bind("p", "n")
     scene.writer = "a"
-    body = scene.registry.store.table("pods").current["default", "p"].body
     wrong = [{"type": "PodScheduled", "status": "False"}]
-    scene.put("pods", ("default", "p"), {**body, "status": {"conditions": wrong}})
+    scene.status("p", {"conditions": wrong}, at=1.0)
     assert scene.found() == ["condition"]
+
+
+REFUSED = {"phase": "Failed", "reason": "TopologyAffinityError", "message": "no cell has it"}
+
+
+@pytest.mark.parametrize(
+    ("by", "status", "action", "found"),
+    [
+        pytest.param("a", REFUSED, None, ["kubelet"], id="one that a replica bound"),
+        pytest.param("world", REFUSED, None, [], id="one that another scheduler bound"),
+        pytest.param("a", {**REFUSED, "reason": "Evicted"}, None, [], id="one that it evicts"),
+        pytest.param("a", REFUSED, PauseTopologies(5.0), [], id="while no NRTs are published"),
+        pytest.param("a", REFUSED, SilenceWatches(5.0), [], id="while watches are silent"),
+        pytest.param("a", REFUSED, DropTopology("n"), [], id="whose NRT was dropped"),
+        pytest.param("a", REFUSED, AddNode(NodePlan("n")), [], id="whose node was replaced"),
+        pytest.param("a", REFUSED, AddNode(NodePlan("m")), ["kubelet"], id="when another came"),
+    ],
+)
+def test_a_pod_that_its_kubelet_refuses(
+    by: str, status: Json, action: AnyAction | None, found: list[str]
+) -> None:
+    plan = NodePlan("n", cells=2)
+    scene = Scene(*[At(10.0, action)] if action is not None else [], nodes=(plan,))
+    scene.node(plan)
+    scene.pod(PodPlan("p", pinned=True))
+    scene.bind("p", "n", by=by, at=20.0)
+    scene.status("p", status, at=20.5)
+    assert scene.found() == found
 
 
 def test_what_replicas_know() -> None:

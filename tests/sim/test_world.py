@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from scheduler.numa import plugin as numa_plugin
 from tests.sim.drawing import draw
 from tests.sim.plan import (
     LEADER,
@@ -22,7 +25,7 @@ from tests.sim.plan import (
     StallThread,
     load,
 )
-from tests.sim.planted import BUGS, planted
+from tests.sim.planted import BUGS, Bug, planted
 from tests.sim.run import run
 
 PLANS = sorted(Path(__file__, "../plans").resolve().glob("*.json"))
@@ -96,6 +99,24 @@ def test_a_takeover_does_not_wait_for_connections_that_fell_silent() -> None:
     assert verdict.violations == []
     (bound,) = [e.time for e in verdict.history.entries if "/pods/p/binding" in str(e)]
     assert bound < 60.0
+
+
+def test_a_pod_that_no_single_cell_takes_is_refused_only_if_it_is_bound() -> None:
+    """After two pods three CPUs are free: one in the first cell, two in the second."""
+    pods = [PodPlan(f"p{number}", cpu=3000, memory=256, pinned=True) for number in range(3)]
+    actions = [At(5.0 + number, AddPod(pod)) for number, pod in enumerate(pods)]
+    node = NodePlan("n", cpu=10, cells=2)
+    plan = Plan(1, 10.0, 75.0, ("a",), nodes=(node,), actions=tuple(actions))
+    verdict = run(plan)
+    assert verdict.violations == []
+    assert "/pods/p2/binding" not in "".join(map(str, verdict.history.entries))
+    aligned = Bug("No pod needs its CPUs in one cell.", numa_plugin, "_needs", _nothing_to_align)
+    with planted(aligned):
+        assert "kubelet" in run(plan).rules
+
+
+def _nothing_to_align(right: Any) -> Callable[..., tuple[()]]:
+    return lambda pinning, kind: ()
 
 
 def test_actions_that_have_lost_their_object_do_nothing() -> None:
