@@ -118,6 +118,7 @@ async def test_updates_are_looked_for_and_encoded_once_for_all_streams(
         async with asyncio.timeout(PATIENCE):
             for answer in answers:
                 for number in range(1, 101):
-                    block = await answer.content.readuntil(b"\n\n")
+                    while (block := await answer.content.readuntil(b"\n\n")).startswith(b":"):
+                        pass  # a heartbeat: the streams were opened long ago
                     assert f'"default/p{number}"'.encode() in block
     assert encoded == 1

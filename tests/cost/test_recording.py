@@ -7,49 +7,22 @@ on any two machines; whoever adds some to every pod raises the bound here, and s
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
 import pytest
 from msgspec.structs import force_setattr
 
-import scheduler
 from scheduler.observe.metrics import Metrics
 from scheduler.recording.blocks import EntryBlock
 from scheduler.recording.reader import segments
 from scheduler.recording.segments import Bounds, SegmentWriter
 from scheduler.recording.tape import RENEWED_BYTES, Tape
 from tests.builders import PodBuilder, make_pod, make_worker
+from tests.cost.test_one_more_pod import Work
 from tests.pipeline.support import Stage
 
-ROOT = str(Path(scheduler.__file__).parent)
 PODS = 40
-
-
-class Instructions:
-    """Counts those of the daemon's functions while it is entered."""
-
-    def __init__(self) -> None:
-        self.run = 0
-
-    def __enter__(self) -> Instructions:
-        sys.settrace(self._enter)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        sys.settrace(None)
-
-    def _enter(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any] | None:
-        if not frame.f_code.co_filename.startswith(ROOT):
-            return None
-        frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return self._inside
-
-    def _inside(self, frame: FrameType, event: str, argument: object) -> Callable[..., Any]:
-        self.run += event == "opcode"
-        return self._inside
 
 
 class _Sized:
@@ -89,13 +62,13 @@ async def instructions(tape: Tape | None, json_bytes: int) -> float:
     stage.core.state.journal = tape
     stage.see(*(make_worker(f"node-{number}") for number in range(30)))
     await life(stage, "first", json_bytes)
-    with Instructions() as counted:
+    with Work() as work:
         for number in range(PODS):
             await life(stage, f"pod-{number}", json_bytes)
         if tape is not None:
             tape.flush()
     assert len(stage.outlet.bound) == PODS + 1
-    return counted.run / PODS
+    return work.instructions / PODS
 
 
 @pytest.mark.parametrize(
@@ -116,7 +89,9 @@ async def test_a_recording_adds_few_instructions_and_bytes_to_a_pod(
     tape.start()
     with_tape = await instructions(tape, json_bytes)
     without = await instructions(None, json_bytes)
-    assert 0 < with_tape - without <= most_added
+    assert with_tape > without
+    if sys.version_info[:2] == (3, 11):  # each version of Python has instructions of its own
+        assert with_tape - without <= most_added
     tape.close()
     (segment,) = segments(tmp_path)
     assert len(list(segment.entries())) > 6 * PODS
