@@ -14,6 +14,7 @@ from e2e.harness.client import ApiClient
 from e2e.harness.cluster import ControlPlane
 from e2e.harness.election import PATIENT_ELECTION, wait_for_leader
 from e2e.harness.objects import is_bound, is_rejected, node_of, pod
+from e2e.harness.patience import PATIENCE
 from e2e.harness.scheduler import SchedulerProcess
 from e2e.harness.workspace import Workspace
 from tests.page.browser import PATIENCE_MS, chromium, reading
@@ -50,8 +51,9 @@ async def test_a_pod_is_explained_cured_and_bound_through_the_leader(
     await api.patch(f"/api/v1/nodes/{node}", {"spec": {"taints": [TAINT]}})
     replicas = [launch(*PATIENT_ELECTION) for _ in range(2)]
     await wait_for_leader(api)
-    while not any(leading := [await leads(each) for each in replicas]):  # noqa: ASYNC110  a glance
-        await asyncio.sleep(0.1)
+    async with asyncio.timeout(PATIENCE):
+        while not any(leading := [await leads(each) for each in replicas]):  # noqa: ASYNC110  a glance
+            await asyncio.sleep(0.1)
     leader, standby = replicas[leading.index(True)], replicas[leading.index(False)]
     selector = {"kubernetes.io/hostname": node}
     await space.create_pods([pod("wants-that-node", nodeSelector=selector)])

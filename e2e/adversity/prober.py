@@ -10,8 +10,9 @@ import time
 import urllib.error
 import urllib.request
 
+from e2e.harness.patience import PATIENCE
+
 INTERVAL_SECONDS = 0.05
-TIMEOUT_SECONDS = 30.0
 
 
 def probe(url: str, lock: threading.Lock) -> None:
@@ -19,7 +20,7 @@ def probe(url: str, lock: threading.Lock) -> None:
     while True:
         began = time.perf_counter()
         try:
-            with urllib.request.urlopen(f"{url}/livez", timeout=TIMEOUT_SECONDS) as answer:
+            with urllib.request.urlopen(f"{url}/livez", timeout=PATIENCE) as answer:
                 alive = answer.status == 200
         except (urllib.error.URLError, OSError):
             alive = False

@@ -146,9 +146,10 @@ class Scene:
         """
         already = len(self._answers())
         rest = {each.scheduler.url for each in self.replicas}
-        while rest:
-            await asyncio.sleep(0.1)
-            rest -= {each["url"] for each in self._answers()[already:]}
+        async with asyncio.timeout(2 * PATIENCE):  # a probe that begins now may take PATIENCE
+            while rest:
+                await asyncio.sleep(0.1)
+                rest -= {each["url"] for each in self._answers()[already:]}
         answers = self._answers()
         slowest = max(each["seconds"] for each in answers)
         return slowest, sum(not each["alive"] for each in answers)
