@@ -571,6 +571,7 @@ class SchedulingQueue:
         if change is None:
             return
         self._end_scout(info.uid)
+        queued.cohort = None  # what it was equal to, and waited for, was its last version
         queued.woken = False  # it is tried for another reason
         if queued.tier is Tier.UNSCHEDULABLE:
             self._leave_cohort(queued, change)
@@ -611,6 +612,7 @@ class SchedulingQueue:
             self._end_scout(queued.info.uid)
             return
         queued.info = flight.newest
+        queued.cohort = None
         queued.timestamp = self._clock()
         queued.number = next(self._numbers)  # behind its equals
         since = max(queued.timestamp, queued.borrowed_until)

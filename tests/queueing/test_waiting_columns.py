@@ -18,7 +18,16 @@ from scheduler.queueing.columns import Alike, Answer, Indexed, label_tokens, req
 from scheduler.queueing.hints import HintRegistration
 from scheduler.queueing.queued_pod import QueuedPod
 from tests.cost.counting import cost
-from tests.queueing.support import GATES, NODE_ADD, NODE_TAINT, POD_DELETE, Bench, make_pod
+from tests.queueing.support import (
+    GATES,
+    NODE_ADD,
+    NODE_TAINT,
+    POD_DELETE,
+    Bench,
+    make_pod,
+    park,
+    reject,
+)
 
 ANYTHING = NODE_ADD.action | NODE_TAINT.action
 A_BIT = 10
@@ -275,6 +284,34 @@ def test_a_pod_that_backs_off_since_its_first_attempt_goes_back_among_others() -
     refused[0] = True
     assert bench.queue.pop() is None
     assert bench.tiers() == {"a": "unschedulable", "b": "unschedulable"}
+
+
+@pytest.mark.parametrize("changed_in_flight", [False, True], ids=["while parked", "in flight"])
+def test_a_pod_that_was_changed_does_not_go_back_to_its_former_equals(
+    changed_in_flight: bool,
+) -> None:
+    refused = [False]
+    bench = Bench(still_rejected=lambda queued: refused[0])
+    park(bench, "ab", "Taints")
+    changed = make_pod("a", tolerations=1)
+    if changed_in_flight:
+        bench.clock.advance(60)
+        bench.queue.on_event(NODE_TAINT)
+        scout = bench.pop()
+        bench.queue.update(make_pod("a"), changed)
+        reject(bench, scout, "Taints")
+    else:
+        bench.queue.update(make_pod("a"), changed)
+    assert bench.tiers()["a"] == "backoff"
+    refused[0] = True
+    if changed_in_flight:
+        reject(bench, bench.pop(), "Taints")  # the next scout, b
+    assert bench.queue.pop() is None
+    assert bench.tiers() == {"a": "unschedulable", "b": "unschedulable"}
+    refused[0] = False
+    bench.clock.advance(60)
+    bench.queue.on_event(NODE_TAINT)
+    assert {bench.pop().key, bench.pop().key} == {"default/a", "default/b"}, "each on its own"
 
 
 def test_a_new_pod_is_tried_even_if_it_would_be_rejected() -> None:
