@@ -258,6 +258,8 @@ class EventHandlers:
             self.delete_pod_from_cache(was)
             return None
         if now is not None and self._ours(now):
+            if self._state.confirmed(now.uid):
+                return None  # its node was read, and the watch is behind
             self._state.renew_assumed(now)
             return Event(UNSCHEDULABLE_POD, Action.ADD if was is None else Action.UPDATE, was, now)
         if was is not None and self._ours(was):
@@ -278,9 +280,13 @@ class EventHandlers:
     def _forget_deleted(self, was: PodInfo) -> None:
         """A pod of ours was deleted before the watch showed its node: it may be assumed there.
 
-        A pod that waits on permit is forgotten when its rejection ends the attempt. The end of an
-        attempt also runs Unreserve, unless its binding was answered: PostBind was the end then.
+        It is confirmed there if it was read. A pod that waits on permit is forgotten when its
+        rejection ends the attempt. The end of an attempt also runs Unreserve, unless its binding
+        was answered: PostBind was the end then.
         """
+        if self._state.confirmed(was.uid):
+            self._state.remove_pod(was.uid)
+            return
         waits = was.uid in self._waits.by_plugins
         if not waits and self._state.forget(was.uid, own=False):
             self._unconfirmed.settled(was.uid)

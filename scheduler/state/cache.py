@@ -212,6 +212,10 @@ class ClusterState:
         """Whether a pod is assumed: chosen by us and not yet confirmed by the watch."""
         return uid in self._assumed
 
+    def confirmed(self, uid: str) -> bool:
+        """Whether a pod is on a node, and not merely assumed there."""
+        return uid in self._pods and uid not in self._assumed
+
     def assumed_pods(self) -> list[PodInfo]:
         """All assumed pods."""
         return list(self._assumed.values())

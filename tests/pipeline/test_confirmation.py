@@ -103,6 +103,30 @@ async def test_a_pod_that_is_bound_counts_as_confirmed(scene: Scene) -> None:
     assert scene.stage.sample("equipoise_assumed_pods_settled_total", outcome="bound") == 1
 
 
+async def test_a_pod_that_was_read_on_its_node_goes_when_the_watch_says_so(scene: Scene) -> None:
+    """The watch was silent from before the binding until after the deletion."""
+    scene.server.has(make_pod("p").cpu("2").on("n1"))
+    scene.stage.clock.advance(WITHIN)
+    await scene.look()
+    scene.stage.lose(make_pod("p").cpu("2"))
+    assert scene.stage.cpu("n1") == 0
+    assert scene.stage.core.state.pod("uid-p") is None
+    scene.stage.check()
+
+
+async def test_a_pod_that_was_read_on_its_node_is_not_scheduled_again(scene: Scene) -> None:
+    """The watch is late: it still shows versions of the time before the binding."""
+    scene.server.has(make_pod("p").cpu("2").on("n1"))
+    scene.stage.clock.advance(WITHIN)
+    await scene.look()
+    scene.stage.see(make_pod("p").cpu("2").label(version="2"))
+    assert scene.stage.tiers() == {}
+    scene.stage.see(make_pod("p").cpu("2").label(version="2").on("n1"))
+    assert scene.stage.cpu("n1") == 2000
+    await scene.stage.run()
+    assert scene.stage.outlet.bound == [("default/p", "n1")]
+
+
 async def test_a_pod_that_is_elsewhere_is_moved(scene: Scene) -> None:
     scene.server.has(make_pod("p").cpu("2").on("n2"))
     scene.stage.clock.advance(WITHIN)
