@@ -132,7 +132,7 @@ def _run_many(scenario: str, seeds: range, processes: int, output: Path | None) 
 
 def _verdicts(scenario: str, seeds: range, processes: int) -> Iterator[Verdict]:
     tasks = [(scenario, seed) for seed in seeds]
-    if processes == 1 or len(tasks) == 1:
+    if len(tasks) == 1 or (processes == 1 and len(tasks) <= SEEDS_PER_PROCESS):
         prepare()
         yield from map(judge, tasks)
         return
