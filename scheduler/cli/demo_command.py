@@ -44,7 +44,7 @@ def demo(
     It writes a kubeconfig and prints how to use it with kubectl and equipoise. Everything is
     removed when the command ends.
     """
-    from sandbox.demo.ports import API_PORT, SERVING_PORT, listen
+    from sandbox.demo.ports import API_PORT, SERVING_PORT, listen, port_of
     from scheduler.config.problems import ConfigError
 
     config = _loaded(config_file, screen=not once and sys.stdout.isatty())
@@ -52,6 +52,8 @@ def demo(
         if once:  # it ends by itself
             port, api_port = port or 0, api_port or 0
         with listen(port, SERVING_PORT) as serving, listen(api_port, API_PORT) as api:
+            _note_other_port("API server", api_port, port_of(api), API_PORT)
+            _note_other_port("scheduler", port, port_of(serving), SERVING_PORT)
             asyncio.run((_once if once else _play)(config, nodes, serving, api))
     except KeyboardInterrupt:
         return
@@ -115,7 +117,7 @@ async def _play(config: Any, nodes: int, serving: socket.socket, api_socket: soc
     suffix = "" if api_port == API_PORT else f"-{api_port}"
     async with running(config, nodes, serving, api_socket) as demo:
         with kubeconfig.written(demo.api.url, suffix) as file:
-            _greet(file, demo.api.url, port)
+            _greet(file, port)
 
             async def play() -> None:
                 await demo.create_nodes()
@@ -135,14 +137,16 @@ async def _play(config: Any, nodes: int, serving: socket.socket, api_socket: soc
     click.echo("Stopped.")
 
 
-def _greet(file: Path, api: str, port: int) -> None:
-    """The lines to use it with, and which ports are not the usual ones."""
-    from sandbox.demo.ports import API_PORT, HOST, SERVING_PORT
+def _note_other_port(server: str, wanted: int | None, port: int, usual: int) -> None:
+    """Say why a port is not the usual one, unless the user has chosen it."""
+    if wanted is None and port != usual:
+        click.echo(f"The {server} is on port {port}, because {usual} is in use.")
 
-    if (api_port := int(api.rpartition(":")[2])) != API_PORT:
-        click.echo(f"The API server is on port {api_port}, because {API_PORT} is taken.")
-    if port != SERVING_PORT:
-        click.echo(f"The scheduler is on port {port}, because {SERVING_PORT} is taken.")
+
+def _greet(file: Path, port: int) -> None:
+    """Print how to use the playground."""
+    from sandbox.demo.ports import HOST
+
     click.echo(f"Look at it in a browser:\n\n    http://{HOST}:{port}/ui/\n")
     click.echo("To use this playground, type in another terminal:\n")
     click.echo(f"    export KUBECONFIG={file.resolve()} EQUIPOISE_SERVER=http://{HOST}:{port}")

@@ -473,7 +473,7 @@ def _nodes(answer: Answer, each: bool, wide: bool) -> None:
     table = Table(
         [
             TableColumn("NODE"),
-            TableColumn("VERDICT"),
+            TableColumn("RESULT"),
             TableColumn("SCORE", right=True),
             *(TableColumn(plugin, right=True) for plugin in plugins),
             TableColumn("PLUGIN"),

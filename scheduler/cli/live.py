@@ -172,7 +172,7 @@ def decisions(
 def _about(server: Remote, pod: str | None, namespace: str | None) -> str | None:
     if pod is None:
         if namespace is not None:
-            raise click.UsageError("--namespace is that of --pod")
+            raise click.UsageError("--namespace needs --pod: decisions can be selected by pod only")
         return None
     target = parse_pod(pod, namespace)
     return f"{target.namespace or server.namespace}/{target.name}"

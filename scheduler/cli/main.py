@@ -23,7 +23,7 @@ from scheduler.cli.version_command import FORMAT, PROGRAM, version
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name=PROGRAM, message=FORMAT)
 def cli() -> None:
-    """A secondary Kubernetes scheduler that can explain every verdict.
+    """A secondary scheduler for Kubernetes that explains its decisions.
 
     Exit codes: 0 done, 1 error, 2 wrong usage or configuration, 3 the pod gets no node,
     4 the cluster cannot be reached.

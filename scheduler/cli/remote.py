@@ -248,11 +248,15 @@ def _call(path: str, method: str, query: dict[str, object], body: Any = None) ->
     return ProxiedCall(path, given, method, body)
 
 
+_ADDRESSED = "Is the scheduler running there?"
+_SEARCHED = "Is the scheduler running? --lease names its lease, --server its address."
+
+
 def _or_end(server: Remote, call: ProxiedCall) -> Any:
     try:
         return _sent(server, call)
     except NoAnswer as fault:
-        fail(f"{fault}\nIs it running? Name its address with --server.", UNREACHABLE)
+        fail(f"{fault}\n{_ADDRESSED if server.urls else _SEARCHED}", UNREACHABLE)
     except Refused as fault:
         fail(str(fault), ERROR)
 

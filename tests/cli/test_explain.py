@@ -53,7 +53,7 @@ def test_the_table_has_the_best_first_and_groups_the_rejected(file: str) -> None
     assert head.startswith("default/a goes to big with score")
     assert head.endswith("; 2 of 8 nodes fit")
     words = [line.split() for line in table_of(result)]
-    assert words[0] == ["NODE", "VERDICT", "SCORE", "PLUGIN", "REASON"]
+    assert words[0] == ["NODE", "RESULT", "SCORE", "PLUGIN", "REASON"]
     assert words[1][:2] == ["big", "chosen"]
     assert words[2][:2] == ["small", "fits"]
     assert int(words[1][2]) > int(words[2][2])
@@ -263,7 +263,8 @@ def test_an_unreachable_server_exits_4_and_says_what_was_tried() -> None:
         result = run("a", "--server", free)
     assert (result.exit_code, result.stdout) == (4, "")
     url = f"http://{free}/api/v1/explain?pod=default/a"
-    assert result.stderr.startswith(f"equipoise: no answer from {url}: Connection refused\n")
+    asked = f"equipoise: no answer from {url}: Connection refused"
+    assert result.stderr == f"{asked}\nIs the scheduler running there?\n"
 
 
 @pytest.fixture

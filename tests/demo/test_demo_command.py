@@ -117,8 +117,9 @@ async def test_two_playgrounds_live_side_by_side_and_leave_nothing(tmp_path: Pat
         started("demo", "--nodes", "5", env=env, cwd=tmp_path) as first,
         started("demo", "--nodes", "5", env=env, cwd=tmp_path) as second,
     ):
-        lines = [await greeting(each) for each in (first, second)]
-        exports = [line for line in lines if "KUBECONFIG" in line]
+        texts = [await greeting(each) for each in (first, second)]
+        assert any("in use" in text for text in texts)
+        exports = [text.splitlines()[-1] for text in texts]
         assert len(set(exports)) == 2
         for line in exports:
             file, server = re.findall(r"=(\S+)", line)
@@ -139,12 +140,23 @@ def contents(kubeconfig: str) -> dict[str, Any]:
 
 
 async def greeting(process: Process) -> str:
-    """The line with which the playground is used."""
+    """What is printed up to the line with which the playground is used."""
     assert process.stdout is not None
+    text = ""
     async with asyncio.timeout(PATIENCE):
-        while "KUBECONFIG" not in (line := (await process.stdout.readline()).decode()):
+        while "KUBECONFIG" not in text:
+            line = (await process.stdout.readline()).decode()
             assert line, f"it has ended: {(await process.communicate())[1].decode()}"
-    return line
+            text += line
+    return text
+
+
+async def test_ports_that_were_asked_for_are_not_called_a_substitute(tmp_path: Path) -> None:
+    arguments = ("demo", "--nodes", "5", "--port", "0", "--api-port", "0")
+    async with started(*arguments, env=environment(tmp_path), cwd=tmp_path) as process:
+        assert "in use" not in await greeting(process)
+        process.send_signal(signal.SIGTERM)
+        assert (await finished(process))[0] == 0
 
 
 async def test_a_configuration_that_will_not_do_is_refused(tmp_path: Path) -> None:

@@ -67,8 +67,8 @@ def test_the_configuration_is_what_the_dockerfile_says() -> None:
         "StopSignal": "SIGTERM",
         "Labels": {
             "org.opencontainers.image.title": "equipoise",
-            "org.opencontainers.image.description": "A secondary Kubernetes scheduler that decides "
-            "in columns and can explain every verdict",
+            "org.opencontainers.image.description": "A secondary scheduler for Kubernetes "
+            "that explains its decisions",
             "org.opencontainers.image.licenses": "Apache-2.0",
             "org.opencontainers.image.vendor": "The Equipoise authors",
             "org.opencontainers.image.version": "1.2.3",
