@@ -15,7 +15,7 @@ CLAIMS = PROJECT / "tests" / "security" / "claims.yaml"
 
 
 class Way(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A way in or out: who uses it, and what is asked of them."""
+    """A connection to or from the scheduler: who uses it, and how it is protected."""
 
     way: str
     who: str
@@ -32,7 +32,7 @@ class Claim(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Threat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Somebody who may be hostile: what they can do, and what they cannot."""
+    """A possible attacker: what they can do, and what they cannot."""
 
     title: str
     text: str
@@ -56,7 +56,8 @@ def page(said: Claims | None = None) -> str:
     """The whole page."""
     said = said or claims()
     lines = ["# Security", "", *said.intro.splitlines(), "", "## Who can talk to what", ""]
-    lines += ["| | Who | Authentication | Authorisation | TLS |", "|---|---|---|---|---|"]
+    lines += ["| Connection | Who | Authentication | Authorization | TLS |"]
+    lines += ["|---|---|---|---|---|"]
     for each in said.ways:
         lines.append(f"| {' | '.join(msgspec.structs.astuple(each))} |")
     for section in said.sections:
