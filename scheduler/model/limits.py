@@ -44,31 +44,31 @@ class PodLimits(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     labels: int = 1024
     """Labels of one pod."""
     node_requirements: int = 256
-    """In `nodeSelector`, and in required and in preferred node affinity."""
+    """Expressions in `nodeSelector`, in required and in preferred node affinity, each."""
     pod_affinity_terms: int = 64
     """Terms of pod affinity and anti-affinity, required and preferred."""
     topology_spread_constraints: int = 32
     """Spread constraints."""
     selector_entries: int = 8192
-    """Labels, expressions, values, keys and namespaces of all selectors."""
+    """Labels, expressions, values, keys and namespaces of all selectors together."""
     tolerations: int = 1024
     """Tolerations."""
     containers: int = 512
     """Containers and init containers."""
     resource_entries: int = 2048
-    """Requests and limits of all containers."""
+    """Requests and limits of all containers together."""
     ports: int = 2048
-    """Ports of all containers."""
+    """Ports of all containers together."""
     volumes: int = 512
     """Volumes."""
     volume_claims: int = 128
-    """Volumes that claims stand for, ephemeral ones included: more than nodes attach."""
+    """Volumes with a claim, ephemeral volumes included. Nodes attach fewer."""
     resource_claims: int = 256
     """Resource claims."""
     scheduling_gates: int = 256
     """Scheduling gates."""
     encoded_bytes: int = 512 * 1024
-    """Bytes of labels, owners and what a scheduler reads of the spec."""
+    """Bytes of the labels, the owner references, and the fields of the spec that are read."""
 
     @property
     def smallest(self) -> int:
