@@ -102,8 +102,8 @@ def _taken() -> str:
     """How busy the machine was: times to recover depend on it."""
     load = os.getloadavg()[0]
     return (
-        f"Two replicas, {os.cpu_count()} cores, a lease of 12 s, 20 nodes that 200 pods fill to "
-        f"the brim; load of the machine {load:.0f}."
+        f"Two replicas, {os.cpu_count()} cores, a lease of 12 s, 20 nodes that 200 pods fill "
+        f"completely; load average of the machine {load:.0f}."
     )
 
 

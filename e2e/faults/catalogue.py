@@ -100,7 +100,7 @@ async def suspended_shortly(scene: Scene) -> float:
 
 async def _ended(scene: Scene, leader: Replica) -> None:
     """A leader that lost its lease has to end."""
-    scene.seen.append(f"the old leader ended with {await leader.ended()}")
+    scene.seen.append(f"the old leader exited with {await leader.ended()}")
 
 
 # Connections
@@ -206,7 +206,7 @@ async def answers_late(scene: Scene) -> float:
 
 
 def server_killed(name: str) -> Callable[[Scene], Awaitable[float]]:
-    """SIGKILL of etcd or the API server after a binding was sent; it is started again."""
+    """SIGKILL of etcd or the API server after a binding was sent; it is restarted."""
 
     async def strike(scene: Scene) -> float:
         plane = scene.plane
@@ -255,9 +255,11 @@ def _allocates(request: Request) -> bool:
     return request.allocates
 
 
-_TAKEN_OVER = "the other replica takes over when the lease is over, and binds the rest"
-_ENDS = "another replica binds the rest; the old leader writes nothing more, and ends"
-_GOES_ON = "the leader goes on by itself"
+_TAKEN_OVER = (
+    "the other replica takes over when the lease has expired, and binds the remaining pods"
+)
+_ENDS = "another replica binds the remaining pods; the old leader writes nothing more, and exits"
+_GOES_ON = "the leader continues"
 
 ALL = (
     Fault(
@@ -268,14 +270,14 @@ ALL = (
     ),
     Fault(
         "kill-binding-sent",
-        "SIGKILL of the leader after a binding request was sent, before the answer",
+        "SIGKILL of the leader after a binding request was sent, before the response",
         _TAKEN_OVER,
         killed_at(Stage.SENT, _binds, MIDDLE),
         quick=True,
     ),
     Fault(
         "kill-binding-answered",
-        "SIGKILL of the leader after the answer to a binding, before it is read",
+        "SIGKILL of the leader after the response to a binding, before it is read",
         _TAKEN_OVER,
         killed_at(Stage.ANSWERED, _binds, MIDDLE),
     ),
@@ -288,7 +290,7 @@ ALL = (
     Fault(
         "kill-claim-allocated",
         "SIGKILL of the leader after it allocated a claim, before the binding",
-        f"{_TAKEN_OVER}; no device is promised twice, no claim is kept for nobody",
+        f"{_TAKEN_OVER}; no device is allocated twice, no claim stays reserved without a pod",
         killed_at(Stage.ANSWERED, _allocates, 20),
         claims=True,
     ),
@@ -300,26 +302,26 @@ ALL = (
     ),
     Fault(
         "kill-both",
-        "SIGKILL of both replicas; both are started again",
-        "a replica that is started binds the rest when the lease is over",
+        "SIGKILL of both replicas; both are restarted",
+        "a restarted replica binds the remaining pods when the lease has expired",
         killed_both,
     ),
     Fault(
         "kill-beside-kube-scheduler",
         "SIGKILL of the leader while kube-scheduler places every second pod on the same nodes",
-        f"{_TAKEN_OVER}; over-committed nodes are counted apart",
+        f"{_TAKEN_OVER}; over-committed nodes are counted separately",
         killed_at(Stage.SENT, _binds, MIDDLE // 2),
         beside_kube_scheduler=True,
     ),
     Fault(
         "stop-before-binding",
-        "SIGSTOP of the leader beyond its lease, with a binding on its way",
+        "SIGSTOP of the leader beyond its lease, with a binding in progress",
         _ENDS,
         suspended_at(Stage.BEFORE, _binds, MIDDLE),
     ),
     Fault(
         "stop-binding-sent",
-        "SIGSTOP of the leader beyond its lease, before it has the answer to a binding",
+        "SIGSTOP of the leader beyond its lease, before it has the response to a binding",
         _ENDS,
         suspended_at(Stage.SENT, _binds, MIDDLE),
         quick=True,
@@ -338,27 +340,27 @@ ALL = (
     ),
     Fault(
         "partition",
-        "nothing passes between the leader and the API server, longer than its lease",
+        "no data passes between the leader and the API server, for longer than its lease",
         _ENDS,
         partitioned(answers_only=False),
         quick=True,
     ),
     Fault(
         "partition-answers",
-        "requests of the leader arrive, answers do not, longer than its lease",
-        f"{_ENDS}; what it asked for counts",
+        "requests of the leader arrive, responses do not, for longer than its lease",
+        f"{_ENDS}; requests that arrived take effect",
         partitioned(answers_only=True),
     ),
     Fault(
         "renewals-unanswered",
-        "renewals of the lease arrive, their answers do not",
-        "the leader ends when it cannot be sure of its lease; the other one leads",
+        "renewals of the lease arrive, their responses do not",
+        "the leader exits when its lease is uncertain; the other replica takes over",
         lease_answers_lost,
     ),
     Fault(
         "answers-cut",
-        "answers to bindings are cut off after 7, 14, 21 … bytes",
-        f"{_GOES_ON}: pods whose answer was lost are read",
+        "responses to bindings are cut off after 7, 14, 21 … bytes",
+        f"{_GOES_ON}: it reads the pods whose response was lost",
         answers_cut(_binds),
         quick=True,
     ),
@@ -376,45 +378,45 @@ ALL = (
     ),
     Fault(
         "answers-late",
-        "every answer and every event is half a second late",
+        "every response and every event is half a second late",
         _GOES_ON,
         answers_late,
     ),
     Fault(
         "kill-apiserver",
-        "SIGKILL of the API server after a binding was sent; it is started again",
-        f"{_GOES_ON}, or the other one leads",
+        "SIGKILL of the API server after a binding was sent; it is restarted",
+        f"{_GOES_ON}, or the other replica takes over",
         server_killed("kube-apiserver"),
         quick=True,
     ),
     Fault(
         "kill-etcd",
-        "SIGKILL of etcd after a binding was sent; it is started again",
-        f"{_GOES_ON}, or the other one leads",
+        "SIGKILL of etcd after a binding was sent; it is restarted",
+        f"{_GOES_ON}, or the other replica takes over",
         server_killed("etcd"),
     ),
     Fault(
         "stop-apiserver",
         "SIGSTOP of the API server for 3 s",
-        f"{_GOES_ON}, or the other one leads",
+        f"{_GOES_ON}, or the other replica takes over",
         server_suspended("kube-apiserver", 3.0),
     ),
     Fault(
         "stop-apiserver-long",
         "SIGSTOP of the API server for 25 s, longer than the lease",
-        "replicas that cannot renew end, and those that are started bind the rest",
+        "replicas that cannot renew the lease exit; restarted replicas bind the remaining pods",
         server_suspended("kube-apiserver", 25.0),
     ),
     Fault(
         "stop-etcd",
         "SIGSTOP of etcd for 3 s",
-        f"{_GOES_ON}, or the other one leads",
+        f"{_GOES_ON}, or the other replica takes over",
         server_suspended("etcd", 3.0),
     ),
     Fault(
         "stop-etcd-long",
         "SIGSTOP of etcd for 25 s, longer than the lease",
-        "replicas that cannot renew end, and those that are started bind the rest",
+        "replicas that cannot renew the lease exit; restarted replicas bind the remaining pods",
         server_suspended("etcd", 25.0),
     ),
 )

@@ -15,57 +15,62 @@ PAGE = PROJECT / "docs" / "reliability.md"
 HEAD = """\
 # Reliability: faults, promises, measurements, bugs
 
-`make faults` measures and writes this page; `python -m tests.reliability` writes it again from what
-was measured and from the list of bugs (`tests/reliability`).
-[design/simulation.md](design/simulation.md) has the same under a seed in one process,
-[adversity.md](adversity.md) what hostile tenants can do, [leadership.md](leadership.md) how writes
-depend on the lease, [bindings.md](bindings.md) how a decision becomes a binding.
+What the scheduler promises when processes, servers and connections fail, what was measured, and
+the bugs that these tests found. `make faults` measures again and writes this page;
+`python -m tests.reliability` writes it from earlier measurements and from the list of bugs.
+
+Related: the same faults in one process, reproducible by a seed
+([design/simulation.md](design/simulation.md)); attacks by hostile users
+([adversity.md](adversity.md)); how writes depend on the lease ([leadership.md](leadership.md));
+how a decision becomes a binding ([bindings.md](bindings.md)).
 """
 
 FAULTS = """\
 ## Faults on real processes
 
-A real etcd and kube-apiserver, two replicas of the program, each behind a TCP proxy that cuts,
-delays, truncates and swallows, and processes that are killed (SIGKILL) and stopped (SIGSTOP) at a
-named stage. All of it is judged from the API and the API server's audit log alone: no pod is lost,
-none is bound twice, none is bound by a replica while another holds the lease, no node has more than
-it can take, nothing is left behind. The order of bindings and of changes of the lease is that of
-etcd's revisions. The pods fill all nodes, so room that is kept for nobody shows as a lost pod.
+A real etcd and kube-apiserver, and two replicas of the scheduler. Each replica is behind a TCP
+proxy that cuts, delays, truncates and drops data. Processes are killed (SIGKILL) or stopped
+(SIGSTOP) at a named stage. Afterwards the API and the audit log of the API server must show that
+no pod is lost, no pod is bound twice, no replica has bound a pod while another one held the
+lease, no node is over-committed, and nothing is left behind. The order of bindings and of changes
+of the lease is that of etcd's revisions. The pods need the capacity of all nodes, so if any is
+reserved for no pod, a pod stays pending and counts as lost.
 
-*In flight* are pods without a node when the fault begins. *Recovery* is the time until every pod
-has a node: from the moment a replica was hit, or from the end of a fault of servers and
-connections; median and longest. Most of it is the lease that has to expire. Some of the faults are
-tests as well (`e2e/test_faults.py`).
+*In flight* are the pods without a node when the fault begins. *Recovery* is the time until every
+pod has a node: after a replica was hit, or after the end of a fault of servers or connections;
+median and longest. Most of it is the wait for the lease to expire. Some of these faults are also
+tests (`e2e/test_faults.py`).
 """
 
 FENCING = """\
 ## A leader that is stopped between check and write
 
-Each write is checked against the lease immediately before its system call. Here the leader is
-stopped (SIGSTOP) exactly between the two, by itself, since no signal from outside hits those
-microseconds. It goes on when another replica holds the lease and has bound nothing yet. A timer of
-the kernel ends it before its next instruction ([leadership.md](leadership.md)). Without the timer
-the binding is sent; it takes effect unless the API server notices first that the sender has ended.
+Each write is compared with the lease immediately before its system call. Here the leader stops
+itself (SIGSTOP) between the two, because no signal from outside hits these microseconds. It
+continues when another replica holds the lease and has not bound a pod yet. A timer of the kernel
+ends it before its next instruction ([leadership.md](leadership.md)). Without the timer, the
+binding is sent. It takes effect unless the API server notices before that the sender has exited.
 """
 
 SIMULATED = """\
-## Seeds that were simulated
+## Simulated seeds
 
-A seed is a history of one to three replicas under faults, in one process and by a virtual clock
-([design/simulation.md](design/simulation.md)). These ran to their end and were judged, besides
-those that are tests and those that were run before the counting began. A seed that failed leads to
-a bug below, or to a rule that says what no replica could have known. 10524 is not explained yet: on
-a busy machine its history depended on real time, as those of all plans with a webhook did then, and
-it has not failed again. 201120 was a fault of the simulated kubelets, which did not follow pods
-that are resized in place and refused what fitted. Later versions draw other histories from some of
-the seeds; those that showed a bug are kept as plans.
+A seed is a history of one to three replicas under faults, in one process with a virtual clock
+([design/simulation.md](design/simulation.md)). The table counts the seeds that ran to their end
+and were checked; seeds that are tests, and seeds before counting began, are not included. A seed
+that failed led to a bug below, or to a correction of what the check expects. Two need an
+explanation: 10524 failed on a busy machine and is not explained; like all plans with a webhook at
+that time, its history depended on real time, and it has not failed again. 201120 was a bug of the
+simulated kubelets, which rejected pods that fitted after others had been resized in place. Later
+versions generate other histories from some of the seeds; those that showed a bug are stored as
+plans.
 """
 
 BUGS = """\
 ## Bugs that these tests found
 
-Every bug of this project that was found by simulation, faults, fuzzing or attacks, and what shows
-it again: a test (run it with `python -m pytest`) or a command. A test checks that each of them
+Every bug of this project that simulation, faults, fuzzing or attacks found, and the test (run it
+with `python -m pytest`) or command that fails without the fix. A test verifies that each of them
 exists.
 """
 
@@ -81,7 +86,7 @@ def _faults(outcomes: Outcomes) -> list[str]:
         return []
     head = (
         "| fault | what is done | what is promised | pods, in flight | recovery "
-        "| lost | doubled | not by the holder | over-committed | left behind | seen |\n"
+        "| lost | bound twice | bound without the lease | over-committed | left behind | seen |\n"
         "|---|---|---|---|---|---|---|---|---|---|---|"
     )
     rows = [_row(each) for each in outcomes.rows]
@@ -92,12 +97,12 @@ def _fencing(outcomes: Outcomes) -> list[str]:
     if not outcomes.fencing:
         return []
     head = (
-        "| the timer | rounds | the process ended by it "
-        "| bindings sent while another held the lease | of which took effect |\n"
+        "| the timer | rounds | ended by the timer "
+        "| bindings sent while another replica held the lease | of which took effect |\n"
         "|---|---|---|---|---|"
     )
     rows = [
-        f"| {'is set' if each.deadline else 'is left out, to compare'} "
+        f"| {'is set' if each.deadline else 'is not set, for comparison'} "
         f"| {each.rounds} | {each.ended_by_timer} | {each.sent} | {each.late} |"
         for each in outcomes.fencing
     ]
@@ -150,5 +155,5 @@ def _bugs(bugs: Sequence[Bug]) -> str:
     rows = [
         f"| {each.found_by} | {each.what} | {each.mended} | `{each.reproduce}` |" for each in bugs
     ]
-    head = "| found by | what happened | what happens now | what reproduces it |\n|---|---|---|---|"
+    head = "| found by | what happened | what happens now | reproduced by |\n|---|---|---|---|"
     return "\n".join([f"{len(bugs)} bugs: {summary}.", "", head, *rows, ""])
