@@ -19,40 +19,42 @@ def readings(equivalence: EquivalenceCache) -> Iterator[Reading]:
     """All metrics of the cache."""
     statistics, name = equivalence.statistics, "equipoise_equivalence"
     yield Reading(
-        f"{name}_hits_total", "Answers of plugins for a node that were kept.", statistics.hits
+        f"{name}_hits_total",
+        "Results of plugins for a node that were cached and still valid.",
+        statistics.hits,
     )
     yield Reading(
         f"{name}_misses_total",
-        "Answers of plugins for a node that had to be computed: they were not cached, or something "
-        "had changed since.",
+        "Results of plugins for a node that had to be computed: they were not cached, or no longer "
+        "valid.",
         statistics.misses,
     )
     yield Reading(
         f"{name}_evaluations_total",
-        "Calls of plugins to compute answers, each for one node or many.",
+        "Calls of plugins to compute results, each for one node or many.",
         statistics.evaluated,
     )
     yield Reading(
         f"{name}_changes_total",
-        "Changes that were logged, by the aspect of the cluster that changed.",
+        "Changes of nodes and other objects, by the aspect that changed.",
         equivalence.log_appends(),
         "aspect",
     )
     yield Reading(f"{name}_classes", "Classes of equal pods.", equivalence.class_count)
     yield Reading(
         f"{name}_columns",
-        "Columns of kept answers: one for each plugin and each thing it reads of a pod.",
+        "Columns of cached results: one for each plugin and each distinct key of pods.",
         equivalence.column_count,
     )
-    yield Reading(f"{name}_bytes", "Memory of all that is kept for classes.", equivalence.bytes)
+    yield Reading(f"{name}_bytes", "Memory of cached results.", equivalence.bytes)
     yield Reading(
         f"{name}_evictions_total",
-        "Classes that lost what was kept for them to the budget.",
+        "Classes whose cached results were evicted because of the budget.",
         equivalence.evictions,
     )
     yield Reading(
         f"{name}_mixed_revisions_total",
-        "Revisions of a controller of which a pod was different from the first.",
+        "Revisions of a controller with a pod that differs from the first one.",
         equivalence.mismatches,
     )
 

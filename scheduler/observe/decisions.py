@@ -28,15 +28,15 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     node: str = ""
     """The chosen node; empty when there is none."""
     message: str = ""
-    """Why not, in the words of the pod's condition; empty when scheduled."""
+    """Why not, as in the pod's condition; empty if scheduled."""
     score: int | None = None
     """The chosen node's total; None when no node was scored."""
     feasible: int = 0
     """Nodes that passed all filters."""
     evaluated: int = 0
-    """Nodes that were looked at."""
+    """Nodes that were evaluated."""
     duration: float = 0.0
-    """Seconds from pop to verdict."""
+    """Seconds from pop to the result."""
     plugins: tuple[str, ...] = ()
     """Plugins that rejected at least one node, or the pod itself."""
     model: str = ""

@@ -39,16 +39,16 @@ class BatchMetrics:
         self.tiers = register(
             Counter(
                 "equipoise_batch_tiers_total",
-                "Pods of one rank that waited together, by outcome: 'solved' at "
-                "once, 'uncontended' or 'greedy' where one by one is as good, 'nowhere' when none "
-                "took part or fitted, 'failed' when the solver did.",
+                "Backlogs of pods of one rank, by result: 'solved' as a batch, 'uncontended' or "
+                "'greedy' if one by one is as good, 'nowhere' if no pod could take part, 'failed' "
+                "if the solver failed.",
                 ("result",),
             )
         )
         self.pods = register(
             Counter(
                 "equipoise_batch_pods_total",
-                "Pods of such backlogs: 'placed' at once, or 'left' to be placed one by one.",
+                "Pods of solved backlogs: 'placed' as a batch, or 'left' to be placed one by one.",
                 ("outcome",),
             )
         )
@@ -74,14 +74,14 @@ class BatchMetrics:
         self.solve_duration = register(
             Histogram(
                 "equipoise_batch_solve_duration_seconds",
-                "Time from posing a problem to its solution, in seconds.",
+                "Time from building a problem to its solution, in seconds.",
                 buckets=SOLVE_BUCKETS,
             )
         )
         self.compare_duration = register(
             Histogram(
                 "equipoise_batch_compare_duration_seconds",
-                "Time to try a solution and one by one, to keep the better of the two, in seconds.",
+                "Time to try both ways to place a backlog, as a batch and one by one, in seconds.",
                 buckets=SOLVE_BUCKETS,
             )
         )
@@ -225,7 +225,7 @@ class Metrics:
         self.registry.register(cache_readings)
         self._gauge(
             "equipoise_build_info",
-            "Always 1; the label carries the version that runs.",
+            "Always 1; the label is the version that runs.",
             ("version",),
         ).labels(version).set(1)
 
@@ -293,7 +293,7 @@ class Metrics:
         )
         self.inflight_events = self._gauge(
             "scheduler_inflight_events",
-            "Events remembered for pods that are being scheduled.",
+            "Events stored for pods that are being scheduled.",
             ("event",),
         )
         self.event_handling_duration = self._histogram(
@@ -310,23 +310,23 @@ class Metrics:
         )
         self.queueing_hints_skipped = self._counter(
             "equipoise_queueing_hints_skipped_total",
-            "Pods (equal ones count once) that were woken without a call of the plugin's hint, "
-            "because too many such calls were deferred.",
+            "Pods (identical ones count once) that were requeued without a call of the plugin's "
+            "hint, because too many calls were deferred.",
             ("plugin",),
         )
         self.attempts_spared = self._counter(
             "equipoise_attempts_spared_total",
-            "Pods moved by an event that were not attempted, because the free capacity had "
-            "been taken meanwhile.",
+            "Requeued pods that were not attempted, because other pods had taken the free "
+            "capacity.",
         )
         self.cache_size = self._gauge(
             "scheduler_cache_size", "Nodes, pods and assumed pods in the cache.", ("type",)
         )
         self.decisions_outdated = self._counter(
             "equipoise_decisions_outdated_total",
-            "Decisions that no longer held when they were to be written, and were made again: "
-            "'node' when the node was gone, 'fit' when others had changed it or taken its room, "
-            "'pod' when the pod was gone, being deleted or bound by others.",
+            "Decisions that no longer held before they were written, and were withdrawn: 'node' "
+            "was deleted, the pod no longer 'fit' because the node or its pods had changed, 'pod' "
+            "was deleted, terminating or bound by others.",
             ("cause",),
         )
         self.pods_bound_by_others = self._counter(
@@ -336,14 +336,13 @@ class Metrics:
         self.headroom_waits = self._counter(
             "equipoise_headroom_waits_total",
             "Bindings that waited because their node kept room for pods of other schedulers: "
-            "'bound' when that time was over, 'withdrawn' when others had taken the room or the "
-            "decision did not hold for another reason, 'cancelled' when the scheduler stopped.",
+            "'bound' after the wait, 'withdrawn' because others used the room or the decision no "
+            "longer held, 'cancelled' because the scheduler stopped.",
             ("outcome",),
         )
         self.bindings_postponed = self._counter(
             "equipoise_bindings_postponed_total",
-            "Pods put back into the queue because too many bindings of their namespace are in "
-            "progress.",
+            "Pods that were requeued because their namespace has too many bindings in progress.",
         )
         self.assumed_pod_oldest = self._gauge(
             "equipoise_assumed_pod_oldest_seconds",
@@ -353,9 +352,8 @@ class Metrics:
         )
         self.assumed_pods_settled = self._counter(
             "equipoise_assumed_pods_settled_total",
-            "Pods whose binding the watch did not confirm in time, and that were read: 'bound' "
-            "when they have a node, 'unbound' when the binding had no effect, 'gone' when there "
-            "is no such pod.",
+            "Pods whose binding the watch did not confirm in time, by what a read of the pod "
+            "showed: 'bound', 'unbound' (the binding had no effect), or 'gone' (deleted).",
             ("outcome",),
         )
         self.cache_mismatches = self._counter(
@@ -386,8 +384,8 @@ class Metrics:
         )
         self.plugin_errors = self._counter(
             "equipoise_plugin_errors_total",
-            "Faults of a plugin: exceptions, and answers it must not give. At PreScore and Score "
-            "each cost nodes the plugin's score, elsewhere one pod one attempt.",
+            "Exceptions and invalid results of a plugin. At PreScore and Score the plugin's "
+            "scores are lost, elsewhere an attempt of one pod fails.",
             ("plugin", "extension_point"),
         )
         self.plugin_slow_calls = self._counter(
@@ -397,8 +395,8 @@ class Metrics:
         )
         self.pods_over_limits = self._counter(
             "equipoise_pods_over_limits_total",
-            "Pods beyond the configured limits: waiting ones are not placed, placed ones count in "
-            "part only.",
+            "Pods that exceed the configured limits: waiting ones are not placed, placed ones "
+            "count only in part.",
             ("state",),
         )
         self.permit_wait_duration = self._histogram(
@@ -426,14 +424,14 @@ class Metrics:
         )
         self.permit_decisions = self._counter(
             "equipoise_permit_decisions_total",
-            "Decisions from outside about pods that waited for permission: 'approve' or 'reject'.",
+            "Decisions of users about pods that wait at Permit: 'approve' or 'reject'.",
             ("decision",),
         )
         self.waiting_pods = AskedGauge(
             "equipoise_waiting_pods",
-            "Pods that hold a node and wait: for permission of 'plugins' in the process, or "
-            "'outside' it, of a webhook or the rest of their gang; or because the node keeps "
-            "'headroom' for pods of other schedulers.",
+            "Pods that have a node reserved and wait: for 'plugins' of the scheduler, for a "
+            "webhook or members of their gang ('outside'), or because the node keeps 'headroom' "
+            "for pods of other schedulers.",
             "held_by",
         )
         self.registry.register(self.waiting_pods)
@@ -496,9 +494,9 @@ class Metrics:
         )
         self.serving_dropped = self._counter(
             "equipoise_serving_dropped_total",
-            "Callers of the serving port that were not served to the end: 'timeout' when a "
-            "request or the taking of its answer took too long, 'evicted' when others needed the "
-            "place of a connection that waited, 'refused' when there was no room.",
+            "Connections and responses of the serving port that were closed early: 'timeout' if a "
+            "client was too slow, 'evicted' if an idle connection was replaced, 'refused' if "
+            "there were too many.",
             ("reason",),
         )
         self.loop_stalls = self._counter(
@@ -507,8 +505,8 @@ class Metrics:
         )
         self.loop_stalled = self._gauge(
             "equipoise_loop_stalled_seconds",
-            "For how long the scheduling loop has made no progress, if for two seconds or longer; "
-            "else 0. At watchdog.stallSeconds the process ends.",
+            "How long the scheduling loop has made no progress, if for two seconds or longer; "
+            "else 0. At watchdog.stallSeconds the process exits.",
         )
         self.memory_returned = self._counter(
             "equipoise_memory_returned_bytes_total",
@@ -520,7 +518,7 @@ class Metrics:
         )
         self.recording_dropped = self._counter(
             "equipoise_recording_dropped_entries_total",
-            "Entries that are missing from the recording, because the disk was full or slow.",
+            "Entries that were not recorded, because the disk was full or slow.",
         )
         self.gc_pause = self._histogram(
             "equipoise_gc_pause_seconds",
@@ -532,8 +530,9 @@ class Metrics:
     def _add_numa(self) -> None:
         self.admission_errors = self._counter(
             "equipoise_pod_admission_errors_total",
-            "Pods that we bound and the node's kubelet refused, by its reason (OutOfOther: some "
-            "resource besides cpu, memory, pods and ephemeral storage) and by node.",
+            "Pods that a kubelet rejected after this scheduler had bound them, by its reason "
+            "(OutOfOther: a resource other than cpu, memory, pods and ephemeral storage) and by "
+            "node.",
             ("reason", "node"),
         )
         self.numa_dirty_nodes = self._gauge(
@@ -543,26 +542,27 @@ class Metrics:
         )
         self.numa_doubtful_cells = self._gauge(
             "equipoise_numa_doubtful_cells",
-            "NUMA cells of which less is counted on than may be free, because unsettled pods might "
-            "be there: the price of not knowing.",
+            "NUMA cells whose free capacity is not fully used, because unconfirmed pods may be "
+            "there.",
         )
         self.numa_comparisons = self._counter(
             "equipoise_numa_comparisons_total",
-            "Comparisons of a published pod fingerprint with the pods known on the node: 'settled' "
-            "when they fit and the object is believed, else 'mismatch'.",
+            "Comparisons of a published pod fingerprint with the pods known on the node: "
+            "'settled' if they match, else 'mismatch'.",
             ("result",),
         )
         self.numa_dirty_duration = self._histogram(
             "equipoise_numa_dirty_duration_seconds",
-            "Time from the first pod that came or went until the node was settled, in seconds.",
+            "Time from the first pod that was added or removed until a published fingerprint "
+            "matched, in seconds.",
             buckets=DIRTY_BUCKETS,
         )
 
     def _add_webhooks(self) -> None:
         self.webhook_duration = self._histogram(
             "equipoise_webhook_duration_seconds",
-            "Time of one call of a webhook or an extender, its retries and its wait for a free "
-            "slot included, in seconds; by result: 'success', or what kept an answer from coming.",
+            "Time of one call of a webhook or an extender, with its retries and its wait for a "
+            "free slot, in seconds; by result: 'success', or why there was no valid response.",
             ("webhook", "point", "result"),
             buckets=CYCLE_BUCKETS,
         )
@@ -576,8 +576,8 @@ class Metrics:
         )
         self.webhook_breaker_state = self._gauge(
             "equipoise_webhook_breaker_state",
-            "0 while a webhook is called, 1 while one call tries whether it is back, 2 while "
-            "nothing is sent to it after too many failures in a row.",
+            "State of the circuit breaker: 0 closed, 1 half-open (one call is tried), 2 open (no "
+            "calls are sent, after too many consecutive failures).",
             ("webhook",),
         )
         self.webhook_suspended_pods = self._gauge(
@@ -586,7 +586,7 @@ class Metrics:
         )
         self.webhook_postponed_pods = self._counter(
             "equipoise_webhook_postponed_pods_total",
-            "Pods put back into the queue because maxSuspendedPods were suspended already.",
+            "Pods that were requeued because maxSuspendedPods were already suspended.",
         )
 
     def _add_gangs(self) -> None:
@@ -597,10 +597,10 @@ class Metrics:
         )
         self.gang_passes = self._counter(
             "equipoise_gang_passes_total",
-            "Attempts to place a gang, by result: 'placed' when enough members found nodes, "
-            "'waiting' when all did and others have yet to be made, 'unplaced' when all was "
-            "undone, 'asking' when it goes on after an answer from outside, 'refused' when no "
-            "member was tried, 'error' when the scheduler itself failed.",
+            "Attempts to place a gang, by result: 'placed' if enough members found nodes, "
+            "'waiting' if some members do not exist yet, 'unplaced' if the pass was reverted, "
+            "'asking' if it is repeated after a response of a webhook, 'refused' if no member was "
+            "attempted, 'error' if the scheduler itself failed.",
             ("result",),
         )
         self.gang_pass_duration = self._histogram(
@@ -610,11 +610,12 @@ class Metrics:
         )
         self.gang_pods_waiting = self._gauge(
             "equipoise_gang_pods_waiting",
-            "Pods that hold a node and wait for members of their gang that do not exist yet.",
+            "Pods that have a node reserved and wait for members of their gang that do not exist "
+            "yet.",
         )
         self.gang_placement_duration = self._histogram(
             "equipoise_gang_placement_duration_seconds",
-            "Time from when enough members of a gang existed until all of them held nodes, in "
+            "Time from when enough members of a gang existed until all of them had nodes, in "
             "seconds.",
             buckets=GANG_BUCKETS,
         )

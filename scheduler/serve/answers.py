@@ -57,7 +57,7 @@ class NodeTaint(AnswerStruct, frozen=True):
 
 
 class NodeRow(AnswerStruct, frozen=True):
-    """What a node offers, what is taken, what keeps pods away. CPU is in thousandths."""
+    """Allocatable and requested resources of a node, and its taints. CPU is in thousandths."""
 
     name: str
     unschedulable: bool
@@ -182,7 +182,7 @@ class GroupMember(AnswerStruct, frozen=True):
 
 
 class GroupState(AnswerStruct, frozen=True):
-    """How a pod group stands."""
+    """The state of a pod group."""
 
     name: str
     phase: str
@@ -236,20 +236,20 @@ class Replicas(AnswerStruct, frozen=True):
 
 
 class Explanation(AnswerStruct, frozen=True):
-    """Why a pod is where it is, or is nowhere."""
+    """Why a pod is on its node, or pending."""
 
     pod: str
     """namespace/name."""
     node: str | None
-    """The node that it goes to; null if it gets none, or is not tried by itself."""
+    """The node on which it would be placed; null if none fits or it is not attempted."""
     would_go_to: str | None
-    """For a pod that is held: the node that it would go to otherwise."""
+    """For a pod that is not attempted now: the node on which it would be placed otherwise."""
     bound_to: str | None
     """The node that it is on."""
     counts_itself: str | None
-    """The plugin that rejects the pod's own node since it counts the pod itself."""
+    """The plugin that rejects the pod's own node because it counts the pod itself."""
     nominated: str | None
-    """The node that preemption makes room on."""
+    """The node that preemption has nominated it to."""
     fit: list[str]
     """All nodes that fit."""
     nodes: dict[str, NodeVerdict]
@@ -261,22 +261,22 @@ class Explanation(AnswerStruct, frozen=True):
     standing: PodProgress
     """The scheduling state of the pod."""
     preemption: PreemptionPreview | None
-    """What preemption would do; null if it is not asked."""
+    """What preemption would do; null if it was not evaluated."""
     comparison: NodeComparison | None
     """Which plugins decided between the best node and the next; null if no node fits."""
     history: list[Verdict]
-    """How its verdict changed over its attempts, the oldest first."""
+    """The results of its attempts, the oldest first."""
     batch: BatchSaid | None
     """How backlogs are placed; null: one by one."""
     facts: list[dict[str, Any]]
-    """What is so in the whole cluster, most telling first; each has type, message and nodes."""
+    """Facts about the whole cluster, the most relevant first; each has type, message and nodes."""
     remedies: list[Remedy]
     """The smallest changes that would let it run, best first."""
     replicas: Replicas | None
     """With count: how many such pods fit together."""
     replica: Replica
     group: GroupState | None = None
-    """How its pod group stands."""
+    """The state of its pod group."""
 
 
 class PermitDecided(AnswerStruct, frozen=True):
@@ -298,13 +298,13 @@ class ServedVersion(AnswerStruct, frozen=True):
 
 
 class Failure(AnswerStruct, frozen=True):
-    """What is wrong, for people."""
+    """An error, as a text for people."""
 
     code: int
     message: str
 
 
 class ErrorAnswer(AnswerStruct, frozen=True):
-    """Every answer that is not 200."""
+    """Every response other than 200."""
 
     error: Failure

@@ -28,9 +28,9 @@ TEXT = "text/plain"
 HTML = "text/html"
 
 _POLICY = (
-    "Paths below /api/v1 are versioned: within a version fields, parameters and values of state, "
-    "tier and code are added, never removed or renamed; what would break callers gets /api/v2. "
-    "Texts for people (message, reasons, summary) may change. Everything else is not versioned."
+    "Paths below /api/v1 are versioned: within a version, fields, parameters and values of state, "
+    "tier and code are added, never removed or renamed; incompatible changes get /api/v2. Texts "
+    "for people (message, reasons, summary) may change. Other paths are not versioned."
 )
 
 
@@ -60,21 +60,21 @@ class Operation(NamedTuple):
 
 _LIMIT = Parameter(
     "limit",
-    "How many entries at most.",
+    "Maximum number of entries.",
     {"type": "integer", "minimum": 1, "maximum": MAX_LIMIT, "default": DEFAULT_LIMIT},
 )
 _POD = Parameter("pod", "namespace/name of a pod.", {"type": "string", "pattern": "^[^/]+/[^/]+$"})
 _COUNT = Parameter(
     "count",
-    "How many pods like it are to be placed together.",
+    "How many identical pods to place together.",
     {"type": "integer", "minimum": 1, "maximum": MAX_REPLICAS},
 )
 _VERBOSE = Parameter("verbose", "List the checks.")
 _EXCLUDE = Parameter("exclude", "Leave this check out; may be repeated.")
 _PROBES = (
-    ("livez", "Whether a restart would help."),
-    ("readyz", "Whether it can do its work now."),
-    ("healthz", "The deprecated name of livez."),
+    ("livez", "Liveness: fails if the process should be restarted."),
+    ("readyz", "Readiness: fails if the replica cannot schedule, or take over, now."),
+    ("healthz", "The deprecated name of /livez."),
 )
 _DECIDE = (
     Parameter("plugin", "Decide for this plugin only."),
@@ -91,17 +91,22 @@ OPERATIONS: tuple[Operation, ...] = (
         Operation("get", f"/{name}/{{check}}", f"One check of /{name}.", media=TEXT)
         for name, _ in _PROBES
     ),
-    Operation("get", "/metrics", "Metrics for Prometheus, or OpenMetrics if asked.", media=TEXT),
-    Operation("get", "/version", "What runs.", answers.ServedVersion),
-    Operation("get", "/configz", "The configuration in force, without private keys."),
+    Operation(
+        "get",
+        "/metrics",
+        "Metrics for Prometheus; OpenMetrics if the client accepts it.",
+        media=TEXT,
+    ),
+    Operation("get", "/version", "The version of the scheduler.", answers.ServedVersion),
+    Operation("get", "/configz", "The effective configuration, without private keys."),
     Operation("get", PATH, "This document."),
-    Operation("get", "/", "Leads to the page.", media=HTML),
-    Operation("get", "/ui", "Leads to the page.", media=HTML),
-    Operation("get", "/ui/{file}", "The page, and the files that it loads.", media=HTML),
+    Operation("get", "/", "Redirects to the web page.", media=HTML),
+    Operation("get", "/ui", "Redirects to the web page.", media=HTML),
+    Operation("get", "/ui/{file}", "The web page and its files.", media=HTML),
     Operation(
         "get",
         "/api/v1/queue",
-        "Pending pods: how many are in each tier, and the first of them, best first.",
+        "Pending pods: how many are in each tier, and the first of them in the order of the queue.",
         answers.QueueAnswer,
         (
             _LIMIT,
@@ -109,12 +114,12 @@ OPERATIONS: tuple[Operation, ...] = (
             Parameter("tier", "Only pods in this tier.", {"type": "string", "enum": [*TIERS]}),
             Parameter(
                 "labelSelector",
-                "Only pods that it selects, as kubectl takes it.",
+                "Only pods that match this label selector, in the syntax of kubectl.",
                 {"type": "string", "maxLength": MAX_SELECTOR_LENGTH},
             ),
             Parameter(
                 "group",
-                "Whether equal pods share an entry, the largest group first.",
+                "Whether identical pods share an entry, the largest group first.",
                 {"type": "boolean", "default": False},
             ),
         ),
@@ -122,7 +127,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "get",
         "/api/v1/nodes",
-        "What each node offers, what is taken, what keeps pods away.",
+        "Nodes: allocatable and requested resources, taints.",
         answers.NodesAnswer,
         (
             _LIMIT,
@@ -133,7 +138,7 @@ OPERATIONS: tuple[Operation, ...] = (
             ),
             Parameter(
                 "resource",
-                "Of a map; `device:DRIVER` for the devices of a driver.",
+                "The resource of a map; `device:DRIVER` for the devices of a driver.",
                 {"type": "string", "default": CPU},
             ),
         ),
@@ -141,33 +146,33 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "get",
         "/api/v1/node",
-        "One node: what it offers, its pods, its NUMA cells as reserved and as reported.",
+        "One node: its resources and pods, its NUMA cells and devices as reserved and as reported.",
         view_answers.NodeAnswer,
-        (Parameter("name", "Of the node.", required=True),),
+        (Parameter("name", "Name of the node.", required=True),),
     ),
     Operation(
         "get",
         "/api/v1/pod",
-        "What is kept of a pod, as a manifest to change and to explain with POST.",
+        "The manifest of a pod, as far as the scheduler reads it, to change and explain with POST.",
         view_answers.PodAnswer,
         (_POD._replace(required=True),),
     ),
     Operation(
         "get",
         "/api/v1/overview",
-        "Throughput, latency and queue of the last half hour, and what keeps most pods waiting.",
+        "Throughput, latency and queue of the last half hour, and the most frequent reasons.",
         view_answers.OverviewAnswer,
     ),
     Operation(
         "get",
         "/api/v1/classes",
-        "Classes of equal pods, and how often each plugin's answers were kept.",
+        "Classes of identical pods, and the hit rates of plugins.",
         view_answers.ClassesAnswer,
     ),
     Operation(
         "get",
         "/api/v1/groups",
-        "Gangs, and how the last backlogs were placed.",
+        "Gangs, and the latest batches.",
         view_answers.GroupsAnswer,
         (_LIMIT,),
     ),
@@ -176,7 +181,7 @@ OPERATIONS: tuple[Operation, ...] = (
         STREAM,
         "Decisions as they are made (event: decision), the newest sample of /api/v1/overview "
         "(event: overview), and how many decisions were left out (event: skipped). Ends after "
-        "five minutes, or when the reader is slow.",
+        "five minutes, or if the client is too slow.",
         media=EVENT_STREAM,
     ),
     Operation(
@@ -189,32 +194,32 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "get",
         "/api/v1/waiting",
-        "Pods that hold a node and wait for permission, the oldest first.",
+        "Pods that have a node reserved and wait at Permit, the oldest first.",
         answers.WaitingAnswer,
         (_LIMIT,),
     ),
     Operation(
         "get",
         "/api/v1/explain",
-        "Why a pod is where it is, or is nowhere: its state, and the verdict of every node.",
+        "Why a pod is on its node, or pending: its state, and the result of every node.",
         answers.Explanation,
         (_POD._replace(required=True), _COUNT),
     ),
     Operation(
         "post",
         "/api/v1/explain",
-        "The same for a pod that does not exist, or in the place of the one of its name. Nothing "
-        "is created.",
+        "The same for the pod of a manifest, instead of an existing pod of that name. Nothing is "
+        "created.",
         answers.Explanation,
         (_COUNT,),
-        body="A Pod (v1), in JSON; or a List of it and of PersistentVolumeClaims made with it.",
+        body="A Pod (v1) in JSON, or a List of it and its PersistentVolumeClaims.",
     ),
     *(
         Operation(
             "post",
             f"{DECISIONS}{{namespace}}/{{name}}/{verb}",
-            f"{verb.capitalize()} a pod that waits for permission; needs the right to {verb} "
-            "waitingpods of equipoise.dev in its namespace.",
+            f"{verb.capitalize()} a pod that waits at Permit. Requires the verb {verb} for "
+            "waitingpods.equipoise.dev in the pod's namespace.",
             answers.PermitDecided,
             _DECIDE,
         )
@@ -223,7 +228,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation(
         "get",
         "/debug/equivalence",
-        "What is kept for classes of equal pods.",
+        "Cached results of classes of identical pods.",
         None,
         (
             _LIMIT,
@@ -289,7 +294,7 @@ def _operation(operation: Operation, reference: Mapping[Any, Any]) -> dict[str, 
         "parameters": [*map(_in_path, _names(operation.path)), *map(_query, operation.parameters)],
         "responses": {
             "200": {"description": "OK", "content": {operation.media: {"schema": schema}}},
-            "default": {"description": "What is wrong.", "content": error},
+            "default": {"description": "An error.", "content": error},
         },
     }
     if operation.body:

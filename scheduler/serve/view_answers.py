@@ -84,11 +84,11 @@ class CellResource(AnswerStruct, frozen=True):
     capacity: int
     allocatable: int
     reported: int
-    """What the node's last object says is taken."""
+    """In use according to the NodeResourceTopology of the node."""
     reserved: int
-    """What we count as taken: pods that are not settled count in each cell that may hold them."""
+    """In use as the scheduler counts: unconfirmed pods count in each cell that may hold them."""
     reserved_at_least: int
-    """What is taken wherever they are."""
+    """In use in any case, whichever cells the unconfirmed pods have."""
 
 
 class NumaCell(AnswerStruct, frozen=True):
@@ -120,9 +120,9 @@ class NodeDevice(AnswerStruct, frozen=True):
     pool: str
     device: str
     reported: list[str]
-    """Claims that say they have it."""
+    """Claims whose status has it allocated."""
     reserved: list[str]
-    """Claims that we count it for, also before that is written."""
+    """Claims for which the scheduler counts it, also before the allocation is written."""
     taints: list[str]
 
 
@@ -173,15 +173,15 @@ class PluginHits(AnswerStruct, frozen=True):
 
 
 class ClassPlugin(AnswerStruct, frozen=True):
-    """How one plugin's answers for a class are had."""
+    """How the results of one plugin for a class are computed."""
 
     name: str
     mode: str
     """kept, recomputed (for each pod, from counters) or fresh (it does not say what it reads)."""
     shared_by: int = 0
-    """How many classes share the kept answers."""
+    """How many classes share the cached results."""
     known: int = 0
-    """For how many nodes there is one."""
+    """For how many nodes a result is cached."""
 
 
 class PodClassShown(AnswerStruct, frozen=True):
