@@ -167,8 +167,10 @@ class Demand:
         if facet is not self._facet:
             self._facet, self._of_value = facet, []
         values = self._of_value  # another facet may be asked for at a checkpoint
-        while len(values) < len(facet.examples):
-            values.append(self._classify(facet.examples[len(values)]))
+        while (number := len(values)) < len(facet.examples):
+            found = self._classify(facet.examples[number])
+            if number == len(values):  # else it was found for another task, at a checkpoint
+                values.append(found)
             checkpoint()
         return values
 

@@ -108,6 +108,7 @@ class DeviceIndex:
         self.inventory = Inventory()
         self.selectors = SelectorTable()
         self._classes: dict[str, DeviceClass] = {}
+        self._class_changes = 0
         self._demands: dict[tuple[bytes, DeviceSelection, int], _Kept] = {}
         self._patterns: dict[frozenset[Read] | None, RowPatterns] = {}
         self._answer_bytes = 0
@@ -135,6 +136,7 @@ class DeviceIndex:
     def set_class(self, name: str, new: DeviceClass | None) -> None:
         """A class is there, is different, or is gone: demands that name it are compiled again."""
         self.inventory.version += 1
+        self._class_changes += 1
         if new is None:
             self._classes.pop(name, None)
         else:
@@ -163,9 +165,11 @@ class DeviceIndex:
             if len(self._demands) >= _MANY_DEMANDS:
                 self._demands.clear()
             near = self._locality if selection is DeviceSelection.BEST_FIT else ()
+            changes = self._class_changes
             demand = compile_demand(claims, self._classes, self.selectors, near)
-            generation = self.inventory.shapes.generation
-            kept = self._demands[place] = _Kept(demand, selection, work, generation)
+            kept = _Kept(demand, selection, work, self.inventory.shapes.generation)
+            if changes == self._class_changes:  # else at a checkpoint: it has the class before
+                self._demands[place] = kept
         return kept
 
     def shapes_of(self, pools: Iterable[PoolKey]) -> NDArray[np.intp]:
