@@ -11,8 +11,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scheduler.devices import Demand, DeviceError, DeviceSelection, Judgement, SearchOutcome
+from scheduler.devices import DeviceError, DeviceSelection, Judgement, SearchOutcome
 from scheduler.devices.budget import MOST_WORK
+from scheduler.devices.demand import demand_key
 from scheduler.dra import messages
 from scheduler.dra.ledger import DeviceLedger
 from scheduler.dra.names import PLUGIN
@@ -84,14 +85,14 @@ class DeviceJudge:
 
         What is found is kept by the index, and holds for nodes with such devices.
         """
-        whole = key_of(devices, self)
+        whole = key_of(devices)
         many = self._unseen > FEW_ROWS
         if whole in self._seen and not many:
             return
         self._ledger.follow_nodes()
         rows = self._unseen_rows() if whole in self._seen else self._state.rows()
         for group in list(self._groups(devices, rows, np.ones(len(rows), np.bool_))):
-            key = self._ledger.index.demand(group.claims).key
+            key = demand_key(group.claims)
             if key not in self._seen or many:
                 self._looked_after = self._ledger.rows_changed
                 self._judge(group.claims, rows[group.places])
@@ -181,12 +182,6 @@ class DeviceJudge:
             if index is None or not columns.allocatable.item(index, row):
                 found.append(name)
         return tuple(found)
-
-    def demand(self, devices: PodDevices) -> Demand | None:
-        """What the pod's own claims ask for; None if they hold all they need."""
-        if devices.demand is None and devices.wanting:
-            devices.demand = self._ledger.index.demand(devices.wanting)
-        return devices.demand
 
     # For explanations
 

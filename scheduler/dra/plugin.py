@@ -145,7 +145,7 @@ class DynamicResources:
         devices = self._preparation.prepare(pod)
         if isinstance(devices, Status) and doomed_claims(pod, self._ledger):
             return devices, pod.uid  # PostFilter gives them up for each pod
-        return None if devices is None else key_of(devices, self._judge)
+        return None if devices is None else key_of(devices)
 
     def pre_filter(self, cycle: Cycle) -> PreFilterResult:
         """Find the claims of the pod, and what they hold."""
@@ -232,7 +232,7 @@ class DynamicResources:
         devices = self._preparation.prepare(pod)
         if devices is None or not isinstance(devices, PodDevices) or not self._ranks(devices):
             return None
-        return key_of(devices, self._judge)
+        return key_of(devices)
 
     def _ranks(self, devices: PodDevices) -> bool:
         return devices.ranks or self._judge.selection is DeviceSelection.BEST_FIT

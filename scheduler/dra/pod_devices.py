@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from typing import Protocol
 
 import msgspec
 
 from scheduler import machine
-from scheduler.devices import Demand
+from scheduler.devices.demand import demand_key
 from scheduler.dra import messages
 from scheduler.dra.conditions import Readiness, readiness
 from scheduler.dra.extended_resources import (
@@ -71,8 +70,6 @@ class PodDevices:
         self.left_over = left_over
         """A claim for extended resources that an earlier attempt wrote; it has to go first."""
         self.wanting = [each.claim for each in claims if each.allocation is None]
-        self.demand: Demand | None = None
-        """What these request, once it has been looked up."""
         self.key: Hashable = None
         """What verdicts depend on (`key_of`), once it has been looked up."""
         self._specials: dict[tuple[str, ...], SpecialClaim] = {}
@@ -237,18 +234,11 @@ class Preparation:
         return None
 
 
-class DemandSource(Protocol):
-    """Says what claims ask for."""
-
-    def demand(self, devices: PodDevices) -> Demand | None:
-        """What the claims ask for that hold nothing; None if there are none."""
-        ...
-
-
-def key_of(devices: PodDevices | Status | None, demands: DemandSource) -> Hashable:
+def key_of(devices: PodDevices | Status | None) -> Hashable:
     """What verdicts and scores depend on besides nodes and devices; None for nothing.
 
     A claim that PostFilter may take back is in its pod's key, because that is done for each pod.
+    There is no checkpoint, such as compiling claims has: keys of a pod are of one moment.
     """
     if devices is None:
         return None
@@ -257,11 +247,11 @@ def key_of(devices: PodDevices | Status | None, demands: DemandSource) -> Hashab
     if devices.left_over is not None:
         return "left-over", devices.left_over.metadata.uid
     if devices.key is None:
-        devices.key = _key(devices, demands)
+        devices.key = _key(devices)
     return devices.key
 
 
-def _key(devices: PodDevices, demands: DemandSource) -> Hashable:
+def _key(devices: PodDevices) -> Hashable:
     held = tuple(
         (each.matcher, each.readiness.value, _takes_back(each, devices.pod))
         for each in devices.claims
@@ -271,8 +261,7 @@ def _key(devices: PodDevices, demands: DemandSource) -> Hashable:
         (name, server.metadata.name, _containers(devices.pod, name))
         for name, server in devices.served.items()
     )
-    demand = demands.demand(devices)
-    wanted = demand.key if demand is not None else None
+    wanted = demand_key(devices.wanting) if devices.wanting else None
     return wanted, held, devices.held_score(), asked, bool(devices.claims)
 
 

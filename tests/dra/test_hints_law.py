@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from scheduler.devices import demand
+from scheduler.devices import demand, index
 from scheduler.dra.extended_resources import extended_resources
 from scheduler.dra.hints import DeviceHints
 from scheduler.dra.ledger import DeviceLedger, ledger_of
-from scheduler.dra.pod_devices import PodDevices, Preparation
+from scheduler.dra.pod_devices import PodDevices, Preparation, key_of
 from scheduler.model.devices import DeviceClass, ResourceClaim, ResourceSlice
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.objects import from_dict
@@ -195,6 +195,15 @@ def test_waiters_may_come_and_go_while_demands_are_compared(
     answer = column.answer(_event("ResourceSlice", None, _new_slice(waiting, GPU)))
     assert 9 in there, "it paused"
     assert set(members(answer.cured)) == {0, 2, 3}, "who came was in flight"
+
+
+def test_the_key_of_a_pod_is_made_without_a_checkpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other keys of the pod are made before and after it: all are to be of one moment."""
+    waiting = Waiting(Random(3))
+    compiling = "compiling claims has checkpoints"
+    monkeypatch.setattr(index, "compile_demand", lambda *_: pytest.fail(compiling))
+    keys = [key_of(waiting.preparation.prepare(pod)) for pod in waiting.pods]
+    assert all(key is not None for key in keys)
 
 
 def _new_slice(waiting: Waiting, driver: str) -> ResourceSlice:
