@@ -616,10 +616,10 @@ class PodIndex:
     def _count_next_group(self, counter: PodCounter) -> None:
         """Count one of the groups that were there before a counter; it follows them from now on."""
         key, _ = counter.uncounted.popitem()
+        self._counters_of.discard(key)  # a pod may be expected whose group has no pods now
         group = self._groups.get(key)
         if group is not None and self._counts(counter, group):
             counter.add_group(group)
-            self._counters_of.discard(key)
 
     def _groups_for(self, selector: Selector) -> Iterable[LabelGroup]:
         """All groups on rows that a selector might match."""

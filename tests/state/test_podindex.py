@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scheduler.model.affinity import PodSet
+from scheduler.model.podinfo import PodInfo
 from scheduler.model.selectors import Selector, equals
 from scheduler.state import podindex
 from scheduler.state.aspects import ChangeLog
@@ -87,3 +88,25 @@ def test_counting_ahead_ends_when_the_counter_is_dropped(monkeypatch: pytest.Mon
     monkeypatch.setattr(podindex, "checkpoint", drop_and_grow)
     index.count_ahead(anywhere)
     assert index.counter(anywhere).total >= 4
+
+
+def test_a_pod_whose_group_came_back_while_others_were_counted_counts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is expected while its group has no pods, and still waits to be counted."""
+    index = PodIndex({}, capacity=4, changes=ChangeLog())
+    first, *others = [make_pod(f"p{n}").label(app=f"x{n}").info() for n in range(3)]
+    for pod in (first, *others):
+        index.add(0, pod)
+    gone: list[PodInfo] = []
+
+    def pause() -> None:
+        if not gone:
+            gone.append(first)
+            index.remove(0, first)
+            index.expect(first)
+
+    monkeypatch.setattr(podindex, "checkpoint", pause)
+    index.count_ahead(everything())
+    index.add(1, first)
+    assert index.counter(everything()).counts.tolist() == [2, 1, 0, 0]
