@@ -20,7 +20,28 @@ from scheduler.state.objects import ObjectStore
 Labels = Mapping[str, str]
 _Place = tuple[str, str, str]
 """A namespace, and a label and its value."""
-_NONE: Mapping[str, Labels] = {}
+MOST_SERVICE_ENTRIES = 4096
+"""Entries of all selectors that a pod's labels are compared with. Whoever may create services may
+create any number of them, for pods with a thousand labels."""
+
+
+class _Filed:
+    """The selectors of services in one place, by the service's key."""
+
+    __slots__ = ("entries", "selectors")
+
+    def __init__(self) -> None:
+        self.entries = 0
+        """How many all of them have."""
+        self.selectors: dict[str, Labels] = {}
+
+    def put(self, key: str, selector: Labels) -> None:
+        self.drop(key)
+        self.selectors[key] = selector
+        self.entries += len(selector)
+
+    def drop(self, key: str) -> None:
+        self.entries -= len(self.selectors.pop(key, ()))
 
 
 class DefaultSelector:
@@ -29,7 +50,7 @@ class DefaultSelector:
     Costs a lookup per label of the pod, and O(1) per change of a service: otherwise a change of one
     would make the next pod, of any namespace, pay for all services of the cluster. Nothing is
     indexed before the first pod. A controller's selector that is too long is left out, since each
-    of its pods would pay for it.
+    of its pods would pay for it, and so are all services if too many come into question.
     """
 
     KINDS = ("Service", "ReplicationController", "ReplicaSet", "StatefulSet")
@@ -37,8 +58,8 @@ class DefaultSelector:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._services: dict[_Place, dict[str, Labels]] | None = None
-        """The selectors of services, by the first label of each and the service's key."""
+        self._services: dict[_Place, _Filed] | None = None
+        """The selectors of services, by the first label of each."""
         objects.subscribe(Service, self._on_service)
 
     def of(self, pod: PodInfo) -> Selector:
@@ -55,15 +76,29 @@ class DefaultSelector:
         return Selector(requirements)
 
     def service_labels(self, metadata: ObjectMeta) -> dict[str, str]:
-        """The labels that all services of the pod select by; they are all the pod's own."""
+        """The labels that all services of the pod select by; they are all the pod's own.
+
+        None if the selectors to compare have more than `MOST_SERVICE_ENTRIES`: whether that is so
+        does not depend on the order in which services came.
+        """
         if self._services is None:
             self._services = {}
             for name, service in self._objects.all(Service).items():
                 self._file(self._services, name, service)
+        if not self._services:
+            return {}
+        items = metadata.labels.items()  # of many labels: each call decodes them
+        found = []
+        for key, value in items:
+            filed = self._services.get((metadata.namespace, key, value))
+            if filed is not None:
+                found.append(filed)
+        if not found or sum([filed.entries for filed in found]) > MOST_SERVICE_ENTRIES:
+            return {}
         merged: dict[str, str] = {}
-        for key, value in metadata.labels.items():
-            for selector in self._services.get((metadata.namespace, key, value), _NONE).values():
-                if selector.items() <= metadata.labels.items():
+        for filed in found:
+            for selector in filed.selectors.values():
+                if selector.items() <= items:
                     merged |= selector
         return merged
 
@@ -72,17 +107,17 @@ class DefaultSelector:
             return
         if old is not None and (place := _place(old)) in self._services:
             filed = self._services[place]
-            filed.pop(key, None)
-            if not filed:
+            filed.drop(key)
+            if not filed.selectors:
                 del self._services[place]
         if new is not None:
             self._file(self._services, key, new)
 
     @staticmethod
-    def _file(services: dict[_Place, dict[str, Labels]], key: str, service: Service) -> None:
+    def _file(services: dict[_Place, _Filed], key: str, service: Service) -> None:
         """File a service under one label of its selector; one without a selector is left out."""
         if service.spec.selector:
-            services.setdefault(_place(service), {})[key] = service.spec.selector
+            services.setdefault(_place(service), _Filed()).put(key, service.spec.selector)
 
     def _controller_labels(self, namespace: str, owner: OwnerReference) -> Labels:
         """What a replication controller selects by; it overrules services."""

@@ -12,11 +12,16 @@ from typing import Any
 
 import pytest
 
+from scheduler.plugins import default_selector
 from tests.builders import Json, make_pod, make_worker, requirement
 from tests.cost.counting import cost
 from tests.cost.test_combinations import Written
+from tests.cost.test_law import Written as Counted
+from tests.cost.test_law import encoders
 from tests.pipeline.evicting import Arena
 from tests.plugins.storage import a_claim, a_class, a_driver, a_pod, a_room, a_volume
+
+__all__ = ["encoders"]
 
 FEW = 32
 SLACK = 1500
@@ -95,3 +100,28 @@ async def test_twice_as_much_of_both_costs_twice_as_much(
         costs.append(cost(partial(scene.attempt)).operations)
     few, more, most = costs
     assert 0 < most - more <= 2.2 * (more - few) + SLACK, costs
+
+
+def services_and_labels(scene: Arena, number: int) -> None:
+    """Services that select all labels of a pod but one, which differs."""
+    labels = {f"key-{i}": "value" for i in range(number)}
+    for i in range(number):
+        metadata = {"name": f"s-{i}", "namespace": "default"}
+        spec = {"selector": {**labels, "last": f"value-{i}"}}
+        scene.see(Counted("Service", {"metadata": metadata, "spec": spec}))
+    scene.see(Counted("Pod", make_pod("asks").label(**labels, last="none").obj()))
+
+
+async def test_many_services_cost_a_pod_no_more_than_its_labels(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(default_selector, "MOST_SERVICE_ENTRIES", FEW * FEW)
+    costs = []
+    for number in (2, FEW - 1, 2 * FEW, 4 * FEW):
+        scene = Arena()
+        scene.see(*(make_worker(n).label(**{"kubernetes.io/hostname": n}) for n in ("n-0", "n-1")))
+        services_and_labels(scene, number)
+        costs.append(cost(scene.attempt).operations)
+    one, below, beyond, far_beyond = costs
+    assert below - one > FEW * FEW, "services are compared with labels"
+    assert far_beyond - beyond <= 2 * FEW * 200, "only labels are looked at"

@@ -11,7 +11,7 @@ from scheduler.model.limits import MOST_SELECTOR_ENTRIES
 from scheduler.model.objects import KINDS, from_dict
 from scheduler.model.selectors import Selector, compile_set
 from scheduler.model.status import SUCCESS
-from scheduler.plugins.default_selector import DefaultSelector
+from scheduler.plugins.default_selector import MOST_SERVICE_ENTRIES, DefaultSelector
 from scheduler.plugins.topology_spread import PodTopologySpread
 from scheduler.state.cache import ClusterState
 from scheduler.state.objects import ObjectStore
@@ -123,6 +123,16 @@ def test_a_selector_that_is_too_long_is_left_out(kind: str) -> None:
     assert selector_for(pod, SERVICES[0], raw) == Selector(compile_set({"app": "x"}))
     del long["key-0"]
     assert len(selector_for(pod, SERVICES[0], raw).requirements) == MOST_SELECTOR_ENTRIES + 1
+
+
+@pytest.mark.parametrize("excess", [0, 1])
+def test_too_many_services_are_left_out(excess: int) -> None:
+    """Each pod with their labels would pay for all of them."""
+    others = [selecting("Service", f"s-{i}", {"app": "x", "i": str(i)}) for i in range(2047)]
+    last = {"app": "x"} if excess == 0 else {"app": "x", "one": "more"}
+    got = selector_for(POD, *others, SERVICES[0], selecting("Service", "last", last))
+    assert MOST_SERVICE_ENTRIES == 2 * 2047 + 2
+    assert got == (Selector() if excess else Selector(compile_set({"app": "x"})))
 
 
 def test_a_replication_controller_overrules_services() -> None:
