@@ -60,6 +60,10 @@ _FEW_PARTS = 128
 """So many containers, volumes, tolerations, ports or requests are read at once."""
 _FEW_RULES = 8
 """So many constraints, and terms and requirements of affinity, are evaluated at once."""
+_ORDINARY_ENTRIES = 16
+"""As many tolerations, ports and requests as an ordinary pod has at most."""
+_ENTRIES_OF_A_RULE = 3
+"""A volume, constraint or term takes as long as so many of them."""
 
 
 class PodInfo:
@@ -159,6 +163,18 @@ class PodInfo:
             if len(each.ports) > _FEW_PARTS or len(each.resources.requests) > _FEW_PARTS:
                 return True
         return False
+
+    @derived
+    def weight(self) -> int:
+        """How many ordinary pods could be compared with an event while this one is."""
+        spec = self.pod.spec
+        rules = len(spec.volumes) + len(spec.topology_spread_constraints)
+        if spec.affinity is not None:
+            rules += rules_of(spec.affinity)
+        entries = len(spec.tolerations) + _ENTRIES_OF_A_RULE * rules
+        for each in spec.containers:
+            entries += len(each.ports) + len(each.resources.requests)
+        return 1 + entries // _ORDINARY_ENTRIES
 
     def derive_asked(self) -> None:
         """Derive what an attempt asks for, with checkpoints: for long pods, before the attempt."""

@@ -25,7 +25,7 @@ MOST_TOKENS = 64
 """Under how many tokens one pod is kept; a pod that needs more is found by every event."""
 
 MOST_KEYS = 1024
-"""For how many different keys a hint is called at once."""
+"""For how many different keys a hint is called at once; fewer if pods have long lists."""
 
 Numbers = Collection[int] | int
 """Numbers of waiters; where there may be thousands, as the bits of one integer."""
@@ -87,7 +87,8 @@ ColumnFactory = Callable[[], WaitingColumn]
 class Alike:
     """Calls the hint once for all pods with the same key. O(distinct keys) for each event.
 
-    Beyond `MOST_KEYS` keys it leaves the hint to be called for each pod.
+    Beyond `MOST_KEYS` keys it leaves the hint to be called for each pod. A pod with long lists
+    counts as many (`PodInfo.weight`).
     """
 
     def __init__(self, hint: HintFunction, key: Callable[[PodInfo], Hashable]) -> None:
@@ -118,10 +119,16 @@ class Alike:
         if len(self._groups) > MOST_KEYS:
             return Answer(unsure=self._keys)
         cured: list[int] = []
+        unsure: list[int] = []
+        left = MOST_KEYS
         for pod, waiters in self._groups.values():
+            if left <= 0:
+                unsure.extend(waiters)
+                continue
+            left -= pod.weight
             if self._hint(pod, event) is Hint.QUEUE:
                 cured.extend(waiters)
-        return Answer(cured)
+        return Answer(cured, unsure)
 
 
 def alike(

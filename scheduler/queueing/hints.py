@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -11,7 +11,14 @@ from scheduler.model.events import ASSIGNED_POD, UNSCHEDULABLE_POD, Action, Even
 from scheduler.model.podinfo import PodInfo
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Children, Metrics
-from scheduler.queueing.columns import Answer, ColumnFactory, HintFunction, Indexed, WaitingColumn
+from scheduler.queueing.columns import (
+    MOST_KEYS,
+    Answer,
+    ColumnFactory,
+    HintFunction,
+    Indexed,
+    WaitingColumn,
+)
 from scheduler.queueing.queued_pod import QueuedPod
 
 log = get_logger(__name__)
@@ -112,12 +119,15 @@ class HintTable:
             return Requeue.AFTER_BACKOFF
         return Requeue.SKIP
 
-    def replay(self, queued: QueuedPod, missed: Iterable[Event] | None) -> Requeue:
+    def replay(self, queued: QueuedPod, missed: Collection[Event] | None) -> Requeue:
         """How the events move a pod that happened while it was in flight; None: not known.
 
-        A pod that no plugin rejected failed by an error, and backs off.
+        A pod that no plugin rejected failed by an error, and backs off. So does one for which its
+        hints would take long.
         """
         if missed is None or not queued.rejectors:
+            return Requeue.AFTER_BACKOFF
+        if len(missed) * queued.info.weight > MOST_KEYS:
             return Requeue.AFTER_BACKOFF
         best = Requeue.AT_ONCE if queued.pending_plugins else Requeue.AFTER_BACKOFF
         verdict = Requeue.SKIP

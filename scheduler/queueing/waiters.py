@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from scheduler.queueing.unschedulable_pods import Cohort
 
 ASKED_AT_ONCE = 64
-"""How many hints an event may call before the rest is deferred."""
+"""How many hints an event may call before the rest is deferred; fewer for pods with long lists."""
 MOST_PUT_OFF = 50_000
 """How many calls of hints may be deferred; at a few microseconds each, some tenths of a second."""
 
@@ -347,7 +347,7 @@ class Waiters:
                     self._call_hints(group.plugin, registration.hint, event, asked)
 
     def ask(self, limit: int) -> None:
-        """Call at most ``limit`` deferred hints, oldest first."""
+        """Call about ``limit`` deferred hints, oldest first; fewer for pods with long lists."""
         while self._deferred and limit > 0:
             asked = self._deferred[0]
             for waiter in asked.waiters:
@@ -451,7 +451,7 @@ class Waiters:
             self._mark(waiter, plugin, event)
 
     def _call(self, plugin: str, hint: HintFunction, event: Event, waiter: Waiter) -> int:
-        """Call a hint if its answer can change a mark; returns the number of calls."""
+        """Call a hint if its answer can change a mark; returns for how many calls that counts."""
         if not self.waits(waiter):
             return 0
         mark = self._marks.get(waiter.number)
@@ -459,7 +459,7 @@ class Waiters:
             return 0
         if self._hints.cures(plugin, hint, waiter.pod, event):
             self._mark(waiter, plugin, event)
-        return 1
+        return waiter.pod.weight
 
     def _mark_cured(
         self,
