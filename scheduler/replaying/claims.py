@@ -33,7 +33,12 @@ class PlayedClaims:
         self._seen: set[str] = set()
         self._used: dict[str, set[str]] = {}
         """By the uid of a pod, the keys of the claims that it uses."""
-        self._made = 0
+        self._made: set[str] = set()
+        """The uids of claims that this play has made for extended resources."""
+
+    def is_made(self, each: object) -> bool:
+        """Whether an object is a claim that the recording does not have."""
+        return isinstance(each, ResourceClaim) and each.metadata.uid in self._made
 
     def in_play(
         self, new: ResourceClaim, known: ResourceClaim | None, ours: Container[str]
@@ -94,10 +99,10 @@ class PlayedClaims:
 
     def _named(self, claim: ResourceClaim, pod: PodInfo) -> ResourceClaim:
         """A claim for extended resources with a name, as an API server gives it."""
-        self._made += 1
         metadata = claim.metadata
-        name = f"{pod.pod.metadata.name}-extended-resources-{self._made}"
+        name = f"{pod.pod.metadata.name}-extended-resources-{len(self._made) + 1}"
         uid = f"{metadata.namespace}/{name}"
+        self._made.add(uid)
         return replace(claim, metadata=replace(metadata, name=name, uid=uid))
 
 

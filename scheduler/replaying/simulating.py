@@ -151,18 +151,13 @@ class _SimulatedCluster:
 
 
 class _SimulatedRun:
-    """One simulation, for all runs of a recording."""
+    """One simulation, for all runs of a recording: the simulated scheduler is not restarted."""
 
     def __init__(self, config: Configuration, loop: VirtualTime, registry: Registry | None) -> None:
         self._config = config
         self._loop = loop
-        self._registry = registry
         self._fates: dict[str, PodFate] = {}
         self._attempts = 0
-        self._reset()
-
-    def _reset(self) -> None:
-        """Begin with an empty cluster."""
         self._cluster = _SimulatedCluster(self)
         self._claims = PlayedClaims()
         self._requests = 0
@@ -172,7 +167,7 @@ class _SimulatedRun:
             self._config,
             self._cluster,
             Metrics(),
-            registry=self._registry,
+            registry=registry,
             # Volumes are bound as the recording shows it, claims when the pod is bound, and nobody
             # prepares nodes.
             without=("preBind",),
@@ -188,20 +183,24 @@ class _SimulatedRun:
         self._gone: set[str] = set()
         """Pods that this simulation has evicted."""
         self._keys: dict[str, str] = {}
+        self._doubtful: dict[tuple[str, str], None] = {}
+        """Kinds and keys of objects that may be gone, because steps are missing."""
 
     async def run(self, found: list[RecordingSegment], end: float) -> RecordingOutcome:
-        run, begun = "", False
+        run, ahead = "", 0.0
+        first = found[0].header
+        self._loop.now = first.time
+        self._core.scheduler.begin()
         for segment in found:
             header = segment.header
-            if begun and header.run != run:
-                await self._core.stop()
-                self._reset()
-            first = not begun or header.run != run
-            if first:
-                self._loop.now = header.time
-                self._core.scheduler.begin()
-            run, begun = header.run, True
-            await self._segment(segment, end - (header.wall - header.time), restore=first)
+            if header.wall > end:
+                break
+            follows = header.run == run and header.follows
+            if header.run != run:
+                # Another process, perhaps on another machine, has another clock.
+                ahead = (header.wall - header.time) - (first.wall - first.time)
+            run = header.run
+            await self._segment(segment, ahead, end, follows=follows)
         await self._drain(self._loop.now)
         for uid, message in self._cluster.messages.items():
             if uid in self._fates:
@@ -211,27 +210,52 @@ class _SimulatedRun:
         await self._core.stop()
         return outcome
 
-    async def _segment(self, segment: RecordingSegment, end: float, *, restore: bool) -> None:
-        steps = segment.entries()
+    async def _segment(
+        self, segment: RecordingSegment, ahead: float, end: float, *, follows: bool
+    ) -> None:
+        header, steps = segment.header, segment.entries()
+        if not follows:
+            await self._pass_time(header.time + ahead)
+            self._doubt()
         for each in steps:
             if isinstance(each, entries.Complete):
+                if header.leading:
+                    self._end_doubt()
                 break
-            if restore and isinstance(each, entries.Known):
+            if isinstance(each, entries.Known) and not follows:
                 self._change(each.kind, each.key, each.object)
+        last = end - (header.wall - header.time)
         for each in steps:
             if isinstance(each, entries.Changed):
-                if each.time > end:
+                if each.time > last:
                     return
-                await self._pass_time(each.time)
+                await self._pass_time(each.time + ahead)
                 self._change(each.kind, each.key, each.object)
             elif isinstance(each, entries.Answered):
                 where = (each.plugin, each.path, each.pod)
                 self._answers.record(*where, each.answer, each.fault)
+            elif isinstance(each, entries.Began):
+                self._end_doubt()
             elif isinstance(each, entries.NodeSearched):
-                if each.time > end:
+                if each.time > last:
                     return
-                await self._pass_time(each.time)
+                await self._pass_time(each.time + ahead)
                 await self._attempt()
+
+    def _doubt(self) -> None:
+        """Steps are missing, as while a scheduler is restarted: objects may be gone meanwhile."""
+        self._doubtful = {
+            (kind, key): None
+            for kind, store in self._stores.items()
+            for key, each in store.items()
+            if not self._claims.is_made(each)
+        }
+
+    def _end_doubt(self) -> None:
+        """The recording has shown all that there is: what it has not shown is gone."""
+        for kind, key in list(self._doubtful):
+            self._change(kind, key, None)
+        self._doubtful = {}
 
     # Time
 
@@ -327,12 +351,16 @@ class _SimulatedRun:
     def _change(self, kind: str, key: str, value: Any) -> None:
         if kind not in KINDS:
             return
+        self._doubtful.pop((kind, key), None)
         new = None if value is None else as_object(value, kind, key, KINDS[kind].type)
+        known = self._stores.get(kind, {}).get(key)
+        if isinstance(known, Pod) and new is not None and known.metadata.uid != new.metadata.uid:
+            self._change(kind, key, None)  # another pod has its name now
+            known = None
         if kind == "Pod":
             new = self._as_simulated(key, new)
             if isinstance(new, _Ignored):
                 return
-        known = self._stores.get(kind, {}).get(key)
         if isinstance(new, ResourceClaim):
             new = self._claims.in_play(new, known, self._fates.keys())
         self._deliver(kind, key, new)

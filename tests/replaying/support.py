@@ -33,6 +33,8 @@ class RecordedStage(Stage):
         registry: Registry = IN_TREE,
         bounds: Bounds = BOUNDS,
         outlet: EvictingOutlet | None = None,
+        *,
+        begin: bool = True,
     ) -> None:
         clock = FakeClock()
         super().__init__(registry, config, outlet or EvictingOutlet(), clock)
@@ -43,7 +45,8 @@ class RecordedStage(Stage):
         self.tape.start()
         self.core.state.journal = self.tape
         self.pods: dict[str, PodBuilder] = {}
-        self.core.scheduler.begin()
+        if begin:
+            self.core.scheduler.begin()
 
     async def settle(self) -> None:
         """Attempt what is ready, let bindings and evictions end, and show what came of them."""

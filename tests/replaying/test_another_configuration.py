@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
+
 from scheduler.replaying.simulating import RecordingOutcome, simulate
 from tests.builders import Json, make_pod, make_worker
+from tests.patience import PATIENCE
 from tests.replaying.support import RecordedStage, configured
 
 KUBE = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -113,3 +116,55 @@ async def test_decisions_feed_back(tmp_path: Path) -> None:
     assert placements(spread)["large"] == ""
     assert placements(packed)["p0"] == placements(packed)["p1"] != placements(packed)["large"]
     assert placements(packed)["large"] != ""
+
+
+async def test_pods_stay_where_a_play_has_placed_them_when_the_recorded_scheduler_restarts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also while nothing was recorded: a pod has ended, and a node and a pod have come."""
+    monkeypatch.setattr("scheduler.machine.wall", lambda: 1000.0)
+    first = RecordedStage(tmp_path, (KUBE,))
+    first.see(make_worker("n1").cpu("4"))
+    for name in ("p0", "p1"):
+        first.pods[name] = make_pod(name).cpu("1").version(1)
+        first.see(first.pods[name])
+        await first.settle()
+    first.tape.close()
+    monkeypatch.setattr("scheduler.machine.wall", lambda: 1010.0)
+    second = RecordedStage(tmp_path, (KUBE,), begin=False)
+    second.clock.now = 3.5
+    second.see(make_worker("n1").cpu("4"), make_worker("n2").cpu("16"))
+    second.see(first.pods["p0"].on("n1"))
+    second.core.scheduler.begin()
+    second.pods["p2"] = make_pod("p2").cpu("1").version(2)
+    second.see(second.pods["p2"])
+    await second.settle()
+    second.tape.close()
+    outcome = await asyncio.to_thread(simulate, tmp_path, configured(KUBE))
+    assert placements(outcome) == {"p0": "n1", "p1": "n1", "p2": "n2"}
+    assert {name: use.cpu for name, use in outcome.nodes.items()} == {"n1": 0.25, "n2": 0.0625}
+    assert outcome.attempts == 3
+    assert [fate.seen for fate in outcome.fates.values()] == [100.5, 100.5, 110.5]
+    before = await asyncio.to_thread(simulate, tmp_path, configured(KUBE), 1005.0)
+    assert placements(before) == {"p0": "n1", "p1": "n1"}
+
+
+async def test_what_has_gone_while_steps_were_dropped_is_gone_in_a_play(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stage = RecordedStage(tmp_path, (KUBE,))
+    stage.see(make_worker("n1").cpu("4"), make_worker("n2").cpu("4").label(rack="b"))
+    stage.tape.flush()
+    stage.tape._writer.drained.wait(PATIENCE)
+    monkeypatch.setattr("scheduler.recording.segments.WAITING_BATCHES", 0)
+    stage.lose(make_worker("n2"))
+    stage.tape.flush()
+    monkeypatch.undo()
+    stage.tape.flush()
+    stage.pods["p"] = make_pod("p").cpu("1").version(1).node_selector(rack="b")
+    stage.see(stage.pods["p"])
+    await stage.settle()
+    stage.tape.close()
+    outcome = await asyncio.to_thread(simulate, tmp_path, configured(KUBE))
+    assert list(outcome.nodes) == ["n1"]
+    assert placements(outcome) == {"p": ""}

@@ -47,8 +47,8 @@ class DeviceStage(RecordedStage):
 
     outlet: ClaimsWritten
 
-    def __init__(self, directory: Path, nodes: int, **of_class: Any) -> None:
-        super().__init__(directory, outlet=ClaimsWritten())
+    def __init__(self, directory: Path, nodes: int, *, begin: bool = True, **of_class: Any) -> None:
+        super().__init__(directory, outlet=ClaimsWritten(), begin=begin)
         self._tell("DeviceClass", None, from_dict(device_class(**of_class), DeviceClass))
         for number in range(nodes):
             self.see(make_node(f"n{number}"))
@@ -135,6 +135,53 @@ async def test_devices_for_extended_resources_are_free_again_in_a_play(tmp_path:
     stage.tape.close()
     outcome = await asyncio.to_thread(simulate, tmp_path, stage.core.config)
     assert [fate.node for fate in outcome.fates.values()] == ["n0"] * 3
+
+
+async def test_devices_of_a_pod_are_free_in_a_play_when_another_has_its_name(
+    tmp_path: Path,
+) -> None:
+    """A list shows the new pod, and the old one nowhere any more."""
+    resource = "example.com/gpu"
+    stage = DeviceStage(tmp_path, nodes=1, extendedResourceName=resource)
+    for uid in ("first", "second"):
+        stage.pods["a"] = make_pod("a").uid(uid).request(resource, 1).version(1)
+        stage.see(stage.pods["a"])
+        stage.outlet.claims.clear()
+        stage.show()
+        await stage.run()
+        stage.show()
+        await stage.settle()
+        stage.clock.advance(1.0)
+    stage.tape.close()
+    outcome = await asyncio.to_thread(simulate, tmp_path, stage.core.config)
+    assert {uid: fate.node for uid, fate in outcome.fates.items()} == {
+        "first": "n0",
+        "second": "n0",
+    }
+
+
+async def test_devices_stay_with_their_pods_in_a_play_when_the_recorded_scheduler_restarts(
+    tmp_path: Path,
+) -> None:
+    resource = "example.com/gpu"
+    first = DeviceStage(tmp_path, nodes=1, extendedResourceName=resource)
+    first.pods["a"] = make_pod("a").request(resource, 1).version(1)
+    first.see(first.pods["a"])
+    await first.run()
+    first.show()
+    await first.settle()
+    first.tape.close()
+    second = DeviceStage(tmp_path, nodes=1, begin=False, extendedResourceName=resource)
+    second.outlet.claims |= first.outlet.claims
+    second.show()
+    second.see(first.pods["a"].on("n0"))
+    second.core.scheduler.begin()
+    second.pods["b"] = make_pod("b").request(resource, 1).version(1)
+    second.see(second.pods["b"])
+    await second.run()
+    second.tape.close()
+    outcome = await asyncio.to_thread(simulate, tmp_path, second.core.config)
+    assert [fate.node for fate in outcome.fates.values()] == ["n0", ""]
 
 
 async def test_a_claim_has_the_devices_that_its_pod_got_in_the_play(tmp_path: Path) -> None:
