@@ -38,6 +38,7 @@ from scheduler import __version__
 from scheduler.app import Daemon
 from scheduler.config.loading import Configuration
 from scheduler.kube.client import KubeClient
+from scheduler.kube.credentials import Credentials, MasterSource
 from scheduler.kube.errors import Conflict, KubeError, NotFound
 from scheduler.model.pods import Pod
 from scheduler.observe.metrics import Metrics
@@ -220,7 +221,8 @@ async def running(
     try:
         driver = BoardDriver(api.registry)
         async with numa, nodes, driver, controller_manager(api.registry):
-            client = await KubeClient.connect(metrics=metrics, master=api.url)
+            # The user's kubeconfig is for other clusters, and its credentials as well.
+            client = KubeClient(Credentials(MasterSource(api.url), api.url), metrics)
             try:
                 await client.request("POST", _CRDS, body=_pod_groups())
                 for path, manifest in surroundings():

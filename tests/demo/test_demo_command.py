@@ -51,6 +51,28 @@ async def test_once_prints_a_summary_and_ends_well(tmp_path: Path) -> None:
     assert "Then 4 more pods got 4 parts of 2 boards" in out
 
 
+@pytest.mark.parametrize("kubeconfig", ["that-is-not-there", "with-a-login"])
+async def test_the_kubeconfig_of_the_user_plays_no_part(tmp_path: Path, kubeconfig: str) -> None:
+    """It may be that of a playground that has ended, or begin with a login."""
+    plugin = {"apiVersion": "client.authentication.k8s.io/v1", "command": "false"}
+    (tmp_path / "with-a-login").write_text(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "own",
+                "contexts": [{"name": "own", "context": {"cluster": "own", "user": "own"}}],
+                "clusters": [{"name": "own", "cluster": {"server": "http://127.0.0.1:1"}}],
+                "users": [{"name": "own", "user": {"exec": plugin}}],
+            }
+        )
+    )
+    env = {**environment(tmp_path), "KUBECONFIG": str(tmp_path / kubeconfig)}
+    code, out, err = await outcome("demo", "--once", "--nodes", "5", env=env)
+    assert (code, err) == (0, "")
+    assert SUMMARY.search(out)
+
+
 async def test_an_interrupt_ends_the_demo_well_without_a_terminal(tmp_path: Path) -> None:
     port = free_port()
     arguments = ("demo", "--nodes", "10", "--port", str(port))
