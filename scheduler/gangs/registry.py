@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import TypeVar
 
-from scheduler.gangs.gang import Gang, Phase, Stage, rules_of
+from scheduler.gangs.gang import MAX_MEMBERS, Gang, Phase, Stage, rules_of
 from scheduler.model.events import ASSIGNED_POD, WATCHED_POD, Event
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.pods import Pod
 from scheduler.model.workloads import PodGroup, pod_group_of
 from scheduler.observe.metrics import Children
 from scheduler.plugin_api import Handle
+from scheduler.slices import checkpoint
 from scheduler.state.cache import ClusterState
 
 T = TypeVar("T")
@@ -87,14 +88,20 @@ class GangRegistry:
         """Have the members of changed gangs that are without nodes tried again.
 
         After the back-off of a pass that failed: whoever writes a PodGroup again and again must not
-        cause a pass each time. The state and the queue have applied the event already.
+        cause a pass each time. The state and the queue have applied the event already, so there are
+        checkpoints: but not before as many may be tried as one pass takes.
         """
         changed = list(self._to_activate.values())
         self._to_activate.clear()
         for gang in changed:
-            self._retry(dict.fromkeys(gang.without_nodes()))
+            keys = list(dict.fromkeys(gang.without_nodes()))
+            together = MAX_MEMBERS if gang.has_min_members else 0
+            self._retry(keys[:together])
             if gang.rules is None:
                 self.reject_all(gang, f"pod group {gang.key} was deleted")
+            for key in keys[together:]:
+                checkpoint()
+                self._retry((key,))
 
     def follow(self, old: Pod | None, new: Pod | None) -> None:
         """The watch reports a pod that was added, updated or deleted."""
