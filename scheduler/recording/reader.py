@@ -48,7 +48,7 @@ class RecordingSegment(NamedTuple):
     path: Path
     header: Header
     notes: list[str]
-    """What is wrong with its end, once that is reached."""
+    """What is wrong with its end, once that is reached; nothing if it is whole."""
 
     def entries(self) -> Iterator[AnyEntry]:
         """All entries after the header; of pods, as what the short ones of `entries` stand for."""
@@ -58,6 +58,13 @@ class RecordingSegment(NamedTuple):
                 if (whole := pods.whole(each)) is not None:
                     yield whole
             first = False
+
+    def continues(self, before: RecordingSegment | None) -> bool:
+        """Whether no step is missing since the segment before it, whose entries have been read."""
+        if before is None or before.notes:
+            return False
+        own, other = self.header, before.header
+        return own.follows and own.run == other.run and own.number == other.number + 1
 
 
 class _Pods:

@@ -121,7 +121,8 @@ def segments_in(directory: Path) -> dict[int, Path]:
     found = {}
     for path in directory.iterdir():
         number = path.name.removeprefix(_PREFIX).removesuffix(SUFFIX)
-        if path.name.startswith(_PREFIX) and path.name.endswith(SUFFIX) and number.isdigit():
+        named = path.name.startswith(_PREFIX) and path.name.endswith(SUFFIX)
+        if named and number.isascii() and number.isdigit():
             found[int(number)] = path
     return dict(sorted(found.items()))
 

@@ -99,18 +99,18 @@ class _Driver:
 
     async def run(self) -> Replayed:
         notes: list[str] = []
-        run = ""
+        before: RecordingSegment | None = None
         for segment in self._segments:
             header = segment.header
             self._walls.append((self._number, header.wall - header.time))
             if self._after(header.wall):
                 break
-            continues = header.run == run and header.follows
+            continues = segment.continues(before)
             await self._segment(segment, continues=continues)
-            if run == header.run and not continues:
+            if before is not None and before.header.run == header.run and not continues:
                 notes.append(f"{segment.path.name}: steps before it are missing")
             notes += segment.notes
-            run = header.run
+            before = segment
         if self._follower is not None:
             notes += [f"kind {each} is not known here" for each in self._follower.unknown_kinds]
             await self._follower.close()

@@ -187,20 +187,19 @@ class _SimulatedRun:
         """Kinds and keys of objects that may be gone, because steps are missing."""
 
     async def run(self, found: list[RecordingSegment], end: float) -> RecordingOutcome:
-        run, ahead = "", 0.0
-        first = found[0].header
+        before: RecordingSegment | None = None
+        ahead, first = 0.0, found[0].header
         self._loop.now = first.time
         self._core.scheduler.begin()
         for segment in found:
             header = segment.header
             if header.wall > end:
                 break
-            follows = header.run == run and header.follows
-            if header.run != run:
+            if before is not None and header.run != before.header.run:
                 # Another process, perhaps on another machine, has another clock.
                 ahead = (header.wall - header.time) - (first.wall - first.time)
-            run = header.run
-            await self._segment(segment, ahead, end, follows=follows)
+            await self._segment(segment, ahead, end, continues=segment.continues(before))
+            before = segment
         await self._drain(self._loop.now)
         for uid, message in self._cluster.messages.items():
             if uid in self._fates:
@@ -211,10 +210,10 @@ class _SimulatedRun:
         return outcome
 
     async def _segment(
-        self, segment: RecordingSegment, ahead: float, end: float, *, follows: bool
+        self, segment: RecordingSegment, ahead: float, end: float, *, continues: bool
     ) -> None:
         header, steps = segment.header, segment.entries()
-        if not follows:
+        if not continues:
             await self._pass_time(header.time + ahead)
             self._doubt()
         for each in steps:
@@ -222,7 +221,7 @@ class _SimulatedRun:
                 if header.leading:
                     self._end_doubt()
                 break
-            if isinstance(each, entries.Known) and not follows:
+            if isinstance(each, entries.Known) and not continues:
                 self._change(each.kind, each.key, each.object)
         last = end - (header.wall - header.time)
         for each in steps:

@@ -226,6 +226,13 @@ def test_after_entries_were_dropped_a_new_segment_says_that_steps_are_missing(
     assert list(read(tmp_path)) == ["default/pod-5"]
 
 
+def test_files_that_only_look_like_segments_are_left_alone(tmp_path: Path) -> None:
+    for number in ("", "²", "٣", "-1", "1.5"):
+        (tmp_path / f"segment-{number}.eqr").touch()
+    (tmp_path / "segment-7.eqr").touch()
+    assert list(segments_in(tmp_path)) == [7]
+
+
 def test_a_second_run_goes_on_behind_the_first(tmp_path: Path) -> None:
     for number in range(2):
         tape = tape_in(tmp_path)

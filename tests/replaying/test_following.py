@@ -156,6 +156,39 @@ async def test_a_recording_that_has_lost_its_beginning_is_decided_again(tmp_path
     assert_equal(replayed, decisions=10)
 
 
+@pytest.mark.parametrize("fault", ["cut short", "damaged", "deleted"])
+async def test_after_a_segment_that_has_lost_its_end_the_next_is_begun_with_what_it_says(
+    tmp_path: Path, fault: str
+) -> None:
+    stage = RecordedStage(tmp_path, (with_gangs(),), bounds=Bounds(1 << 26, 4_000, 0.0))
+    churn = Churn(stage)
+    for step in BUSY * 4:
+        await churn.happen(*step)
+        stage.tape.flush()
+        stage.tape._writer.drained.wait(PATIENCE)
+    stage.core.cancel()
+    await stage.core.stop()
+    stage.tape.close()
+    whole = await asyncio.to_thread(stage.replayed)
+    path = segments(tmp_path)[2].path
+    content = bytearray(path.read_bytes())
+    match fault:
+        case "deleted":
+            path.unlink()
+        case "damaged":
+            content[len(content) * 3 // 4] ^= 0xFF
+            path.write_bytes(content)
+        case _:
+            path.write_bytes(content[: len(content) * 3 // 4])
+    replayed = await asyncio.to_thread(stage.replayed)
+    assert_equal(replayed, decisions=10)
+    assert whole.comparison.decisions > replayed.comparison.decisions
+    assert replayed.notes[-1] == "segment-00000004.eqr: steps before it are missing"
+    assert replayed.restored == 1
+    played = await asyncio.to_thread(simulate, tmp_path, stage.core.config)
+    assert played.nodes.keys() == churn.nodes.keys()
+
+
 async def test_another_process_with_another_hash_seed_decides_the_same(tmp_path: Path) -> None:
     stage = RecordedStage(tmp_path, (with_gangs(),))
     await played(stage, BUSY)
