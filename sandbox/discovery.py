@@ -84,7 +84,7 @@ def _preference(version: str) -> tuple[int, list[int]]:
     """The order in which versions are preferred: v2, v1, v1beta2, v1beta1, v1alpha1."""
     stage = 2 if "alpha" in version else 1 if "beta" in version else 0
     numbers = version.replace("alpha", " ").replace("beta", " ").removeprefix("v").split()
-    return stage, [-int(number) for number in numbers if number.isdigit()]
+    return stage, [-int(number) for number in numbers if number.isdecimal()]
 
 
 def _group(name: str, versions: list[str]) -> Document:

@@ -391,7 +391,7 @@ def _slept(pod: Body) -> float | None:
     """How long its containers sleep, if that is all they do."""
     seconds = []
     for command in _commands(pod):
-        if len(command) != 2 or command[0] != "sleep" or not str(command[1]).isdigit():
+        if len(command) != 2 or command[0] != "sleep" or not str(command[1]).isdecimal():
             return None
         seconds.append(float(command[1][:_DIGITS]))
     return max(seconds, default=None)

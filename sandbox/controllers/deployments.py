@@ -291,7 +291,7 @@ def _labels(which: Version) -> dict[str, Any]:
 
 def _revision(which: Version) -> int:
     text = (which.body["metadata"].get("annotations") or {}).get(_REVISION, "")
-    return int(text) if str(text).isdigit() else 0
+    return int(text) if str(text).isdecimal() else 0
 
 
 def _latest(sets: list[Version]) -> int:

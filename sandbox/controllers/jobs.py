@@ -240,7 +240,7 @@ def _labels(owner: Version) -> dict[str, str]:
 
 def _index(pod: Version) -> int | None:
     text = (pod.body["metadata"].get("annotations") or {}).get(_INDEX, "")
-    return int(text) if text.isdigit() else None
+    return int(text) if text.isdecimal() else None
 
 
 def _written(indexes: set[int]) -> str:

@@ -197,7 +197,7 @@ class StatefulSets:
 
 def _ordinal(pod: Version) -> int:
     digits = pod.key[1].rsplit("-", 1)[-1]
-    return int(digits) if digits.isdigit() else 0
+    return int(digits) if digits.isdecimal() else 0
 
 
 def _hash(pod: Version) -> str:

@@ -46,7 +46,7 @@ def share(number: Number, whole: int, *, up: bool) -> int:
     if isinstance(number, int):
         return max(0, number)
     digits = number.removesuffix("%")
-    if not digits.isdigit():
+    if not digits.isdecimal():
         raise msgspec.ValidationError(f"{number!r} is neither an amount nor a percentage")
     exact = int(digits) * whole
     return -(-exact // 100) if up else exact // 100

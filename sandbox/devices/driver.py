@@ -83,7 +83,7 @@ class BoardDriver:
 def boards_of(node: Body) -> int:
     """How many boards a node says that it has."""
     text = str((node["metadata"].get("labels") or {}).get(BOARDS, "0"))
-    return min(int(text), _MOST) if text.isdigit() else 0
+    return min(int(text), _MOST) if text.isdecimal() else 0
 
 
 def slices(node: str, boards: int) -> list[dict[str, Any]]:

@@ -274,15 +274,23 @@ def _what_if(
     replicas: Sequence[str],
 ) -> list[Body]:
     """The objects with the changes that were asked for; ends the command if one makes no sense."""
-    from scheduler.cli.what_if import MOST_NODES, NoSuchObject, drain, parse_replicas, scale
+    from scheduler.cli.what_if import (
+        MOST_NODES,
+        NoSuchObject,
+        drain,
+        parse_number,
+        parse_replicas,
+        scale,
+    )
     from scheduler.cli.what_if import add_nodes as with_nodes
 
     try:
-        for number, word, example in add_nodes:
-            if word != "like" or not number.isdigit() or int(number) > MOST_NODES:
-                asked, most = f"{number} {word} {example}", f"N up to {MOST_NODES}"
+        for digits, word, example in add_nodes:
+            number = parse_number(digits, MOST_NODES)
+            if word != "like" or number is None:
+                asked, most = f"{digits} {word} {example}", f"N up to {MOST_NODES}"
                 raise click.UsageError(f"--add-nodes: expected N like NODE, {most}, not {asked!r}")
-            objects = with_nodes(objects, int(number), example)
+            objects = with_nodes(objects, number, example)
         for each in replicas:
             objects = scale(objects, *parse_replicas(each))
         if drained:

@@ -33,6 +33,7 @@ SCALED = {
 }
 """How kubectl names the kinds that can be scaled."""
 
+_MOST_DIGITS = 20
 _MOST_NAMESAKES = 3
 """In how many other namespaces a name is pointed out."""
 
@@ -179,11 +180,20 @@ def _with_replicas(body: Body, replicas: int | None) -> Body:
 
 def parse_replicas(text: str) -> tuple[str, int]:
     """``deployment/web=5``, perhaps with a namespace before the name; raises ValueError."""
-    workload, equals, number = text.rpartition("=")
-    if not equals or not number.isdigit() or int(number) > MAX_REPLICAS:
+    workload, equals, digits = text.rpartition("=")
+    number = parse_number(digits, MAX_REPLICAS)
+    if not equals or number is None:
         raise ValueError(f"expected KIND/NAME=NUMBER, up to {MAX_REPLICAS}, not {text!r}")
     _named(workload)
-    return workload, int(number)
+    return workload, number
+
+
+def parse_number(text: str, most: int) -> int | None:
+    """A number in digits, from 0 to ``most``; None for anything else."""
+    if not text.isdecimal() or len(text) > _MOST_DIGITS:
+        return None
+    number = int(text)
+    return number if number <= most else None
 
 
 def _named(workload: str) -> tuple[str, str, str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from itertools import count, islice
 from typing import Annotated, Any
 
@@ -374,7 +375,7 @@ def _indexes(text: str) -> list[range]:
     parts = []
     for part in text.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (not last or last.isdigit()):
+        with suppress(ValueError):
             parts.append(range(int(first), int(last or first) + 1))
     return parts
 

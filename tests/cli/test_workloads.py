@@ -243,7 +243,8 @@ def test_a_daemons_pods_that_are_there_are_not_made_again() -> None:
 
 def test_an_indexed_job_makes_what_is_left_of_its_indexes() -> None:
     job = workload("Job", "j", completionMode="Indexed", completions=6, parallelism=6)
-    job["status"] = {"succeeded": 3, "completedIndexes": "0-1,4"}
+    nonsense = f"²,3-,-,a-b,{'9' * 5000}"
+    job["status"] = {"succeeded": 3, "completedIndexes": f"0-1,4,{nonsense}"}
     failed = owned(make_pod("j-2-x").phase("Failed").obj(), job)
     failed["metadata"]["labels"] = {"batch.kubernetes.io/job-completion-index": "2"}
     running = owned(make_pod("j-3-x").obj(), job)

@@ -45,6 +45,18 @@ async def test_a_bound_pod_comes_to_run(server: ApiServer, client: Client) -> No
     assert pod["status"]["containerStatuses"][0]["ready"] is True
 
 
+async def test_a_time_to_sleep_that_is_no_number_is_like_any_command(
+    server: ApiServer, client: Client
+) -> None:
+    async with Kubelets(server.registry, finish_seconds=0.0), client.watch(PODS) as watch:
+        await add_node(client)
+        pod = a_pod("p")
+        pod["spec"] |= {"restartPolicy": "Never", "nodeName": "n1"}
+        pod["spec"]["containers"][0]["command"] = ["sleep", "²"]
+        (await client.create(PODS, pod)).ok(201)
+        await until(watch, lambda _, seen: bool(seen["status"]["phase"] == "Succeeded"))
+
+
 async def test_pods_bound_before_the_kubelets_start_or_the_node_exists(
     server: ApiServer, client: Client
 ) -> None:
