@@ -30,6 +30,15 @@ _TOO_SMALL = """
   .filter((each) => each.checkVisibility() && each.getBoundingClientRect().height < 36)
   .map((each) => each.outerHTML.slice(0, 120))
 """
+_COUNT_KEPT = """
+window.kept = 0;
+const post = Worker.prototype.postMessage;
+Worker.prototype.postMessage = function (question, transfer) {
+  window.kept += { read: 1, forget: -1 }[question.ask] ?? 0;
+  return post.call(this, question, transfer);
+};
+"""
+"""How many explanations the worker was told to read, and not yet to forget."""
 
 
 async def elements(page: Page) -> int:
@@ -89,6 +98,35 @@ async def test_updates_replace_what_is_shown() -> None:
                 assert (await answer.value).ok
                 await settled(page)
                 print(f"{place}: an update has long tasks {await long_tasks(page)} ms")
+
+
+async def test_explanations_are_forgotten_with_what_shows_them() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        Server(build_app(large.backend())) as server,
+        chromium() as browser,
+        reading(browser, server.url, "classes") as (page, _),
+    ):
+        await page.add_init_script(_COUNT_KEPT)
+        await page.reload()
+        table = page.get_by_role("table", name="Verdicts")
+        for number in range(1, 4):
+            await page.goto(f"{server.url}/ui/#/pods/team-{number}/job-{number:05}")
+            await expect(page.get_by_role("heading", name=f"job-{number:05}")).to_be_visible()
+            await expect(table).to_be_visible()
+        assert await page.evaluate("kept") == 1
+        await page.goto(f"{server.url}/ui/#/what-if")
+        await page.get_by_role("button", name="Try it").click()
+        await expect(table).to_be_visible()
+        assert await page.evaluate("kept") == 1
+        await page.goto(f"{server.url}/ui/#/pending")
+        cause = page.locator(".cause-head")
+        await cause.first.click()
+        await expect(page.get_by_text("Every node and every reason").first).to_be_visible()
+        assert await page.evaluate("kept") == 1
+        await page.goto(f"{server.url}/ui/#/classes")
+        await expect(page.get_by_role("heading", level=1)).to_have_text("Classes")
+        assert await page.evaluate("kept") == 0
 
 
 async def test_a_list_that_is_cut_says_so() -> None:

@@ -1,6 +1,6 @@
 /** Explanations for the page, read by the worker. */
 
-import { useCallback, useEffect, useState } from "preact/hooks";
+import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
 import { ApiError, getBytes, postForBytes, replica, token } from "../api/client";
 import type { Loaded } from "../api/resource";
@@ -31,11 +31,21 @@ function asked<T>(question: WithoutId<Question>, transfer: Transferable[] = []):
         else asker?.resolve(found);
       },
     );
+    worker.addEventListener("error", failed);
   }
   last += 1;
   const id = last;
   worker.postMessage({ ...question, id }, transfer);
   return new Promise((resolve, reject) => waiting.set(id, { resolve, reject }));
+}
+
+/** The worker was not loaded: nobody waits for it any longer, and the next question tries again. */
+function failed(): void {
+  worker?.terminate();
+  worker = null;
+  const fault = new ApiError(0, "A part of the page was not loaded.");
+  for (const asker of waiting.values()) asker.reject(fault);
+  waiting.clear();
 }
 
 /** An explanation as the page holds it. */
@@ -52,7 +62,7 @@ export class Explained {
   }
 
   forget(): void {
-    void asked({ ask: "forget", key: this.key });
+    worker?.postMessage({ ask: "forget", key: this.key, id: 0 } satisfies Question);
   }
 }
 
@@ -66,6 +76,20 @@ async function read(bytes: ArrayBuffer): Promise<Explained> {
   ]);
   replica.value = found.summary.replica;
   return new Explained(key, found.summary, found.matrix);
+}
+
+/**
+ * Takes the explanation that a component shows: the one before is forgotten then, and the last when
+ * the component goes. The worker keeps megabytes of each.
+ */
+export function useHeld(): (found: Explained | null) => void {
+  const held = useRef<Explained | null>(null);
+  const hold = useCallback((found: Explained | null) => {
+    held.current?.forget();
+    held.current = found;
+  }, []);
+  useEffect(() => () => hold(null), []);
+  return hold;
 }
 
 function pathOf(parameters: Record<string, string>): string {
@@ -86,9 +110,11 @@ export function useExplained(pod: string, version: unknown): Loaded<Explained> {
   const [data, setData] = useState<Explained | null>(null);
   const [error, setError] = useState<ApiError | null>(null);
   const [round, setRound] = useState(0);
+  const hold = useHeld();
   const credential = token.value;
 
   useEffect(() => {
+    hold(null);
     setData(null);
     setError(null);
   }, [pod]);
@@ -99,10 +125,8 @@ export function useExplained(pod: string, version: unknown): Loaded<Explained> {
       try {
         const found = await read(await getBytes(pathOf({ pod }), ending.signal));
         if (ending.signal.aborted) return found.forget();
-        setData((before) => {
-          before?.forget();
-          return found;
-        });
+        hold(found);
+        setData(found);
         setError(null);
       } catch (fault) {
         if (!ending.signal.aborted)

@@ -414,7 +414,10 @@ function Detail({
   useEffect(() => {
     let here = true;
     setFound(null);
-    void explained.node(node).then((detail) => here && setFound(detail));
+    explained.node(node).then(
+      (detail) => here && setFound(detail),
+      () => {}, // the worker is gone: the next explanation brings the node as well
+    );
     return () => {
       here = false;
     };

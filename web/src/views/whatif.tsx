@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, get } from "../api/client";
 import { useResource } from "../api/resource";
 import type { QueueAnswer } from "../api/types";
-import { type Explained, explainManifest } from "../explain/reader";
+import { type Explained, explainManifest, useHeld } from "../explain/reader";
 import { ManifestError, readManifest, writeManifest } from "../manifest";
 import { place, setQuery } from "../router";
 import { count, plural } from "../ui/format";
@@ -53,6 +53,7 @@ export function WhatIf() {
   /** How it is without any change; null for a manifest that was pasted. */
   const [before, setBefore] = useState<Outcome | null>(null);
   const asking = useRef<AbortController | null>(null);
+  const hold = useHeld();
 
   const ask = async (manifest: string, asked: string): Promise<Outcome | null> => {
     asking.current?.abort();
@@ -67,10 +68,8 @@ export function WhatIf() {
         explained.forget();
         return null;
       }
-      setAnswer((before) => {
-        before.explained?.forget();
-        return { explained, fault: "", busy: false };
-      });
+      hold(explained);
+      setAnswer({ explained, fault: "", busy: false });
       const { node, wouldGoTo } = explained.summary;
       return { node: node ?? wouldGoTo, fits: explained.matrix.fits };
     } catch (fault) {
@@ -98,8 +97,9 @@ export function WhatIf() {
         setText(written);
         setBefore(await ask(written, ""));
       } catch (fault) {
-        if (!ending.signal.aborted)
-          setAnswer({ ...NOTHING, fault: fault instanceof Error ? fault.message : String(fault) });
+        if (ending.signal.aborted) return;
+        hold(null);
+        setAnswer({ ...NOTHING, fault: fault instanceof Error ? fault.message : String(fault) });
       }
     };
     void load();
