@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
+import pytest
 from playwright.async_api import Page, expect
 
-from scheduler.explaining.queries import NodesQuery
+from scheduler.explaining.queries import DecisionsQuery, NodesQuery
 from scheduler.serve.endpoints import build_app
+from scheduler.serve.guards import Unavailable
 from scheduler.serve.server import Server
+from scheduler.views.updates import Updates
 from tests.page import large
 from tests.page.browser import (
     NARROW,
@@ -98,6 +102,60 @@ async def test_updates_replace_what_is_shown() -> None:
                 assert (await answer.value).ok
                 await settled(page)
                 print(f"{place}: an update has long tasks {await long_tasks(page)} ms")
+
+
+async def test_a_connection_that_is_silent_is_opened_again() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+
+    async def nothing(seq: int | None, taken: int) -> Updates:
+        raise Unavailable("planted")
+
+    backend = large.backend()
+    backend.updates = nothing
+    async with (
+        Server(build_app(backend)) as server,
+        chromium() as browser,
+        reading(browser, server.url, "classes") as (page, _),
+    ):
+        await page.clock.install()
+        await page.goto(f"{server.url}/ui/#/decisions")
+        await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        async with page.expect_request("**/api/v1/stream"):
+            await page.clock.fast_forward(40_000)  # nothing that the scheduler sends comes
+            await page.clock.fast_forward(1_000)
+        await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+
+
+class Interrupted:
+    """Streams end at the second look; meanwhile decisions are made."""
+
+    def __init__(self) -> None:
+        self.seq = 10
+        self.looks = 0
+
+    async def updates(self, seq: int | None, taken: int) -> Updates:
+        self.looks += 1
+        if self.looks == 2:
+            self.seq += 5
+            raise OSError("planted")
+        return Updates(self.seq, [], 0, taken, None, 0.0)
+
+    async def decisions(self, query: DecisionsQuery) -> dict[str, Any]:
+        return {"decisions": [large.decision(self.seq - number) for number in range(5)]}
+
+
+@pytest.mark.parametrize("place", ["overview", "decisions"])
+async def test_what_was_decided_while_there_was_no_stream_is_shown(place: str) -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    scheduler = Interrupted()
+    backend = large.backend()
+    backend.updates, backend.decisions = scheduler.updates, scheduler.decisions
+    async with (
+        Server(build_app(backend)) as server,
+        chromium() as browser,
+        reading(browser, server.url, place) as (page, _),
+    ):
+        await expect(page.locator("main").get_by_text("job-15").first).to_be_visible()
 
 
 async def test_explanations_are_forgotten_with_what_shows_them() -> None:

@@ -18,6 +18,10 @@ export interface Listener {
 
 const FIRST_WAIT_MS = 500;
 const LONGEST_WAIT_MS = 15_000;
+/** A stream that has lasted for so long is opened again at once when it ends. */
+const STEADY_MS = 5_000;
+/** The scheduler sends something every ten seconds; a connection without is dead. */
+const SILENT_MS = 30_000;
 
 /** Whether the stream is open; "waiting" while it is opened again. */
 export const streaming = signal<"off" | "open" | "waiting">("off");
@@ -62,34 +66,48 @@ function tell(messages: Message[]): void {
 }
 
 async function read(stopped: AbortSignal): Promise<void> {
-  const response = await fetch(address("/api/v1/stream"), {
-    headers: { Accept: "text/event-stream", ...headers() },
-    signal: stopped,
-    credentials: "same-origin",
-    cache: "no-store",
-  });
-  if (!response.ok || !response.body) throw new Error(`${response.status}`);
-  streaming.value = "open";
-  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-  let text = "";
-  for (;;) {
-    const { done, value } = await reader.read();
-    if (done) return;
-    const [messages, rest] = split(text + value);
-    text = rest;
-    tell(messages);
+  const silence = new AbortController();
+  let timer = 0;
+  const heard = (): void => {
+    clearTimeout(timer);
+    timer = window.setTimeout(() => silence.abort(), SILENT_MS);
+  };
+  heard();
+  try {
+    const response = await fetch(address("/api/v1/stream"), {
+      headers: { Accept: "text/event-stream", ...headers() },
+      signal: AbortSignal.any([stopped, silence.signal]),
+      credentials: "same-origin",
+      cache: "no-store",
+    });
+    if (!response.ok || !response.body) throw new Error(`${response.status}`);
+    streaming.value = "open";
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    let text = "";
+    for (;;) {
+      const { done, value } = await reader.read();
+      if (done) return;
+      heard();
+      const [messages, rest] = split(text + value);
+      text = rest;
+      tell(messages);
+    }
+  } finally {
+    clearTimeout(timer);
   }
 }
 
 async function follow(stopped: AbortSignal): Promise<void> {
   let wait = FIRST_WAIT_MS;
   while (!stopped.aborted) {
+    const began = performance.now();
     try {
       await read(stopped);
-      wait = FIRST_WAIT_MS;
     } catch {
-      wait = Math.min(2 * wait, LONGEST_WAIT_MS);
+      // It is opened again.
     }
+    const steady = performance.now() - began >= STEADY_MS;
+    wait = steady ? FIRST_WAIT_MS : Math.min(2 * wait, LONGEST_WAIT_MS);
     if (stopped.aborted) return;
     streaming.value = "waiting";
     await new Promise((resolve) => setTimeout(resolve, wait));
@@ -132,4 +150,15 @@ export function useStream(listener: Listener): void {
       adjust();
     };
   }, []);
+}
+
+/** Call a function when the stream is open again: what has happened meanwhile was not told. */
+export function useReopened(reload: () => void): void {
+  const opened = useRef(false);
+  const open = streaming.value === "open";
+  useEffect(() => {
+    if (!open) return;
+    if (opened.current) reload();
+    opened.current = true;
+  }, [open]);
 }

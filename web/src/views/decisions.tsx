@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { useResource } from "../api/resource";
-import { streaming, useStream } from "../api/stream";
+import { streaming, useReopened, useStream } from "../api/stream";
 import type { Decision } from "../api/types";
 import type { DecisionsAnswer } from "../api/view_types";
 import { merged } from "../decisions";
@@ -35,7 +35,6 @@ function useDecisions(paused: boolean) {
   const kept = useRef<Decision[]>([]);
   const skipped = useRef(0);
   const timer = useRef(0);
-  const opened = useRef(false);
   const [shown, setShown] = useState<Decision[]>([]);
 
   const show = (): void => {
@@ -58,12 +57,7 @@ function useDecisions(paused: boolean) {
     kept.current = merged(kept.current, known.data.decisions);
     if (!paused) show();
   }, [known.data]);
-  useEffect(() => {
-    if (streaming.value !== "open") return;
-    // What was decided while there was no stream is read.
-    if (opened.current) known.reload();
-    opened.current = true;
-  }, [streaming.value]);
+  useReopened(known.reload);
   useEffect(() => {
     if (!paused) show();
     return () => {

@@ -4,9 +4,10 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 
 import { useResource } from "../api/resource";
-import { streaming, useStream } from "../api/stream";
+import { streaming, useReopened, useStream } from "../api/stream";
 import type { DecisionsAnswer, Sample } from "../api/view_types";
 import type { Decision, Overview as Answer, Series } from "../api/types";
+import { merged } from "../decisions";
 import { tidied } from "../reasons";
 import { link, podLink } from "../router";
 import { Chart, type Line } from "../ui/chart";
@@ -53,14 +54,20 @@ export function Overview() {
   const found = useResource<Answer>("api/v1/overview", { every: EVERY_MS });
   const [series, setSeries] = useState<Series | null>(null);
   const known = useResource<DecisionsAnswer>(`api/v1/decisions?limit=${LATEST}`);
-  const [fresh, setFresh] = useState<Decision[]>([]);
+  const [latest, setLatest] = useState<Decision[]>([]);
   const [tiers, setTiers] = useState<Record<string, number> | null>(null);
+  const add = (more: Decision[]): void =>
+    setLatest((before) => merged(before, more).slice(0, LATEST));
   useStream({
     overview: (sample) => {
       setSeries((before) => before && extended(before, sample));
       setTiers(sample.tiers);
     },
-    decisions: (news) => setFresh((before) => [...news.toReversed(), ...before].slice(0, LATEST)),
+    decisions: add,
+  });
+  useReopened(() => {
+    found.reload();
+    known.reload();
   });
 
   useEffect(() => {
@@ -68,6 +75,9 @@ export function Overview() {
     setSeries(found.data.series);
     setTiers(found.data.tiers);
   }, [found.data]);
+  useEffect(() => {
+    if (known.data) add(known.data.decisions);
+  }, [known.data]);
 
   return (
     <div class="view">
@@ -84,18 +94,12 @@ export function Overview() {
             data={data}
             series={series ?? data.series}
             tiers={tiers ?? data.tiers}
-            latest={joined(fresh, known.data?.decisions ?? [])}
+            latest={latest}
           />
         )}
       </Shown>
     </div>
   );
-}
-
-/** The newest decisions: what the stream has told, and before that what there was. */
-function joined(fresh: Decision[], known: Decision[]): Decision[] {
-  const oldest = fresh.at(-1)?.seq ?? Number.POSITIVE_INFINITY;
-  return [...fresh, ...known.filter((each) => each.seq < oldest)].slice(0, LATEST);
 }
 
 function said(data: Answer): string {
