@@ -79,6 +79,17 @@ async def many_groups(query: QueueQuery) -> dict[str, Any]:
     return {"counts": TIERS, "groups": groups, "pods": []}
 
 
+async def distinct_groups(query: QueueQuery) -> dict[str, Any]:
+    """Half of the groups wait for claims that do not exist, the others each for its own gate."""
+    groups = [
+        {**group(number), "message": f'persistentvolumeclaim "data-{number}" not found'}
+        if number % 2
+        else {**group(number), "message": f"waiting for scheduling gates: [gate-{number}]"}
+        for number in range(query.limit)
+    ]
+    return {"counts": TIERS, "groups": groups, "pods": []}
+
+
 DEVICES = "device:gpu.example.com"
 
 

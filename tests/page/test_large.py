@@ -187,6 +187,26 @@ async def test_explanations_are_forgotten_with_what_shows_them() -> None:
         assert await page.evaluate("kept") == 0
 
 
+async def test_as_many_reasons_as_pods_are_shown_few_at_a_time() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    backend = large.backend()
+    backend.queue = large.distinct_groups
+    async with (
+        Server(build_app(backend)) as server,
+        chromium() as browser,
+        reading(browser, server.url, "pending") as (page, _),
+    ):
+        causes = page.locator(".cause")
+        await expect(causes).to_have_count(50)
+        assert await elements(page) <= MOST_ELEMENTS
+        # Whatever the claim is called, the reason is the same.
+        await expect(causes.first).to_contain_text("Persistentvolumeclaim … not found")
+        await expect(causes.first).to_contain_text("12,500")
+        await page.get_by_role("button", name="Show more").click()
+        await expect(causes).to_have_count(100)
+        await expect(page.get_by_text("100 of 501 reasons are shown")).to_be_visible()
+
+
 async def test_a_list_that_is_cut_says_so() -> None:
     expect.set_options(timeout=PATIENCE_MS)
     backend = large.backend()

@@ -15,13 +15,18 @@ export interface Verdict {
 }
 
 const HEAD = /^(\d+)\/(\d+) nodes are available: /;
+/** What the verdict on a gang begins with: its name, and the first member that has no node. */
+const GANG = /^pod group \S+: (?:\d+ of \d+ members can be placed; \S+: )?/;
+/** Names of objects, which differ where the reason is the same. */
+const NAMES = /"[^"]*"|(?<=^Pod group )\S+/g;
 
 /** Selectors and taints exclude nodes that were never meant: they are named last. */
 function isExpected(text: string): boolean {
   return /taint|affinity\/selector|unschedulable/.test(text);
 }
 
-export function verdictOf(message: string): Verdict {
+export function verdictOf(whole: string): Verdict {
+  const message = whole.replace(GANG, "");
   const head = HEAD.exec(message);
   if (!head) return { total: 0, reasons: [], text: message };
   const rest = message.slice(head[0].length);
@@ -45,7 +50,13 @@ export function tidied(text: string): string {
 /** One line for a list: the telling reasons without the others. */
 export function headline(message: string): string {
   const { reasons, text } = verdictOf(message);
-  if (!reasons.length) return text ? text.charAt(0).toUpperCase() + text.slice(1) : "Not tried yet";
   const telling = reasons.filter((reason) => !isExpected(reason.text));
-  return (telling.length ? telling : reasons).map((reason) => reason.text).join(" · ");
+  const words = (telling.length ? telling : reasons).map((reason) => reason.text).join(" · ");
+  const said = words || text || "not tried yet";
+  return (GANG.test(message) ? "Gang: " : "") + said.charAt(0).toUpperCase() + said.slice(1);
+}
+
+/** What headlines have in common that name different objects. */
+export function withoutNames(title: string): string {
+  return title.replace(NAMES, "…");
 }

@@ -1,7 +1,7 @@
 import { deepEqual, equal } from "node:assert/strict";
 import { test } from "node:test";
 
-import { headline, verdictOf } from "../src/reasons";
+import { headline, verdictOf, withoutNames } from "../src/reasons";
 
 const MESSAGE =
   "0/100 nodes are available: 13 node(s) had untolerated taint(s), 5 Insufficient cpu, 82 Insufficient memory. " +
@@ -40,4 +40,19 @@ test("a reason may have commas and numbers of its own", () => {
 test("other texts are shown as they are", () => {
   equal(headline("waiting for scheduling gates: [a]"), "Waiting for scheduling gates: [a]");
   equal(headline(""), "Not tried yet");
+});
+
+test("of a gang it is told why its first member has no node", () => {
+  const gang = `pod group team/train: 0 of 4 members can be placed; team/train-0: ${MESSAGE}`;
+  equal(headline(gang), "Gang: Insufficient memory · Insufficient cpu");
+  equal(verdictOf(gang).total, 100);
+  equal(headline("pod group team/train: 3 of 8 members exist"), "Gang: 3 of 8 members exist");
+});
+
+test("reasons that only name different objects have the same words", () => {
+  const claim = (name: string): string => headline(`persistentvolumeclaim "${name}" not found`);
+  equal(withoutNames(claim("a")), withoutNames(claim("b")));
+  equal(withoutNames(claim("a")), "Persistentvolumeclaim … not found");
+  equal(withoutNames("Pod group team/a does not exist"), "Pod group … does not exist");
+  equal(withoutNames("Insufficient cpu"), "Insufficient cpu");
 });

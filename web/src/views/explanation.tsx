@@ -257,7 +257,7 @@ export function PreemptionCard({ summary }: { summary: Summary }) {
           </ul>
         </div>
       ) : (
-        <p class="quiet small">{sentence(preemption.message.replace(/^preemption: /, ""))}</p>
+        <p class="quiet small">{headline(preemption.message.replace(/^preemption: /, ""))}</p>
       )}
     </Card>
   );

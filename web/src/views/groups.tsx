@@ -4,6 +4,7 @@ import { useMemo } from "preact/hooks";
 
 import { useResource } from "../api/resource";
 import type { Batch, Gang, GroupsAnswer } from "../api/view_types";
+import { headline } from "../reasons";
 import { link, place, setQuery } from "../router";
 import { count, millis, plural, span } from "../ui/format";
 import { Name } from "../ui/name";
@@ -138,7 +139,7 @@ function Members({ gang }: { gang: Gang }) {
 }
 
 function why(gang: Gang): string {
-  return gang.message.replace(`pod group ${gang.name}: `, "");
+  return gang.message && headline(gang.message).replace(/^Gang: /, "");
 }
 
 const GANG_COLUMNS: Column<Gang>[] = [

@@ -4,7 +4,7 @@ import { useMemo, useState } from "preact/hooks";
 
 import { useResource } from "../api/resource";
 import type { PendingGroup, QueueAnswer, QueueEntry } from "../api/types";
-import { headline, verdictOf } from "../reasons";
+import { headline, verdictOf, withoutNames } from "../reasons";
 import { place, podLink, setQuery } from "../router";
 import { count, plural, span } from "../ui/format";
 import { Icon } from "../ui/icon";
@@ -16,6 +16,8 @@ import "../styles/pending.css";
 
 const EVERY_MS = 3000;
 const MOST_GROUPS = 1000;
+/** How many reasons are shown before the reader wants more. */
+const CAUSES_AT_ONCE = 50;
 const MOST_PODS = 5000;
 
 /** Groups of pods that wait for the same reason. */
@@ -33,7 +35,8 @@ function causesOf(groups: PendingGroup[]): Cause[] {
   const found = new Map<string, Cause>();
   for (const group of groups) {
     const title = headline(group.message);
-    const key = `${title}|${group.plugins.join()}`;
+    const common = withoutNames(title);
+    const key = `${common}|${group.plugins.join()}`;
     const cause = found.get(key) ?? {
       key,
       title,
@@ -43,6 +46,7 @@ function causesOf(groups: PendingGroup[]): Cause[] {
       oldest: 0,
       tiers: new Set<string>(),
     };
+    if (cause.title !== title) cause.title = common;
     cause.groups.push(group);
     cause.pods += group.count;
     cause.oldest = Math.max(cause.oldest, group.oldestSeconds);
@@ -154,6 +158,7 @@ function Causes({ groups, filter, total }: CausesProps) {
   const matches = ({ namespace, owner, message, pods, plugins }: PendingGroup): boolean =>
     [namespace, owner, message, ...pods, ...plugins].join(" ").toLowerCase().includes(wanted);
   const shown = useMemo(() => causesOf(wanted ? groups.filter(matches) : groups), [groups, wanted]);
+  const [most, setMost] = useState(CAUSES_AT_ONCE);
   if (!groups.length)
     return (
       <div class="card">
@@ -181,10 +186,20 @@ function Causes({ groups, filter, total }: CausesProps) {
   return (
     <>
       <ul class="causes" style={{ "--digits": digits }}>
-        {shown.map((cause) => (
+        {shown.slice(0, most).map((cause) => (
           <CauseCard key={cause.key} cause={cause} alone={shown.length === 1} />
         ))}
       </ul>
+      {shown.length > most && (
+        <div class="row wrap">
+          <button type="button" class="button" onClick={() => setMost(most + CAUSES_AT_ONCE)}>
+            Show more
+          </button>
+          <span class="small quieter">
+            {count(most)} of {plural(shown.length, "reason")} are shown, those of most pods first.
+          </span>
+        </div>
+      )}
       {rest}
     </>
   );
