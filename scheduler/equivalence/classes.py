@@ -86,6 +86,8 @@ class PodClass:
         self.columns: dict[tuple[str, str], AnswerColumn] = {}
         """Kept answers by point and plugin."""
         self.verdict: ClassVerdict | None = None
+        self.counted = -1
+        """`PodIndex.drops` when the pods were counted that its pods ask about."""
         self.pods = 0
         """How many pods were looked at, each time counted."""
         self.text = 0

@@ -261,7 +261,7 @@ class Scheduler:
 
         Plugins are asked about the first pod of a class with long lists (`rehearsal`). Pods that a
         pod's affinity and spread constraints select are counted for the first pod of a class only:
-        the counters serve the others.
+        the counters serve the others, until one is dropped.
         """
         info = attempt.queued.info
         spec = info.pod.spec
@@ -272,14 +272,17 @@ class Scheduler:
         try:
             if long:
                 info.derive_asked()
+                self.derive_class(attempt)
             if not info.excess:
-                if long:
-                    self.derive_class(attempt)
-                if attempt.framework.looks_ahead:
-                    self._look_ahead(attempt)
+                pod_class, ahead = self.class_of(attempt), attempt.framework.looks_ahead
+                # Most plugins that look ahead have nothing to say about most pods.
+                if ahead and (pod_class is None or not ahead <= pod_class.silent[FILTER]):
+                    pod_class = self._look_ahead(attempt)
                 # Services and controllers may select by labels, and have pods spread.
-                if spec.affinity or spec.topology_spread_constraints or info.pod.metadata.labels:
-                    self._count_ahead(attempt)
+                if (
+                    spec.affinity or spec.topology_spread_constraints or info.pod.metadata.labels
+                ) and (pod_class is None or pod_class.counted != self.state.index.drops):
+                    self._count_ahead(attempt, pod_class)
                 if long:
                     self._rehearse(attempt)
         except Exception as fault:  # the attempt itself reports what it cannot do without
@@ -291,23 +294,20 @@ class Scheduler:
         if info.long and not info.excess and self.class_cache is not None:
             self.class_cache.derive_keys(info)
 
-    def _look_ahead(self, attempt: Attempt) -> None:
-        pod_class = self.class_of(attempt)
-        plugins = attempt.framework.looks_ahead
-        if pod_class is not None and plugins <= pod_class.silent[FILTER]:
-            return  # they have nothing to say about such pods
+    def _look_ahead(self, attempt: Attempt) -> PodClass | None:
         before = slices_ended()
         attempt.framework.look_ahead(attempt.queued.info)
         if slices_ended() != before:
             attempt.pod_class = None  # the cluster may have changed meanwhile
+        return self.class_of(attempt)
 
-    def _count_ahead(self, attempt: Attempt) -> None:
-        pod_class = self.class_of(attempt)
-        if pod_class is None or pod_class.results is None:
-            stamp = self._class_stamp(attempt)
-            label_columns(attempt.queued.info, self.state)
-            attempt.framework.count_ahead(attempt.queued.info, self.state.index)
-            self._drop_changed_class(attempt, stamp)
+    def _count_ahead(self, attempt: Attempt, pod_class: PodClass | None) -> None:
+        stamp, index = self._class_stamp(attempt), self.state.index
+        if pod_class is not None:
+            pod_class.counted = index.drops
+        label_columns(attempt.queued.info, self.state)
+        attempt.framework.count_ahead(attempt.queued.info, index)
+        self._drop_changed_class(attempt, stamp)
 
     def _rehearse(self, attempt: Attempt) -> None:
         pod_class, stamp = self.class_of(attempt), self._class_stamp(attempt)

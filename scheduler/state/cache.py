@@ -332,9 +332,10 @@ class ClusterState:
 
     def _set_namespace(self, name: str, new: object | None) -> None:
         labels = new.metadata.labels if isinstance(new, Namespace) else {}
-        if labels != self.namespaces.get(name, {}):
+        before = self.namespaces.get(name, {})
+        if labels != before:
             self.namespaces[name] = labels
-            self.index.namespace_changed()
+            self.index.namespace_changed(before, labels)
         if new is None:
             self.namespaces.pop(name, None)
 

@@ -387,6 +387,8 @@ class PodIndex:
         self._counters: dict[tuple[tuple[PodSet, ...], bool], PodCounter] = {}
         self._counter_bytes = 0
         self._counter_evictions = 0
+        self.drops = 0
+        """How many counters were dropped: as long as none is, all that were made are there."""
         self._counters_by_label: _ByLabel[PodCounter] = _ByLabel()
         self._counters_of: Memo[GroupKey, tuple[PodCounter, ...]]
         self._counters_of = Memo(_MEMO_BYTES, _answer_bytes)
@@ -527,12 +529,15 @@ class PodIndex:
             counter.counts = np.pad(counter.counts, (0, extra))
         self._counter_bytes = sum(counter.nbytes for counter in self._counters.values())
 
-    def namespace_changed(self) -> None:
-        """Labels of a namespace changed: forget what was decided by them."""
+    def namespace_changed(self, old: Mapping[str, str], new: Mapping[str, str]) -> None:
+        """The labels of a namespace changed: forget what was decided by them.
+
+        Namespaces come and go all the time, and most of them are in no set either way.
+        """
         for key, counter in list(self._counters.items()):
-            if any(not pods.namespace_selector.nothing for pods in counter.sets):
+            selectors = [pods.namespace_selector for pods in counter.sets]
+            if any(each.matches(old) != each.matches(new) for each in selectors):
                 self._drop(key)
-        self._counters_of.clear()
         self._terms_about.clear()
 
     def _count(self, row: int, pod: PodInfo, number: int) -> None:
@@ -630,6 +635,7 @@ class PodIndex:
 
     def _drop(self, key: tuple[tuple[PodSet, ...], bool]) -> None:
         counter = self._counters.pop(key)
+        self.drops += 1
         self._counters_by_label.remove(counter.sets[0].selector, counter)
         self._counter_bytes -= counter.nbytes
         self._counters_of.clear()

@@ -8,12 +8,14 @@ import pytest
 
 from scheduler import slices
 from scheduler.model.affinity import PodSet
+from scheduler.model.meta import ObjectMeta
 from scheduler.model.selectors import Requirement, Selector
+from scheduler.model.workloads import Namespace
 from scheduler.slices import in_slices
 from scheduler.state.cache import ClusterState
 from tests.builders import make_node, make_pod, make_worker, pod_term
 from tests.cost.counting import Cost, cost
-from tests.pipeline.support import Stage
+from tests.pipeline.support import Change, Stage
 
 BUDGET = 375_000
 """Operations of one step: about 5 ms."""
@@ -41,6 +43,30 @@ async def test_no_step_of_counting_exceeds_its_budget() -> None:
     assert many.operations <= 2.2 * few.operations
     growth = (many.longest - few.longest) / 250
     assert many.longest + growth * 10_000 <= BUDGET
+
+
+def namespace(scene: Stage, **labels: str) -> None:
+    change = Change(None, Namespace(ObjectMeta(name="other", labels=labels)))
+    scene.core.event_handlers.handler("Namespace")([change])
+
+
+async def test_counting_again_after_a_namespace_has_changed_has_checkpoints() -> None:
+    """A class that is known has been counted for, but counters may be dropped."""
+    costs: dict[tuple[str, int], Cost] = {}
+    for groups in (100, 200):
+        scene = Stage()
+        scene.see(make_worker("n").label(zone="z"))
+        scene.see(*(make_pod(f"p{i}").label(app="x", i=str(i)).on("n") for i in range(groups)))
+        term = pod_term("zone", {"app": "x"}, namespaceSelector={"matchLabels": {"team": "a"}})
+        for number, labels in enumerate(({}, {"team": "b"}, {"team": "a"})):
+            namespace(scene, **labels)
+            scene.see(make_pod(f"asks-{number}").rather_near(1, term))
+            costs[labels.get("team", ""), groups] = cost(scene.attempt)
+    unconcerned = costs["b", 200].operations - costs["b", 100].operations
+    counted = costs["a", 200].operations - costs["a", 100].operations
+    assert counted > 100 * 20, "pods are counted again"
+    assert unconcerned < 100, "the namespace is in no set either way"
+    assert costs["a", 200].longest - costs["a", 100].longest < 100
 
 
 async def test_pods_that_come_and_go_while_others_are_counted_count(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from scheduler.model.affinity import PodSet
 from scheduler.model.podinfo import PodInfo
-from scheduler.model.selectors import Selector, equals
+from scheduler.model.selectors import Requirement, Selector, equals
 from scheduler.state import podindex
 from scheduler.state.aspects import ChangeLog
 from scheduler.state.labels import LabelColumn
@@ -78,10 +78,11 @@ def test_counting_ahead_ends_when_the_counter_is_dropped(monkeypatch: pytest.Mon
     index = PodIndex({}, capacity=4, changes=ChangeLog())
     for number in range(4):
         index.add(number, make_pod(f"p{number}").label(app="x", number=str(number)).info())
-    anywhere = PodSet(frozenset(("default",)), Selector(), Selector())
+    teams = Selector((Requirement("team", "In", frozenset("a")),))
+    anywhere = PodSet(frozenset(("default",)), Selector(), teams)
 
     def drop_and_grow() -> None:
-        index.namespace_changed()
+        index.namespace_changed({}, {"team": "a"})
         index.grow(8)
         index.add(7, make_pod("q").label(app="x", number="3").info())
 
