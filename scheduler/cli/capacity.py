@@ -113,6 +113,7 @@ def missing_nodes(objects: Sequence[Body], config: Any) -> tuple[int, list[Missi
     from scheduler.simulation import place
 
     outcome = place(objects, config)
+    known = {pod for pod, _, _ in outcome}
     waiting = {pod for pod, node, _ in outcome if node is None}
     settled = _settled(objects, {pod: node for pod, node, _ in outcome if node is not None})
     on_nodes = {pod_key(each) for each in settled if each["kind"] == "Pod" and _node_of(each)}
@@ -120,7 +121,8 @@ def missing_nodes(objects: Sequence[Body], config: Any) -> tuple[int, list[Missi
 
     def helped(example: str, number: int) -> int:
         larger = admitted(with_claims(expand(add_nodes(settled, number, example))))
-        return sum(node is not None for _, node, _ in place(larger, config)) - again
+        # Pods that DaemonSets have on added nodes did not wait.
+        return sum(n is not None and pod in known for pod, n, _ in place(larger, config)) - again
 
     found = []
     for example, existing in _shapes(objects)[:MOST_SHAPES] if waiting else ():

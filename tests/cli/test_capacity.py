@@ -207,6 +207,20 @@ def test_the_smallest_number_of_nodes_is_found_for_each_shape(file: Path) -> Non
     )
 
 
+def test_pods_of_daemon_sets_take_room_of_missing_nodes_and_are_not_counted(file: Path) -> None:
+    daemon = workload("DaemonSet", "agent")
+    requests = {"resources": {"requests": {"cpu": "1"}}}
+    daemon["spec"]["template"]["spec"]["containers"] = [{"name": "main", **requests}]
+    waiting = [make_pod(f"w{i}").cpu(3).obj() for i in range(2)]
+    full = make_pod("full").cpu(3).on("n").obj()
+    source = write(file, make_node("n").cpu(4).obj(), full, daemon, *waiting)
+    said = answer("-f", source, "--missing-nodes")
+    assert said["pending"] == 2
+    assert said["missingNodes"] == [{"like": "n", "existing": 1, "nodes": 2, "placed": 2}]
+    small = write(file, make_node("n").cpu(3).obj(), daemon, *waiting)
+    assert answer("-f", small, "--missing-nodes")["missingNodes"] == []
+
+
 @settings(deadline=None, max_examples=10)
 @given(clusters(), st.integers(1, 6))
 def test_one_node_fewer_does_not_do(objects: list[Json], cpu: int) -> None:
