@@ -51,9 +51,11 @@ def ephemeral_claims(pod: Pod, uid: str) -> Iterator[PersistentVolumeClaim]:
 
 
 def _from_template(volume: Volume) -> PersistentVolumeClaim | None:
-    template = (volume.ephemeral or {}).get(TEMPLATE)
+    template = volume.ephemeral and volume.ephemeral.volume_claim_template
+    if template is None:
+        return None
     try:
-        return None if template is None else from_dict(template, PersistentVolumeClaim)
+        return from_dict(msgspec.to_builtins(template), PersistentVolumeClaim)
     except msgspec.ValidationError:
         return None  # as little as the API server would take it
 

@@ -108,6 +108,30 @@ class ClaimVolume(Struct, frozen=True):
     read_only: bool = False
 
 
+_BETA_CLASS = "volume.beta.kubernetes.io/storage-class"
+
+
+class ClaimTemplateAnnotations(Struct, frozen=True, rename={"beta_class": _BETA_CLASS}):
+    """The one that is read: the class, as it was written before there was a field."""
+
+    beta_class: str | None = None
+
+
+class ClaimTemplateMeta(Struct, frozen=True):
+    labels: dict[str, str] = {}
+    annotations: ClaimTemplateAnnotations = ClaimTemplateAnnotations()
+
+
+class ClaimTemplate(Struct, frozen=True):
+    metadata: ClaimTemplateMeta = ClaimTemplateMeta()
+    spec: dict[str, object] = {}
+    """That of a PersistentVolumeClaim, read when a claim is made of it (`own_claims`)."""
+
+
+class EphemeralVolume(Struct, frozen=True):
+    volume_claim_template: ClaimTemplate | None = None
+
+
 class ImageVolume(Struct, frozen=True):
     reference: str = ""
 
@@ -115,7 +139,7 @@ class ImageVolume(Struct, frozen=True):
 class Volume(InTreeSources, frozen=True):
     name: str = ""
     persistent_volume_claim: ClaimVolume | None = None
-    ephemeral: dict[str, object] | None = None
+    ephemeral: EphemeralVolume | None = None
     image: ImageVolume | None = None
     rbd: RBDImage | None = None
     iscsi: ISCSITarget | None = None

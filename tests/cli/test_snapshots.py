@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from scheduler.cli.anonymising import Anonymiser, anonymised
 from scheduler.cli.main import cli
 from scheduler.cli.snapshots import READ_ANNOTATIONS, UnreadableSnapshot, pack, trimmed, unpacked
+from scheduler.model.volumes import BETA_CLASS
 from scheduler.numa.topology import FINGERPRINT_ANNOTATION
 from scheduler.simulation import judge
 from scheduler.state.attachments import MIGRATED_PLUGINS
@@ -96,7 +97,11 @@ def owner_pod() -> Json:
     container = pod["spec"]["containers"][0]
     container |= {"image": f"{SECRET}.example.com/{SECRET}:1", "command": [SECRET]}
     container["env"] = [{"name": "PASSWORD", "value": SECRET}]
-    pod["spec"]["volumes"] = [{"name": "v", "secret": {"secretName": SECRET}}]
+    template = {"metadata": {"annotations": {"note": SECRET, BETA_CLASS: "fast"}}, "spec": {}}
+    pod["spec"]["volumes"] = [
+        {"name": "v", "secret": {"secretName": SECRET}},
+        {"name": "w", "ephemeral": {"volumeClaimTemplate": template}},
+    ]
     return pod
 
 
@@ -106,6 +111,8 @@ def test_what_a_container_runs_with_is_left_out() -> None:
         json.dumps(slim["spec"]["containers"][0]["image"]), ""
     )
     assert "annotations" not in slim["metadata"]
+    template = slim["spec"]["volumes"][1]["ephemeral"]["volumeClaimTemplate"]
+    assert template["metadata"] == {"annotations": {BETA_CLASS: "fast"}}
 
 
 def test_no_text_of_the_owner_is_left_when_names_are_replaced() -> None:

@@ -11,6 +11,7 @@ from scheduler import inspection
 from scheduler.model.objects import Change, from_dict
 from scheduler.model.pods import Pod
 from scheduler.model.storage import PersistentVolumeClaim, StorageClass
+from scheduler.model.volumes import BETA_CLASS
 from scheduler.serve.guards import BadRequest
 from scheduler.serve.parameters import MAX_CLAIMS, question_of
 from tests.builders import Json, PodBuilder, make_pod, make_worker
@@ -56,8 +57,11 @@ def claim(of: str | None = "late") -> PersistentVolumeClaim:
     return from_dict({"metadata": {"name": "data-db-0"}, "spec": spec}, PersistentVolumeClaim)
 
 
-def ephemeral(of: str = "late") -> PodBuilder:
-    template = {"spec": {"storageClassName": of, "accessModes": ["ReadWriteOnce"]}}
+def ephemeral(of: str = "late", *, annotated: bool = False) -> PodBuilder:
+    spec: Json = {"accessModes": ["ReadWriteOnce"]}
+    template: Json = {"spec": spec if annotated else {**spec, "storageClassName": of}}
+    if annotated:
+        template["metadata"] = {"annotations": {BETA_CLASS: of}}
     volume = {"name": "scratch", "ephemeral": {"volumeClaimTemplate": template}}
     return make_pod("p").cpu("700m").spec(volumes=[volume])
 
@@ -121,9 +125,11 @@ async def test_replicas_of_a_pod_whose_claim_is_bound_go_to_other_zones() -> Non
     assert answer["replicas"]["fit"] == 2
 
 
-async def test_claims_of_a_pods_own_templates_are_judged_and_counted() -> None:
+@pytest.mark.parametrize("annotated", [False, True])
+async def test_claims_of_a_pods_own_templates_are_judged_and_counted(annotated: bool) -> None:
+    """Also where an annotation names the class, as it was written before there was a field."""
     stage = stage_with(storage_class("late"))
-    answer = await asked(stage, ephemeral(), count=3)
+    answer = await asked(stage, ephemeral(annotated=annotated), count=3)
     assert answer["fit"] == ["a0", "a1"]
     assert answer["replicas"]["fit"] == 2
 

@@ -14,6 +14,9 @@ import pytest
 from msgspec.structs import force_setattr
 
 from scheduler.model.meta import AnnotatedMeta
+from scheduler.model.objects import from_dict
+from scheduler.model.pods import Pod
+from scheduler.model.volumes import BETA_CLASS
 from scheduler.observe.metrics import Metrics
 from scheduler.recording import reader, segments
 from scheduler.recording.blocks import EntryBlock
@@ -109,6 +112,13 @@ def test_nothing_of_a_pod_is_left_out_of_a_recording(tmp_path: Path) -> None:
     pod = make_pod("pod").struct()
     assert not isinstance(pod.metadata, AnnotatedMeta)
     assert trimmed(pod) is pod
+    annotations = {"note": "secret", BETA_CLASS: "fast"}
+    template = {"metadata": {"annotations": annotations, "labels": {"a": "b"}}}
+    raw = make_pod("pod").obj()
+    raw["spec"]["volumes"] = [{"name": "v", "ephemeral": {"volumeClaimTemplate": template}}]
+    volume = msgspec.to_builtins(from_dict(raw, Pod))["spec"]["volumes"][0]
+    kept = {"annotations": {BETA_CLASS: "fast"}, "labels": {"a": "b"}}
+    assert volume["ephemeral"] == {"volumeClaimTemplate": {"metadata": kept}}
 
 
 def test_a_file_that_is_cut_short_is_read_up_to_the_last_whole_block(tmp_path: Path) -> None:
