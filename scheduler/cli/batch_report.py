@@ -100,7 +100,7 @@ def _show_moves(comparison: Comparison) -> None:
         )
     show(table)
     if len(moved) > LISTED:
-        say(f"and {len(moved) - LISTED} more pods that go elsewhere")
+        say(f"and {counted(len(moved) - LISTED, 'more pod')}")
     say("")
 
 

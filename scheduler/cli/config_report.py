@@ -140,15 +140,11 @@ def _show_reasons(first: ConfigOutcome, second: ConfigOutcome) -> None:
     reasons = first.pending | second.pending
     if not reasons:
         return
-    table = Table(
-        (
-            TableColumn("PENDING", text=True),
-            TableColumn(first.name, right=True),
-            TableColumn(second.name, right=True),
-        )
-    )
+    # What is long comes last, where it makes no column wide.
+    columns = (TableColumn(first.name, right=True), TableColumn(second.name, right=True))
+    table = Table((*columns, TableColumn("PENDING", text=True)))
     for reason, _ in reasons.most_common():
-        table.add(reason, first.pending[reason], second.pending[reason])
+        table.add(first.pending[reason], second.pending[reason], reason)
     show(table)
     say("")
 
@@ -169,7 +165,7 @@ def _show_moves(first: ConfigOutcome, second: ConfigOutcome) -> None:
         )
     show(table)
     if len(moved) > LISTED:
-        say(f"and {counted(len(moved) - LISTED, 'pod')} more that go elsewhere")
+        say(f"and {counted(len(moved) - LISTED, 'more pod')}")
 
 
 def _show_evicted(first: ConfigOutcome, second: ConfigOutcome) -> None:
@@ -184,7 +180,7 @@ def _show_evicted(first: ConfigOutcome, second: ConfigOutcome) -> None:
         table.add(pod, *(_eviction(found.get(pod)) for found in (a, b)))
     show(table)
     if len(victims) > LISTED:
-        say(f"and {counted(len(victims) - LISTED, 'pod')} more")
+        say(f"and {counted(len(victims) - LISTED, 'more pod')}")
 
 
 def _eviction(found: Eviction | None) -> TableCell:
@@ -209,4 +205,4 @@ def _show_nodes(first: ConfigOutcome, second: ConfigOutcome) -> None:
         table.add(a.name, f"{a.cpu:.0%} {a.memory:.0%}", f"{b.cpu:.0%} {b.memory:.0%}")
     show(table)
     if len(differing) > _MOST_NODES:
-        say(f"and {counted(len(differing) - _MOST_NODES, 'node')} more that differ less")
+        say(f"and {counted(len(differing) - _MOST_NODES, 'more node')}")

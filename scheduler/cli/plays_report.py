@@ -108,8 +108,8 @@ def _show_figures(plays: Plays) -> None:
     both = (plays.first, plays.second)
     table.add("pods", *(len(each.fates) for each in both))
     table.add("placed", *(each.placed for each in both))
+    table.add("  evicted later", *map(_evicted, both))
     table.add("pending", *(len(each.fates) - each.placed for each in both))
-    table.add("evicted", *map(_evicted, both))
     table.add("attempts", *(each.attempts for each in both))
     for title, share in (("wait, median", 0.5), ("wait, p99", 0.99)):
         table.add(title, *(_seconds(_quantile(each.waits(), share)) for each in both))
@@ -152,7 +152,7 @@ def _show_moves(plays: Plays) -> None:
         table.add(a.pod, _node(a), _node(b, GOOD if b.node and not a.node else ""))
     show(table)
     if len(moved) > LISTED:
-        say(f"and {counted(len(moved) - LISTED, 'pod')} more that go elsewhere")
+        say(f"and {counted(len(moved) - LISTED, 'more pod')}")
 
 
 def _node(fate: PodFate, style: str = "") -> TableCell:
@@ -198,7 +198,7 @@ def _show_nodes(plays: Plays) -> None:
         table.add(name, f"{a.cpu:.0%} {a.memory:.0%}", f"{b.cpu:.0%} {b.memory:.0%}")
     show(table)
     if len(differing) > LISTED:
-        say(f"and {counted(len(differing) - LISTED, 'node')} more that differ less")
+        say(f"and {counted(len(differing) - LISTED, 'more node')}")
 
 
 def _table(plays: Plays, title: str) -> Table:

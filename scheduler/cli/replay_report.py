@@ -105,7 +105,7 @@ def _show_differences(replayed: Replayed) -> None:
         table.add(time, each.pod, each.what, each.recorded, TableCell(each.replayed))
     show(table)
     if comparison.different > LISTED:
-        say(f"and {counted(comparison.different - LISTED, 'difference')} more")
+        say(f"and {counted(comparison.different - LISTED, 'more difference')}")
 
 
 def _as_value(replayed: Replayed) -> dict[str, Any]:
