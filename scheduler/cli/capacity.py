@@ -24,12 +24,11 @@ from scheduler.cli.what_if import (
     replicas_of,
     scale,
 )
-from scheduler.cli.workloads import Body, expand, pod_key
+from scheduler.cli.workloads import MAX_REPLICAS, Body, expand, identity, pod_key
 
 if TYPE_CHECKING:
     from scheduler.simulation import More
 
-_FIRST_ORDINALS = 64
 MOST_SHAPES = 12
 """So many shapes of nodes are tried, those with the most nodes."""
 _ZONES = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
@@ -62,35 +61,35 @@ def more(objects: Sequence[Body], config: Any, named: str) -> More:
         if key not in pods:
             raise NoSuchObject(f"no pod {key}{hint_of_key(key, pods)}")
         pod = pods[key]
-        if has_templates(pod):
-            return _more_with_claims(objects, config, partial(_with_copies, objects, pod))
     else:
         pod = pod_of_workload(objects, named)
-        if has_claim_templates(objects, named) or has_templates(pod):
-            return _more_with_claims(objects, config, partial(_with_replicas, objects, named))
+        if has_claim_templates(objects, named):
+            return _more_with_claims(objects, pod, config, partial(_with_replicas, objects, named))
+    if has_templates(pod):
+        return _more_with_claims(objects, pod, config, partial(_with_copies, objects, pod))
     return how_many_more(objects, pod, config)
 
 
 def _more_with_claims(
-    objects: Sequence[Body], config: Any, enlarged: Callable[[int], list[Body]]
+    objects: Sequence[Body], pod: Body, config: Any, enlarged: Callable[[int], list[Body]]
 ) -> More:
     """How many more pods fit of which each has claims of its own, so that only placing tells."""
     from scheduler.cli.admission import admitted
-    from scheduler.simulation import MOST_PLACED, More, place
+    from scheduler.simulation import how_many_more
 
-    there = {pod_key(body) for body in objects if body["kind"] == "Pod"}
-    number = _FIRST_ORDINALS
-    while True:
-        outcome = place(admitted(with_claims(expand(enlarged(number)))), config)
-        nodes = Counter(node for pod, node, _ in outcome if node is not None and pod not in there)
-        complete = nodes.total() < number
-        if complete or number >= MOST_PLACED:
-            return More(nodes.total(), complete, dict(sorted(nodes.items())))
-        number = min(8 * number, MOST_PLACED)
+    there = set(map(identity, objects))
+
+    def copies(number: int) -> list[Body]:
+        larger = admitted(with_claims(expand(enlarged(number))))
+        new = [body for body in larger if identity(body) not in there]
+        there.update(map(identity, new))
+        return new
+
+    return how_many_more(objects, pod, config, copies=copies)
 
 
 def _with_replicas(objects: Sequence[Body], workload: str, more: int) -> list[Body]:
-    return scale(objects, workload, replicas_of(objects, workload) + more)
+    return scale(objects, workload, min(replicas_of(objects, workload) + more, MAX_REPLICAS))
 
 
 def _with_copies(objects: Sequence[Body], pod: Body, more: int) -> list[Body]:

@@ -190,6 +190,42 @@ def test_each_pod_of_a_stateful_set_has_claims_of_its_own(file: Path) -> None:
     assert placed["node"] in more["nodes"]
 
 
+CLAIMS: Json = {
+    "StatefulSet": {
+        "volumeClaimTemplates": [
+            {
+                "metadata": {"name": "data"},
+                "spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"]},
+            }
+        ]
+    },
+    "Deployment": {},
+    "Job": {"completions": 1},
+}
+
+
+@pytest.mark.parametrize("kind", sorted(CLAIMS))
+def test_pods_with_claims_of_their_own_come_after_all_that_wait(kind: str, file: Path) -> None:
+    """Though they are more important: what waits is placed before they are there."""
+    late = {"volumeBindingMode": "WaitForFirstConsumer", "provisioner": "example.com/p"}
+    storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", **late}
+    own = workload(kind, "db", **CLAIMS[kind])
+    other = workload("Deployment", "web")
+    for each, cpu in ((own, "1"), (other, "3")):
+        container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+        each["spec"]["template"]["spec"]["containers"] = [container]
+    own["spec"]["template"]["spec"]["priorityClassName"] = "system-cluster-critical"
+    if kind != "StatefulSet":
+        template = {"spec": CLAIMS["StatefulSet"]["volumeClaimTemplates"][0]["spec"]}
+        volume = {"name": "v", "ephemeral": {"volumeClaimTemplate": template}}
+        own["spec"]["template"]["spec"]["volumes"] = [volume]
+    node = make_node("n").cpu(6).label(**{HOST: "n"}).obj()
+    source = write(file, node, {**storage, "metadata": {"name": "local"}}, own, other)
+    assert answer("-f", source)["pending"] == 0
+    more = answer("-f", source, "--more", f"{kind.lower()}/shop/db")["more"]
+    assert more == {"fit": 2, "complete": True, "nodes": {"n": 2}}
+
+
 def test_the_smallest_number_of_nodes_is_found_for_each_shape(file: Path) -> None:
     small, large = make_node("small").cpu(2).obj(), make_node("large").cpu(8).obj()
     full = [make_pod(f"on-{n}").cpu(c).on(n).obj() for n, c in (("small", 2), ("large", 8))]
