@@ -43,6 +43,9 @@ Worker.prototype.postMessage = function (question, transfer) {
 };
 """
 """How many explanations the worker was told to read, and not yet to forget."""
+_SEEN = """element => new Promise((done) => new IntersectionObserver(([entry]) =>
+  done(entry.intersectionRatio)).observe(element))"""
+"""How much of an element is seen, from 0 to 1: what is beyond a frame that scrolls is not."""
 
 
 async def elements(page: Page) -> int:
@@ -327,6 +330,7 @@ async def test_the_keyboard_goes_through_five_thousand_nodes() -> None:
         await expect(told).to_contain_text("node-00001, zone zone-1: 12 % of cpu requested, 1 pod")
         await page.keyboard.press("End")
         await expect(told).to_contain_text("node-04999")
+        assert await page.locator(".map-tip").evaluate(_SEEN) == pytest.approx(1, abs=0.01)
         await page.keyboard.press("Enter")
         await expect(page.get_by_role("heading", name="node-04999")).to_be_visible()
         await page.go_back()

@@ -97,6 +97,7 @@ test("zones are apart, nodes without one in a group of their own", () => {
 test("keys lead from node to node, across zones, and stay on the map", () => {
   const layout = arrange(nodes, all, "cpu", "name", "zone", 8, 20);
   equal(stepFrom(layout, -1, "ArrowRight"), 0);
+  equal(stepFrom(layout, -1, "End"), 6, "also where no node is named yet");
   equal(stepFrom(layout, 0, "ArrowRight"), 2);
   equal(stepFrom(layout, 0, "ArrowDown"), 4);
   equal(stepFrom(layout, 4, "ArrowDown"), 1, "the first row of the next zone");

@@ -145,9 +145,8 @@ export function stepFrom(layout: Layout, node: number, key: string): number {
   const all = layout.groups.flatMap((group) => group.nodes);
   if (!all.length) return -1;
   const at = all.indexOf(node);
-  if (at < 0) return all[0] ?? -1;
-  if (key === "Home") return all[0] ?? -1;
   if (key === "End") return all[all.length - 1] ?? -1;
+  if (key === "Home" || at < 0) return all[0] ?? -1;
   if (key === "ArrowRight") return all[Math.min(at + 1, all.length - 1)] ?? -1;
   if (key === "ArrowLeft") return all[Math.max(at - 1, 0)] ?? -1;
   const spot = spotOf(layout, node);

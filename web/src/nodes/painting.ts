@@ -16,6 +16,8 @@ export interface Picture {
   divided: boolean;
   /** The node that the pointer or the keyboard is on; -1: none. */
   active: number;
+  /** How much larger than usual text is. */
+  larger: number;
 }
 
 interface Colours {
@@ -85,7 +87,7 @@ export function paint(
       const x = (place % layout.perRow) * layout.step;
       const y = group.first + Math.floor(place / layout.perRow) * layout.step;
       square(context, picture, node, x, y, colours);
-      if (node === picture.active) outline(context, x, y, size, colours.focus);
+      if (node === picture.active) outline(context, layout.width, x, y, size, colours.focus);
     }
   }
 }
@@ -98,7 +100,7 @@ function heading(
   top: number,
   colours: Colours,
 ): void {
-  const { nodes, resource } = picture;
+  const { nodes, resource, larger } = picture;
   let capacity = 0;
   let requested = 0;
   for (const at of members) {
@@ -108,11 +110,11 @@ function heading(
   context.textBaseline = "middle";
   context.textAlign = "left";
   context.fillStyle = colours.text;
-  context.font = `600 13px ${colours.font}`;
+  context.font = `600 ${13 * larger}px ${colours.font}`;
   context.fillText(name, 0, top + 14);
   const width = context.measureText(name).width;
   context.fillStyle = colours.quiet;
-  context.font = `400 13px ${colours.font}`;
+  context.font = `400 ${13 * larger}px ${colours.font}`;
   context.fillText(
     `${plural(members.length, "node")}${capacity ? `, ${percent(requested / capacity)} ${isDevices(resource) ? "reserved" : "requested"}` : ""}`,
     width + 10,
@@ -128,15 +130,15 @@ function square(
   y: number,
   colours: Colours,
 ): void {
-  const { nodes, resource, size, dark } = picture;
+  const { nodes, resource, size, dark, larger } = picture;
   const share = shareOf(nodes, resource, node);
   const cells = picture.divided ? nodes.cells?.[node] : null;
   const devices = picture.divided ? nodes.devices?.[node] : null;
   const named = picture.divided && size >= NAMES_FROM;
+  const high = named ? size - STRIP * larger : size;
   if (lacks(nodes, resource, picture.divided, node)) hatch(context, x, y, size, colours);
-  else if (cells?.length) inCells(context, cells, x, y, size, dark, colours);
-  else if (devices?.length)
-    inDevices(context, devices, x, y, size, named ? size - STRIP : size, dark, colours);
+  else if (cells?.length) inCells(context, cells, x, y, size, high, dark, colours);
+  else if (devices?.length) inDevices(context, devices, x, y, size, high, dark, colours);
   else {
     context.fillStyle = heat(share, dark);
     context.fillRect(x, y, size, size);
@@ -181,24 +183,25 @@ function inCells(
   x: number,
   y: number,
   size: number,
+  high: number,
   dark: boolean,
   colours: Colours,
 ): void {
   const width = size / cells.length;
-  const half = Math.ceil(size / 2);
+  const half = Math.ceil(high / 2);
   const gap = width >= 6 ? 1 : 0;
   cells.forEach(([allocatable, reported, reserved], number) => {
     const left = x + Math.round(number * width);
     const wide = Math.max(1, Math.round((number + 1) * width) - Math.round(number * width) - gap);
     if (!allocatable) {
       context.fillStyle = colours.empty;
-      context.fillRect(left, y, wide, size);
+      context.fillRect(left, y, wide, high);
       return;
     }
     context.fillStyle = heat(reserved / allocatable, dark);
     context.fillRect(left, y, wide, half);
     context.fillStyle = heat(reported / allocatable, dark);
-    context.fillRect(left, y + half, wide, size - half);
+    context.fillRect(left, y + half, wide, high - half);
   });
 }
 
@@ -323,22 +326,25 @@ function label(
   colours: Colours,
 ): void {
   const { size, nodes, dark } = picture;
+  const named = size >= NAMES_FROM;
+  const larger = named ? picture.larger : 1;
   const hollow = Number.isNaN(share);
-  if (hollow) {
-    context.fillStyle = colours.surface;
-    const high = size >= NAMES_FROM ? 40 : 18;
+  // What is hatched or crossed out would be crossed by its lines.
+  if (hollow || nodes.unschedulable[node]) {
+    context.fillStyle = hollow ? colours.surface : heat(share, dark);
+    const high = (named ? 40 : 18) * larger;
     context.fillRect(x + 4, y + (size - high) / 2, size - 8, high);
   }
   context.fillStyle = hollow ? colours.quiet : textOn(share, dark);
   context.textAlign = "center";
   context.textBaseline = "middle";
-  const named = size >= NAMES_FROM;
-  context.font = `600 ${named ? 15 : 12}px ${colours.font}`;
-  context.fillText(hollow ? "none" : percent(share), x + size / 2, y + size / 2 + (named ? -4 : 0));
+  const [middle, centre] = [x + size / 2, y + size / 2];
+  context.font = `600 ${named ? 15 * larger : 12}px ${colours.font}`;
+  context.fillText(hollow ? "none" : percent(share), middle, centre - (named ? 4 * larger : 0));
   if (!named) return;
-  context.font = `400 11px ${colours.font}`;
+  context.font = `400 ${11 * larger}px ${colours.font}`;
   const name = ending(context, nodes.name[node] ?? "", size - 10);
-  context.fillText(name, x + size / 2, y + size / 2 + 16);
+  context.fillText(name, middle, centre + 16 * larger);
 }
 
 /** The name below a square that is divided into cells. */
@@ -350,17 +356,18 @@ function strip(
   y: number,
   colours: Colours,
 ): void {
-  const { size, nodes } = picture;
+  const { size, nodes, larger } = picture;
+  const high = STRIP * larger;
   context.fillStyle = colours.empty;
-  context.fillRect(x, y + size - STRIP, size, STRIP);
+  context.fillRect(x, y + size - high, size, high);
   context.fillStyle = (nodes.devices ?? nodes.cells)?.[node] ? colours.text : colours.quiet;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.font = `400 11px ${colours.font}`;
+  context.font = `400 ${11 * larger}px ${colours.font}`;
   context.fillText(
     ending(context, nodes.name[node] ?? "", size - 8),
     x + size / 2,
-    y + size - STRIP / 2,
+    y + size - high / 2,
   );
 }
 
@@ -371,14 +378,18 @@ function ending(context: CanvasRenderingContext2D, name: string, width: number):
   return text;
 }
 
+/** Around a square, and within the canvas, which ends where the first and the last squares do. */
 function outline(
   context: CanvasRenderingContext2D,
+  width: number,
   x: number,
   y: number,
   size: number,
   colour: string,
 ): void {
+  const left = Math.max(1, x - 1);
+  const top = Math.max(1, y - 1);
   context.strokeStyle = colour;
   context.lineWidth = 2;
-  context.strokeRect(x - 1, y - 1, size + 2, size + 2);
+  context.strokeRect(left, top, Math.min(x + size + 1, width - 1) - left, y + size + 1 - top);
 }

@@ -70,10 +70,11 @@ function powers(low: number, high: number): number[] {
 /** Between two times on the axis: no fractions, whose texts would be equal. */
 const SECONDS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600];
 
-function timeTexts(splits: number[], short: boolean): string[] {
+/** Times on the axis; with seconds where minutes alone would be equal. */
+function timeTexts(splits: number[], seconds: boolean): string[] {
   const style: Intl.DateTimeFormatOptions = { hour: "2-digit", minute: "2-digit" };
-  if (short) style.second = "2-digit";
-  return splits.map((seconds) => new Date(seconds * 1000).toLocaleTimeString("en-GB", style));
+  if (seconds) style.second = "2-digit";
+  return splits.map((time) => new Date(time * 1000).toLocaleTimeString("en-GB", style));
 }
 
 function optionsOf(
@@ -114,10 +115,7 @@ function optionsOf(
         space: 64 * larger,
         size: 28 * larger,
         gap: 7 * larger,
-        values: (plot, splits) => {
-          const { min = 0, max = 0 } = plot.scales["x"] ?? {};
-          return timeTexts(splits, (max ?? 0) - (min ?? 0) < 240);
-        },
+        values: (_plot, splits, _axis, _space, step) => timeTexts(splits, step < 60),
       },
       {
         ...axis,

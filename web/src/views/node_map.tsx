@@ -11,6 +11,7 @@ import {
   nodeAt,
   shareOf,
   type SortBy,
+  type Spot,
   spotOf,
   stepFrom,
 } from "../nodes/layout";
@@ -19,6 +20,7 @@ import { go, link } from "../router";
 import { dark } from "../theme";
 import { amount, isDevices, percent, resourceWords } from "../ui/amounts";
 import { count, plural } from "../ui/format";
+import { enlargement } from "../ui/size";
 import { State } from "../ui/states";
 
 const STEPS = [
@@ -32,6 +34,8 @@ const STEPS = [
   "End",
 ];
 const MARGIN = 4;
+/** From a square to what is said of it. */
+const FROM_SQUARE = 8;
 
 interface NodeMapProps {
   nodes: NodeColumns;
@@ -76,7 +80,8 @@ export function NodeMap(props: NodeMapProps) {
     if (!element || !width) return;
     const drawing = requestAnimationFrame(() => {
       const height = Math.min(frame.current?.clientHeight ?? 0, layout.height + 2 * MARGIN);
-      const picture = { nodes, resource, layout, size, dark: dark.value, divided, active };
+      const larger = enlargement();
+      const picture = { nodes, resource, layout, size, dark: dark.value, divided, active, larger };
       paint(element, picture, Math.max(0, top - MARGIN), height);
     });
     return () => cancelAnimationFrame(drawing);
@@ -153,19 +158,17 @@ export function NodeMap(props: NodeMapProps) {
             aria-hidden="true"
             style={{ width: `${layout.width}px` }}
           />
-          {spot && (
-            <Tip
-              nodes={nodes}
-              resource={resource}
-              node={active}
-              x={spot.x}
-              y={spot.y}
-              of={layout.width}
-              size={size}
-            />
-          )}
         </div>
       </div>
+      {spot && (
+        <div
+          class="map-tip-place"
+          style={beside(spot, size, top, frame.current?.clientHeight ?? 0)}
+        >
+          <i style={{ flexBasis: `${spot.x + MARGIN}px` }} />
+          <Tip nodes={nodes} resource={resource} node={active} />
+        </div>
+      )}
       <p class="hidden-label" aria-live="polite">
         {told}
       </p>
@@ -196,32 +199,28 @@ function sentence(nodes: NodeColumns, resource: string, node: number): string {
     .join("")}`;
 }
 
+/** Below a square, or above it in the lower half of the map, so that it is seen. */
+function beside(spot: Spot, size: number, top: number, height: number): Record<string, string> {
+  const y = spot.y + MARGIN - top;
+  return y > height / 2
+    ? { bottom: `calc(100% - ${y - FROM_SQUARE}px)` }
+    : { top: `${y + size + FROM_SQUARE}px` };
+}
+
 interface TipProps {
   nodes: NodeColumns;
   resource: string;
   node: number;
-  x: number;
-  y: number;
-  of: number;
-  size: number;
 }
 
-function Tip({ nodes, resource, node, x, y, of, size }: TipProps) {
+function Tip({ nodes, resource, node }: TipProps) {
   const capacity = nodes.capacity[resource]?.[node] ?? 0;
   const requested = nodes.requested[resource]?.[node] ?? 0;
   const cells = nodes.cells?.[node];
   const devices = nodes.devices?.[node];
-  const right = x > of / 2;
   const taints = nodes.taints[node] ?? 0;
   return (
-    <div
-      class={right ? "map-tip right" : "map-tip"}
-      aria-hidden="true"
-      style={{
-        top: `${y + size + 8}px`,
-        ...(right ? { right: `${Math.max(0, of - x - size)}px` } : { left: `${x}px` }),
-      }}
-    >
+    <div class="map-tip" aria-hidden="true">
       <strong>{nodes.name[node]}</strong>
       <span class="quieter">{nodes.zone[node] || "no zone"}</span>
       <span>
