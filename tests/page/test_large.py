@@ -19,6 +19,7 @@ from tests.page.browser import (
     NARROW,
     PATIENCE_MS,
     chromium,
+    illegible,
     long_tasks,
     nameless,
     reading,
@@ -271,6 +272,18 @@ async def test_the_address_has_what_the_matrix_shows() -> None:
             await expect(page.get_by_label("Rejected by")).to_have_value("NodeResourcesFit")
             filtered = page.get_by_role("searchbox", name="Filter nodes by name")
             await expect(filtered).to_have_value("node-0012")
+
+
+async def test_on_paper_views_are_light_and_without_controls() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with Server(build_app(large.backend())) as server, chromium() as browser:
+        for place in ("overview", "pending", "pods/team-1/job-00001"):
+            async with reading(browser, server.url, place, theme="dark") as (page, _):
+                await settled(page)
+                await page.emulate_media(media="print")
+                controls = page.locator(".sidebar, .toolbar, .button, .search")
+                await expect(controls.filter(visible=True)).to_have_count(0)
+                assert await illegible(page) == [], place
 
 
 async def test_fingers_find_the_controls() -> None:
