@@ -44,6 +44,14 @@ Worker.prototype.postMessage = function (question, transfer) {
 };
 """
 """How many explanations the worker was told to read, and not yet to forget."""
+_COUNT_SORTS = """
+window.sorts = 0;
+const sort = Array.prototype.sort;
+Array.prototype.sort = function (by) {
+  if (this.length > 1000) window.sorts += 1;
+  return sort.call(this, by);
+};
+"""
 _SEEN = """element => new Promise((done) => new IntersectionObserver(([entry]) =>
   done(entry.intersectionRatio)).observe(element))"""
 """How much of an element is seen, from 0 to 1: what is beyond a frame that scrolls is not."""
@@ -248,6 +256,66 @@ async def test_a_row_that_a_key_leads_to_is_told() -> None:
         await expect(told).to_contain_text(
             "team-7/job-04999, Unschedulable, Had volume node affinity conflict"
         )
+
+
+async def test_rows_are_sorted_once_and_not_with_every_step_of_scrolling() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        Server(build_app(large.backend())) as server,
+        chromium() as browser,
+        reading(browser, server.url, "classes") as (page, _),
+    ):
+        await page.add_init_script(_COUNT_SORTS)
+        await page.reload()
+        await page.goto(f"{server.url}/ui/#/nodes?as=table")
+        table = page.get_by_role("table", name="Nodes")
+        await table.get_by_role("button", name="Pods").click()
+        await expect(table.get_by_role("row").nth(1)).to_contain_text("109 / 110")
+        await page.route("**/api/v1/nodes**", lambda route: route.abort())
+        before = await page.evaluate("sorts")
+        for key in ("End", "Home", "PageDown", "PageDown"):
+            await table.press(key)
+            await settled(page)
+        assert await page.evaluate("sorts") == before
+
+
+class Prepended:
+    """Three decisions at each look, newest first."""
+
+    def __init__(self) -> None:
+        self.seq = large.DECISIONS
+
+    async def updates(self, seq: int | None, taken: int) -> Updates:
+        self.seq += 3
+        fresh = [large.decision(number) for number in range(self.seq - 2, self.seq + 1)]
+        return Updates(self.seq, fresh, 0, taken, None, 0.0)
+
+
+async def test_new_rows_do_not_move_those_that_are_read() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    backend = large.backend()
+    backend.updates = Prepended().updates
+    async with (
+        Server(build_app(backend)) as server,
+        chromium() as browser,
+        reading(browser, server.url, "decisions") as (page, _),
+    ):
+        table = page.get_by_role("table", name="Decisions")
+        row = table.get_by_role("row", selected=True)
+        await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+        await table.focus()
+        await page.keyboard.press("PageDown")
+        await page.keyboard.press("PageDown")
+        await page.keyboard.press("PageDown")
+        await expect(row).to_be_visible()
+        name, place = await row.text_content(), await row.bounding_box()
+        shown = page.get_by_role("button", name=re.compile("^All"))
+        for _ in range(2):
+            before = await shown.text_content() or ""
+            await expect(shown).not_to_have_text(before)
+            await settled(page)
+            assert await row.text_content() == name
+            assert await row.bounding_box() == place
 
 
 async def test_the_address_has_what_the_matrix_shows() -> None:

@@ -4,7 +4,7 @@
  */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 
 import { Icon } from "./icon";
 import { enlargement } from "./size";
@@ -82,7 +82,8 @@ export function Table<Row>(props: TableProps<Row>) {
   const headHeight = Math.round((props.headHeight ?? 36) * larger);
   const height = props.height ? Math.round(props.height * larger) : room;
   const minWidth = Math.round((props.minWidth ?? 0) * larger);
-  const [active, setActive] = useState(-1);
+  /** The id of the row that keys have led to; it stays the same row when others come before it. */
+  const [active, setActive] = useState<string | null>(null);
   const [told, setTold] = useState("");
   const [own, setOwn] = useState<Sorting | null>(props.sorting ?? null);
   const sorting = props.onSort ? (props.sorting ?? null) : own;
@@ -109,7 +110,14 @@ export function Table<Row>(props: TableProps<Row>) {
   }, [props.rows.length === 0]);
 
   const shown = columns.filter((column) => !column.from || width >= column.from * larger);
-  const rows = props.onSort ? props.rows : sorted(props.rows, columns, sorting);
+  const rows = useMemo(
+    () => (props.onSort ? props.rows : sorted(props.rows, columns, sorting)),
+    [props.rows, columns, sorting, !props.onSort],
+  );
+  const activeAt = useMemo(
+    () => (active === null ? -1 : rows.findIndex((row) => props.id(row) === active)),
+    [rows, active],
+  );
   const template = {
     gridTemplateColumns: shown.map((column) => column.width).join(" "),
     minWidth: `${minWidth}px`,
@@ -117,13 +125,12 @@ export function Table<Row>(props: TableProps<Row>) {
   const first = Math.max(0, Math.floor(top / rowHeight) - OVERSCAN);
   const last = Math.min(rows.length, Math.ceil((top + height) / rowHeight) + OVERSCAN);
 
-  useEffect(() => {
-    if (active >= rows.length) setActive(rows.length - 1);
-  }, [rows.length, active]);
+  useSteady(frame, rows, props.id, rowHeight);
 
   const move = (to: number): void => {
     const next = Math.max(0, Math.min(rows.length - 1, to));
-    setActive(next);
+    const row = rows[next];
+    setActive(row ? props.id(row) : null);
     const element = frame.current;
     if (!element) return;
     const visible = element.clientHeight - headHeight;
@@ -138,15 +145,15 @@ export function Table<Row>(props: TableProps<Row>) {
       Math.floor(((frame.current?.clientHeight ?? height) - headHeight) / rowHeight),
     );
     const steps: Record<string, number> = {
-      ArrowDown: active + 1,
-      ArrowUp: active - 1,
-      PageDown: active + page,
-      PageUp: active - page,
+      ArrowDown: activeAt + 1,
+      ArrowUp: activeAt - 1,
+      PageDown: activeAt + page,
+      PageUp: activeAt - page,
       Home: 0,
       End: rows.length - 1,
     };
     const to = steps[event.key];
-    const row = rows[active];
+    const row = rows[activeAt];
     if (to !== undefined) {
       event.preventDefault();
       move(to);
@@ -158,7 +165,7 @@ export function Table<Row>(props: TableProps<Row>) {
 
   // The focus stays where it is, so the row that a key leads to is told.
   useEffect(() => {
-    const row = active < 0 ? null : frame.current?.querySelector(`[aria-rowindex="${active + 2}"]`);
+    const row = frame.current?.querySelector(`.table-row[aria-rowindex="${activeAt + 2}"]`);
     setTold(row ? spoken(row) : "");
   }, [active, top]);
 
@@ -199,7 +206,7 @@ export function Table<Row>(props: TableProps<Row>) {
         role="row"
         aria-rowindex={at + 2}
         class={leads ? "table-row leads" : "table-row"}
-        aria-selected={at === active || props.selected === props.id(row)}
+        aria-selected={at === activeAt || props.selected === props.id(row)}
         style={{ ...template, top: `${at * rowHeight}px`, height: `${rowHeight}px` }}
         onClick={leads && ((event) => open(event, row))}
       >
@@ -263,6 +270,27 @@ export function Table<Row>(props: TableProps<Row>) {
       </p>
     </>
   );
+}
+
+/** Rows that come before those that are seen do not move them: a click meets the row it is meant for. */
+function useSteady<Row>(
+  frame: { current: HTMLDivElement | null },
+  rows: readonly Row[],
+  id: (row: Row) => string,
+  rowHeight: number,
+): void {
+  const before = useRef(rows);
+  useLayoutEffect(() => {
+    const [element, old] = [frame.current, before.current];
+    before.current = rows;
+    const at = Math.ceil((element?.scrollTop ?? 0) / rowHeight);
+    const [first, second] = [old[at], old[at + 1]];
+    if (!element || !at || !first || !second) return;
+    const now = rows.findIndex((row) => id(row) === id(first));
+    const next = rows[now + 1];
+    // Where the order is another one, there is nothing to hold on to.
+    if (now >= 0 && next && id(next) === id(second)) element.scrollTop += (now - at) * rowHeight;
+  }, [rows]);
 }
 
 /** What is said of a row: its cells, and marks by their names. */

@@ -217,7 +217,7 @@ function Batches({ answer }: { answer: GroupsAnswer }) {
       label="Batches, newest first"
       columns={BATCH_COLUMNS}
       rows={answer.batches}
-      id={(row) => `${row.secondsAgo}-${row.priority}-${row.pods}`}
+      id={(row) => [row.priority, row.pods, row.poseSeconds, row.solveSeconds].join()}
       empty={
         <State icon="groups" title="There was no backlog yet">
           <p>Batches appear when enough pods wait at a time.</p>

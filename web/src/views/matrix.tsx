@@ -116,7 +116,8 @@ function rowsOf(
   return [...groups].flatMap(([kind, nodes]) => {
     const [first] = nodes;
     if (nodes.length === 1 && first !== undefined) return [single(first, false)];
-    const head: Row = { id: `kind ${kind}`, kind, nodes, group: true, inside: false };
+    const id = `nodes like ${matrix.nodes[first ?? 0]}`;
+    const head: Row = { id, kind, nodes, group: true, inside: false };
     return opened.has(kind) ? [head, ...nodes.map((at) => single(at, true))] : [head];
   });
 }
@@ -157,7 +158,10 @@ export function MatrixCard({ explained, chosen }: { explained: Explained; chosen
   const selected = matrix.nodes.find((each) => each === query.get("node")) ?? null;
   const setWanted = (next: Wanted): void => setQuery({ show: next === "all" ? null : next });
   const [grouped, setGrouped] = useState(matrix.nodes.length >= GROUP_FROM);
-  const [opened, setOpened] = useState<ReadonlySet<number>>(new Set());
+  /** A node of each group that is open: kinds have other numbers in the next explanation. */
+  const [openedBy, setOpenedBy] = useState<readonly string[]>([]);
+  const kindOf = (name: string): number => matrix.kind[matrix.nodes.indexOf(name)] ?? -1;
+  const opened = useMemo(() => new Set(openedBy.map(kindOf)), [matrix, openedBy]);
 
   const rows = useMemo(
     () => rowsOf(matrix, { wanted, plugin, text: text.toLowerCase(), grouped, opened, sorting }),
@@ -166,10 +170,10 @@ export function MatrixCard({ explained, chosen }: { explained: Explained; chosen
   const near = useMemo(() => countNear(matrix), [matrix]);
   const columns = useMemo(() => columnsOf(matrix, chosen, opened), [matrix, chosen, opened]);
   const rejected = matrix.nodes.length - matrix.fits;
-  const toggle = (kind: number): void => {
-    const next = new Set(opened);
-    if (!next.delete(kind)) next.add(kind);
-    setOpened(next);
+  const toggle = ({ kind, nodes: [first] }: Row): void => {
+    const others = openedBy.filter((name) => kindOf(name) !== kind);
+    const name = matrix.nodes[first ?? -1];
+    setOpenedBy(opened.has(kind) || !name ? others : [...others, name]);
   };
   const longest = Math.max(0, ...matrix.plugins.map((name) => name.length));
 
@@ -256,9 +260,7 @@ export function MatrixCard({ explained, chosen }: { explained: Explained; chosen
           onSort={(next) => setQuery({ sort: `${next.down ? "-" : ""}${next.column}` })}
           selected={selected ? `node ${selected}` : undefined}
           onOpen={(row) =>
-            row.group
-              ? toggle(row.kind)
-              : setQuery({ node: matrix.nodes[row.nodes[0] ?? 0] ?? null })
+            row.group ? toggle(row) : setQuery({ node: matrix.nodes[row.nodes[0] ?? 0] ?? null })
           }
           empty={<State icon="search" title="No node is like that" />}
         />
