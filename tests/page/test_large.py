@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from scheduler.explaining.queries import DecisionsQuery, NodesQuery
 from scheduler.serve.endpoints import build_app
@@ -352,6 +353,94 @@ async def test_on_paper_views_are_light_and_without_controls() -> None:
                 controls = page.locator(".sidebar, .toolbar, .button, .search")
                 await expect(controls.filter(visible=True)).to_have_count(0)
                 assert await illegible(page) == [], place
+
+
+def refusing(status: int) -> Callable[[Route], Awaitable[None]]:
+    """What answers every request with this status."""
+
+    async def refuse(route: Route) -> None:
+        error = {"error": {"code": status, "message": "planted"}}
+        await route.fulfill(status=status, json=error)
+
+    return refuse
+
+
+async def test_what_cannot_be_read_again_is_said_to_be_old() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        Server(build_app(large.backend())) as server,
+        chromium() as browser,
+        reading(browser, server.url, "groups") as (page, faults),
+    ):
+        faults.allowed = ("500",)
+        await settled(page)
+        await page.route("**/api/v1/groups**", refusing(500))
+        await expect(page.get_by_text("It could not be read again: planted")).to_be_visible()
+        await expect(page.get_by_role("table")).to_contain_text("team/gang-0000")
+        await page.unroute("**/api/v1/groups**")
+        await expect(page.get_by_text("It could not be read again: planted")).to_have_count(0)
+
+
+async def test_a_fault_of_a_view_is_told_and_leaves_the_others() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    backend = large.backend()
+
+    async def classes() -> dict[str, Any]:
+        return {"enabled": True, "of": "another version"}
+
+    backend.classes = classes
+    async with (
+        Server(build_app(backend)) as server,
+        chromium() as browser,
+        reading(browser, server.url, "classes") as (page, _),
+    ):
+        await expect(page.get_by_text("This view has a fault")).to_be_visible()
+        await expect(page.get_by_role("button", name="Load the page anew")).to_be_visible()
+        await page.get_by_role("link", name="Nodes").click()
+        await expect(page.get_by_role("application")).to_be_visible()
+
+
+async def test_a_token_that_no_header_can_hold_is_not_taken() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        Server(build_app(large.backend())) as server,
+        chromium() as browser,
+        reading(browser, server.url, "classes") as (page, faults),
+    ):
+        faults.allowed = ("401",)
+        await page.route("**/api/v1/**", refusing(401))
+        field = page.get_by_label("Token of an account")
+        sign_in = page.get_by_role("dialog").get_by_role("button", name="Sign in")
+        for text in ("eyJ“quoted”", "Bearer eyJ"):
+            await field.fill(text)
+            await sign_in.click()
+            await expect(field).to_have_value(text)
+        await field.fill(" eyJ.a-b_c ")
+        await sign_in.click()
+        await expect(field).to_have_value("")
+
+
+async def test_a_way_back_leads_to_what_was_written() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    async with (
+        Server(build_app(large.backend())) as server,
+        chromium() as browser,
+        reading(browser, server.url, "what-if") as (page, _),
+    ):
+        manifest = page.get_by_role("textbox", name=re.compile("Manifest"))
+        written = (await manifest.input_value()).replace('cpu: "2"', 'cpu: "3"')
+        await manifest.fill(written)
+        await page.get_by_role("button", name="Try it").click()
+        await page.get_by_role("searchbox", name="Filter nodes by name").fill("node-0012")
+        await page.get_by_role("link", name="Nodes").click()
+        await expect(page.get_by_role("application")).to_be_visible()
+        await page.go_back()
+        await expect(manifest).to_have_value(written)
+        await page.reload()
+        await expect(manifest).to_have_value(written)
+        await page.get_by_role("link", name="Nodes").click()
+        await page.get_by_role("link", name="What if").click()
+        await expect(manifest).not_to_have_value(written)
 
 
 async def test_fingers_find_the_controls() -> None:

@@ -56,6 +56,6 @@ export function setQuery(changes: Record<string, string | null>): void {
     else next.delete(name);
   }
   const text = next.toString();
-  history.replaceState(null, "", `${link(...path)}${text ? `?${text}` : ""}`);
+  history.replaceState(history.state, "", `${link(...path)}${text ? `?${text}` : ""}`);
   hash.value = location.hash;
 }

@@ -2,7 +2,7 @@
 
 import { signal } from "@preact/signals";
 import type { FunctionComponent } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useErrorBoundary, useRef, useState } from "preact/hooks";
 
 import { answeredAt, ApiError, refusal, replica, silentSince } from "./api/client";
 import { installKeys, KeysHelp, showKeys } from "./keys";
@@ -101,6 +101,7 @@ const loaded = new Map<string, FunctionComponent>();
 
 /** A view, loaded when it is first shown. */
 function Body({ view }: { view: View }) {
+  const [fault, forgive] = useErrorBoundary();
   const [, setLoaded] = useState(0);
   const [failed, setFailed] = useState(false);
   const Component = loaded.get(view.path);
@@ -117,10 +118,38 @@ function Body({ view }: { view: View }) {
   useEffect(() => {
     if (!loaded.has(view.path)) load();
   }, [view]);
+  const address = place.value.path.join("/");
+  useEffect(() => forgive(), [address]);
+  if (fault) {
+    const error = new ApiError(0, `This view has a fault: ${String(fault)}`);
+    return (
+      <Failed error={error}>
+        <LoadAnew />
+      </Failed>
+    );
+  }
   if (Component) return <Component />;
-  if (failed)
-    return <Failed error={new ApiError(0, "A part of the page was not loaded.")} again={load} />;
+  if (failed) {
+    const error = new ApiError(0, "A part of the page was not loaded.");
+    return (
+      <Failed error={error} again={load}>
+        <LoadAnew />
+      </Failed>
+    );
+  }
   return <Loading lines={10} />;
+}
+
+/** A scheduler that was upgraded has other files, and may answer in other words. */
+function LoadAnew() {
+  return (
+    <>
+      <p>If the scheduler was upgraded, the page has to be loaded anew.</p>
+      <button type="button" class="button" onClick={() => location.reload()}>
+        Load the page anew
+      </button>
+    </>
+  );
 }
 
 /** The address of a fragment is taken by the views, so the link moves the focus itself. */

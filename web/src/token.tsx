@@ -70,6 +70,8 @@ export function TokenDialog() {
             autofocus
             spellcheck={false}
             required
+            pattern="\s*[!-~]+\s*"
+            title="A token has no spaces, and no characters but those of ASCII"
             value={text}
             onInput={(event) => setText(event.currentTarget.value)}
           />

@@ -48,6 +48,13 @@ test("nodes with equal verdicts are of one kind, and so are those with equal sco
   equal(matrix.scores[1], null);
 });
 
+test("a node may be called as what every object has", () => {
+  const nodes = { constructor: verdict(CPU), n4: verdict() };
+  const matrix = matrixOf({ ...EXPLANATION, nodes });
+  equal(matrix.fits, 1);
+  deepEqual([...matrix.total], [NaN, 30]);
+});
+
 test("of a remedy the first nodes that it opens are named, and how many there are", () => {
   const [remedy] = summaryOf(EXPLANATION).remedies;
   equal(remedy?.opens, 7);

@@ -104,6 +104,11 @@ function keyOf(verdict: NodeVerdict, score: NodeScore | undefined): string {
     .join("\x01");
 }
 
+/** The scores of a node; one may be called `constructor`, which every object has. */
+function scoreOf({ scores }: Explanation, node: string): NodeScore | undefined {
+  return Object.hasOwn(scores, node) ? scores[node] : undefined;
+}
+
 export function matrixOf(explanation: Explanation): Matrix {
   const rejects = pluginsOf(explanation);
   const plugins = [...rejects.keys()];
@@ -118,7 +123,8 @@ export function matrixOf(explanation: Explanation): Matrix {
   nodes.forEach((name, at) => {
     const verdict = explanation.nodes[name];
     if (!verdict) return;
-    const key = keyOf(verdict, explanation.scores[name]);
+    const score = scoreOf(explanation, name);
+    const key = keyOf(verdict, score);
     let index = known.get(key);
     if (index === undefined) {
       index = kinds.push(kindOf(verdict, column)) - 1;
@@ -126,7 +132,6 @@ export function matrixOf(explanation: Explanation): Matrix {
     }
     kind[at] = index;
     if (verdict.fit) fits += 1;
-    const score = explanation.scores[name];
     if (!score) return;
     total[at] = score.total;
     for (const [plugin, value] of Object.entries(score.plugins)) {
@@ -142,6 +147,6 @@ export function detailOf(explanation: Explanation, name: string): NodeDetail {
   return {
     name,
     rejections: explanation.nodes[name]?.all ?? [],
-    score: explanation.scores[name] ?? null,
+    score: scoreOf(explanation, name) ?? null,
   };
 }

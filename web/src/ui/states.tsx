@@ -33,7 +33,13 @@ export function Loading({ lines = 6 }: { lines?: number }) {
   );
 }
 
-export function Failed({ error, again }: { error: ApiError; again?: () => void }) {
+interface FailedProps {
+  error: ApiError;
+  again?: () => void;
+  children?: ComponentChildren;
+}
+
+export function Failed({ error, again, children }: FailedProps) {
   const refused = error.isRefusal;
   return (
     <State
@@ -47,7 +53,19 @@ export function Failed({ error, again }: { error: ApiError; again?: () => void }
           <Icon name="refresh" small /> Try again
         </button>
       )}
+      {children}
     </State>
+  );
+}
+
+/** What is shown was read before; that nobody answers, or refuses, is told above all views. */
+function Stale({ error }: { error: ApiError }) {
+  if (error.isRefusal || error.status === 0 || error.status >= 502) return null;
+  return (
+    <p class="notice" role="status">
+      <Icon name="warning" small />
+      <span>This was read before. It could not be read again: {error.message}</span>
+    </p>
   );
 }
 
@@ -61,7 +79,13 @@ export function Shown<T>({
   lines?: number;
   children: (data: T) => ComponentChildren;
 }) {
-  if (of.data !== null) return <>{children(of.data)}</>;
+  if (of.data !== null)
+    return (
+      <>
+        {of.error && <Stale error={of.error} />}
+        {children(of.data)}
+      </>
+    );
   if (of.error) return <Failed error={of.error} again={of.reload} />;
   return <Loading lines={lines ?? 6} />;
 }

@@ -43,11 +43,26 @@ interface Outcome {
   fits: number;
 }
 
+/** What the reader has written, kept with this place in the history: a way back leads to it. */
+interface Draft {
+  pod: string;
+  text: string;
+}
+
+function draftOf(pod: string): string {
+  const kept = history.state as Partial<Draft> | null;
+  return kept?.pod === pod ? (kept.text ?? "") : "";
+}
+
+function keepDraft(draft: Draft): void {
+  history.replaceState(draft, "");
+}
+
 const NOTHING: Answer = { explained: null, fault: "", busy: false };
 
 export function WhatIf() {
   const picked = place.value.query.get("pod") ?? "";
-  const [text, setText] = useState(picked ? "" : EXAMPLE);
+  const [text, setText] = useState(() => draftOf(picked) || (picked ? "" : EXAMPLE));
   const [replicas, setReplicas] = useState("");
   const [answer, setAnswer] = useState(NOTHING);
   /** How it is without any change; null for a manifest that was pasted. */
@@ -94,8 +109,10 @@ export function WhatIf() {
         const { manifest } = await get<{ manifest: unknown }>(path, ending.signal);
         const written = await writeManifest(manifest);
         if (ending.signal.aborted) return;
-        setText(written);
+        const changed = draftOf(picked);
+        setText(changed || written);
         setBefore(await ask(written, ""));
+        if (changed && !ending.signal.aborted) await ask(changed, "");
       } catch (fault) {
         if (ending.signal.aborted) return;
         hold(null);
@@ -110,6 +127,7 @@ export function WhatIf() {
 
   const submit = (event: Event): void => {
     event.preventDefault();
+    keepDraft({ pod: picked, text });
     void ask(text, replicas);
   };
   const onKey = (event: KeyboardEvent): void => {
@@ -145,6 +163,7 @@ export function WhatIf() {
               aria-describedby="whatif-fault"
               aria-invalid={answer.fault !== ""}
               onInput={(event) => setText(event.currentTarget.value)}
+              onChange={(event) => keepDraft({ pod: picked, text: event.currentTarget.value })}
               onKeyDown={onKey}
             />
           </label>
