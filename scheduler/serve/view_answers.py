@@ -123,6 +123,8 @@ class NodeDevice(AnswerStruct, frozen=True):
     """Claims whose status has it allocated."""
     reserved: list[str]
     """Claims for which the scheduler counts it, also before the allocation is written."""
+    excluded: bool
+    """Whether no claim has it and none can, since others have used up its shared counters."""
     taints: list[str]
 
 

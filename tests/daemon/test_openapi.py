@@ -8,6 +8,7 @@ from typing import Any
 import aiohttp
 
 from e2e.harness.ports import free_port
+from sandbox.devices.driver import DRIVER as BOARDS
 from scheduler.config.loading import Configuration
 from scheduler.serve.openapi import JSON, OPERATIONS, PATH
 from tests.builders import Json, make_pod, make_worker
@@ -24,6 +25,7 @@ from tests.daemon.test_explained_states import once, posted
 from tests.daemon.test_waiting_on_permit import REGISTRY, call, held, letting
 from tests.gangs.support import make_group, member
 from tests.operators.support import Groups
+from tests.page.playground import playground, url_of
 from tests.schemas import validate
 
 
@@ -109,6 +111,24 @@ async def test_every_answer_is_as_described(cluster: Cluster) -> None:
         cluster.delete_pod("waits")
     json = {(each.method, each.path) for each in OPERATIONS if each.media == JSON}
     assert described.seen == json - {("post", "/api/v1/waiting/{namespace}/{name}/reject")}
+
+
+async def test_nodes_with_devices_and_cells_are_as_described() -> None:
+    async with playground() as demo, aiohttp.ClientSession(url_of(demo)) as session:
+
+        async def fetched(path: str) -> Any:
+            async with session.get(path) as response:
+                return await response.json()
+
+        described = Described(await fetched(PATH))
+        for name, shown in (("gpu-000", "devices"), ("numa-000", "numa")):
+            answer = await fetched(f"/api/v1/node?name={name}")
+            assert answer[shown], "something is shown"
+            described.check("get", "/api/v1/node", answer)
+        for resource, shown in (("cpu", "cells"), (f"device:{BOARDS}", "devices")):
+            answer = await fetched(f"/api/v1/nodes?view=map&resource={resource}")
+            assert answer["nodes"][shown], "something is shown"
+            described.check("get", "/api/v1/nodes", answer)
 
 
 async def test_decisions_about_waiting_pods_are_as_described(cluster: Cluster) -> None:
