@@ -71,10 +71,10 @@ def box(plugin: Plugin) -> str:
     lines = {
         "Extension points": ", ".join(points),
         "Default profile": default(plugin.name),
-        "Looks up": ", ".join(plugin.observes) if isinstance(plugin, Observer) else "",
-        "Verdicts depend on": dependence(declared_filter(plugin, judges="filter" in points)),
+        "Also watches": ", ".join(plugin.observes) if isinstance(plugin, Observer) else "",
+        "Filter results depend on": dependence(declared_filter(plugin, judges="filter" in points)),
         "Scores depend on": dependence(declared_score(plugin, 1)),
-        "Listens to": listening(plugin) if isinstance(plugin, EnqueueExtensions) else "",
+        "Requeueing events": listening(plugin) if isinstance(plugin, EnqueueExtensions) else "",
     }
     rows = [f"| {head} | {text} |" for head, text in lines.items() if text]
     return "\n".join(["| | |", "|---|---|", *rows])
@@ -95,7 +95,7 @@ def default(name: str) -> str:
 
 
 def dependence(declared: Declaration) -> str:
-    """What answers depend on, and whether they are kept; "" for a plugin that does not say."""
+    """What results depend on, and whether they are cached; "" if the plugin does not declare it."""
     reads = declared.reads
     if reads is None:
         return ""
@@ -105,8 +105,8 @@ def dependence(declared: Declaration) -> str:
         "for the key": reads.keys,
     }
     said = [f"{scope}: {words(aspects)}" for scope, aspects in parts.items() if aspects]
-    kept = "kept" if reads.kept else "computed for each pod"
-    return "; ".join([*(said or ["the pod alone"]), kept])
+    kept = "cached" if reads.kept else "computed for each pod"
+    return "; ".join([*(said or ["only the pod"]), kept])
 
 
 def words(aspects: Iterable[Aspect]) -> str:
