@@ -104,11 +104,11 @@ def _details(answer: Answer) -> None:
     if others := standing.get("waitsFor"):
         paragraph(f"it waits for {some(others)}", DIM)
     if first := standing.get("behind"):
-        paragraph(f"it is tried after {first}, which is equal to it", DIM)
+        paragraph(f"it is tried after the identical pod {first}", DIM)
     if batch := answer.get("batch"):
         paragraph(_batch(batch), DIM)
     if answer["nominated"]:
-        paragraph(f"{answer['nominated']} is nominated for it", DIM)
+        paragraph(f"it is nominated to {answer['nominated']}", DIM)
     if replicas := answer.get("replicas"):
         enough = replicas["fit"] >= replicas["asked"]
         paragraph(_replicas(replicas), GOOD if enough else BAD)

@@ -31,7 +31,7 @@ def comparison(
     elsewhere = bound_to if bound_to != node and bound_to in scores else None
     other = elsewhere or _next_best(answer["pod"], scores, node, ties, seed)
     if node == answer["nominated"]:
-        taken = f"{node} is nominated for it, and taken without comparison since the pod fits there"
+        taken = f"the pod is nominated to {node} and fits there, so no other node was compared"
         return _said(node, taken, bound_to)
     if other is None:
         return _said(node, f"{node} is the only node that fits", bound_to)

@@ -269,7 +269,7 @@ def test_permits_nominations_and_replicas_are_in_the_head(
     assert head[2:] == [
         "it has waited at permit for Approval for 1m1s, which rejects it in 30s",
         "it waits for team/old",
-        "gpu-1 is nominated for it",
+        "it is nominated to gpu-1",
         "2 of 5 fit: 1 on a, 1 on b",
     ]
 
