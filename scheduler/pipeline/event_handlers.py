@@ -271,7 +271,8 @@ class EventHandlers:
         """The pod is on a node: confirm an assumed pod, or take over what others bound."""
         # Nothing was there before: an assumed pod is no older version of a pod on a node.
         self._state.set_pod(now, was if was is not None and _placed(was) else None)
-        self._state.nominations.remove(now.uid)
+        if self._state.nominations.node_of(now.uid):
+            remove_nomination(self._state, self._queue, now, now.uid, now.node_name)
 
     def delete_pod_from_cache(self, was: PodInfo) -> None:
         """The pod was deleted or has finished: what it held is free."""

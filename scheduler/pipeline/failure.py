@@ -122,6 +122,7 @@ class FailureHandler:
         if state.journal is not None:
             state.journal.nominated(pod.uid, node)
         if node:
+            remove_nomination(state, self._queue, pod, pod.uid, node)
             state.nominations.set(pod, node)
             self._outlet.nominate(pod, node)
             return

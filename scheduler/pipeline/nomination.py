@@ -30,11 +30,14 @@ def update_nomination(
 
 
 def remove_nomination(
-    state: ClusterState, queue: SchedulingQueue, pod: PodInfo, exclude: str = ""
+    state: ClusterState, queue: SchedulingQueue, pod: PodInfo, exclude: str = "", taken: str = ""
 ) -> bool:
-    """Remove a nomination and wake the pods that it may have kept away; whether there was one."""
+    """Remove a nomination and wake the pods that it may have kept away; whether there was one.
+
+    ``taken`` is the node that the pod has got, or is nominated to next: no room is free there.
+    """
     node = state.nominations.remove(pod.uid)
-    if node:
+    if node and node != taken:
         gone = Event(
             ASSIGNED_POD,
             Action.DELETE,

@@ -42,6 +42,7 @@ from scheduler.pipeline.batch.stage import BatchConfig, Batches
 from scheduler.pipeline.binding import Bindings
 from scheduler.pipeline.evaluation import ClassCache, CycleError, evaluate
 from scheduler.pipeline.failure import FailureHandler
+from scheduler.pipeline.nomination import remove_nomination
 from scheduler.pipeline.placement import (
     NO_PROPOSALS,
     Placement,
@@ -524,7 +525,8 @@ class Scheduler:
         try:
             attempt.node_version = state.node_version(node)
             state.assume(pod, node)
-            state.nominations.remove(pod.uid)
+            if state.nominations.node_of(pod.uid):
+                remove_nomination(state, self.queue, pod, pod.uid, node)
             status = attempt.framework.run_reserve(attempt.cycle, node)
         except Exception as fault:
             status = _fault_status(attempt, fault)

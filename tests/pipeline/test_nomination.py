@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -285,6 +286,45 @@ async def test_equals_that_share_a_node_evict_no_more_than_they_need() -> None:
     arena.lose(low("a"))
     await arena.later(20)
     assert sorted(arena.outlet.bound) == [("default/first", "n"), ("default/second", "n")]
+
+
+# Who gets a place that is not needed
+
+
+def destined() -> PodBuilder:
+    return vip().status(nominatedNodeName="n")
+
+
+async def placed_elsewhere(arena: Arena) -> None:
+    arena.see(make_box("m"), destined().version(2))
+    await arena.run()
+
+
+async def bound_elsewhere(arena: Arena) -> None:
+    arena.see(destined().on("m").version(2))
+
+
+async def nominated_elsewhere(arena: Arena) -> None:
+    arena.see(low("b", 4, "m"))
+    assert await arena.preempt(make_box("m"), destined().version(2)) == "m"
+
+
+@pytest.mark.parametrize("change", [placed_elsewhere, bound_elsewhere, nominated_elsewhere])
+async def test_a_place_that_was_kept_for_a_pod_is_free_when_that_goes_elsewhere(
+    change: Callable[[Arena], Awaitable[None]],
+) -> None:
+    """No pod leaves the node, so nothing else wakes those that it was kept from."""
+    arena = Arena()
+    box = make_box("n").label(place="n")
+    arena.see(box, make_box("m").taint("red"), low("a", 1).priority(1000))
+    arena.see(destined().gate("later"))
+    arena.see(make_pod("lower").cpu(3).toleration("red", "Exists").node_selector(place="n"))
+    await arena.run()
+    assert arena.tiers() == {"vip": "gated", "lower": "unschedulable"}
+
+    await change(arena)
+    await arena.later(20)
+    assert ("default/lower", "n") in arena.outlet.bound
 
 
 # What a pod's status says
