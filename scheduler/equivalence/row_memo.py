@@ -1,4 +1,4 @@
-"""Costly findings about rows, remembered until the row changes.
+"""Costly findings about rows, remembered until the row changes; and which rows have changed.
 
 For findings that are no single plugin's answer: the victims of a preemption on a node, and the
 verdict on a node with its nominated pods added. They depend on everything about a row. So any
@@ -18,6 +18,28 @@ from scheduler.state.cache import ClusterState
 T = TypeVar("T")
 
 _EVERYTHING = Reads(rows=OF_ROWS, cluster=frozenset(Aspect) - OF_ROWS)
+
+
+class UnseenRows:
+    """Rows to be looked at, again when they have changed, for the questions asked last."""
+
+    def __init__(self, state: ClusterState, reads: Reads, questions: int) -> None:
+        self._state = state
+        self._reads = reads
+        self._questions = questions
+        self._unseen: dict[Hashable, tuple[ChangeReader, set[int]]] = {}
+
+    def about(self, question: Hashable) -> set[int]:
+        """The rows, some perhaps without a node; callers discard what they look at. O(changes)."""
+        known = self._unseen.pop(question, None)
+        new = known is None
+        reader, unseen = known or (ChangeReader(self._state, self._reads), set())
+        touched = reader.news()
+        unseen.update(self._state.rows().tolist() if new or touched is None else touched)
+        self._unseen[question] = reader, unseen  # last in the dict: most recently used
+        if len(self._unseen) > self._questions:
+            del self._unseen[next(iter(self._unseen))]
+        return unseen
 
 
 class RowMemo(Generic[T]):

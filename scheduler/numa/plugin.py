@@ -18,7 +18,7 @@ from scheduler.config.plugin_args import (
     TopologyScoringStrategy,
 )
 from scheduler.equivalence.reads import Key, Reads
-from scheduler.equivalence.row_memo import RowMemo
+from scheduler.equivalence.row_memo import UnseenRows
 from scheduler.model.events import Action, Event, Hint
 from scheduler.model.pinning import Need, Pinning
 from scheduler.model.podinfo import PodInfo
@@ -50,6 +50,7 @@ from scheduler.state.columns import Codes, Mask, NodeColumns, Rows, Scores, wher
 
 NAME = "NodeResourceTopologyMatch"
 _FEWEST = "LeastNUMANodes"
+_LOOKED_AHEAD = Reads(rows=frozenset({Aspect.TOPOLOGY, Aspect.REQUESTED, Aspect.ALLOCATABLE}))
 _LOOKED_AT = 64
 """How many nodes are looked at together, by columns, before each is asked."""
 
@@ -82,8 +83,8 @@ class NodeResourceTopologyMatch:
             # Rejections are counted, so verdicts must not be reused for equal pods.
             self.filter_reads = None
         self._being_bound = _being_bound(handle) if args.discard_reserved_nodes else None
-        self._looked_ahead: RowMemo[None] = RowMemo(handle.state, classes=16)
-        """The nodes that were asked about pods of several containers before their attempt."""
+        self._not_asked = UnseenRows(handle.state, _LOOKED_AHEAD, questions=16)
+        """The nodes to be asked about pods of several containers before their attempt."""
         self._missing: dict[int, Status] = {}
         """Verdicts on nodes whose cells are not known, by kind of kubelet."""
         if args.missing_topology == "Reject":
@@ -103,14 +104,13 @@ class NodeResourceTopologyMatch:
         several = pinning.pins and not pinning.fault and len(pinning.needs(whole_pod=False)) > 1
         if not several or not self.cache.charges_pods:
             return
-        known = self._looked_ahead.about(pinning)
-        if len(known) >= self._state.node_count:
-            return
-        rows = [row for row in self._state.rows().tolist() if row not in known]
+        not_asked = self._not_asked.about(pinning)
+        rows = sorted(not_asked)
         for first in range(0, len(rows), _LOOKED_AT):
-            some = np.array(rows[first : first + _LOOKED_AT], np.intp)
+            these = rows[first : first + _LOOKED_AT]
+            not_asked.difference_update(these)
+            some = np.array(these, np.intp)
             self._look_at(pod, some[self._state.columns.live[some]])
-            known.update(dict.fromkeys(some.tolist()))
             checkpoint()
 
     def _look_at(self, pod: PodInfo, rows: Rows) -> None:

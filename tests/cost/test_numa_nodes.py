@@ -47,3 +47,22 @@ async def test_no_step_grows_by_a_search(beside: int) -> None:
         assert many.operations - few.operations >= 8 * SEARCH, (few.operations, many.operations)
     else:  # where all is known, only the kubelet's own way counts
         assert many.operations - few.operations < 8 * SEARCH
+
+
+async def one_more(nodes: int) -> Cost:
+    """What a further attempt costs at a pod of two containers, when the first ones have nodes."""
+    names = [f"n{number}" for number in range(nodes)]
+    numa = Numa().nodes(*names)
+    for name in names:
+        numa.publish(make_topology(name).cell(64, "64Gi").cell(64, "64Gi").knows())
+    for number in range(3):
+        numa.see(of_containers(f"before-{number}", 2, 2))
+        numa.stage.attempt()
+        await numa.stage.idle()
+    numa.see(of_containers("asks", 2, 2))
+    return cost(numa.stage.attempt)
+
+
+async def test_one_more_pod_asks_only_nodes_that_have_changed() -> None:
+    few, many = await one_more(20), await one_more(60)
+    assert many.operations - few.operations < 40, (few.operations, many.operations)
