@@ -24,7 +24,7 @@ from scheduler.framework.faults import PluginFault, PluginFaultReporter
 from scheduler.framework.runtime import Framework
 from scheduler.model.podinfo import PodInfo
 from scheduler.model.status import Code, Status, unresolvable
-from scheduler.pipeline.evaluation import OWN_VERDICTS, Evaluation, nominated_to_others
+from scheduler.pipeline.evaluation import OWN_VERDICTS, Evaluation
 from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.plugin_api.extension_points import PreFilterResult
 from scheduler.plugin_api.facts import MAX_FACTS, MAX_TEXT, Fact, FactsPlugin, fact
@@ -251,7 +251,7 @@ class _Collector:
         cycle, framework = self._cycle, self._framework
         if not cycle.state.nominations:
             return parts
-        (at,) = np.isin(self._rows, nominated_to_others(cycle)).nonzero()
+        (at,) = np.isin(self._rows, cycle.state.nominations.rows_ahead_of(cycle.pod)).nonzero()
         together = len(at) > 0 and framework.filters.judge_row_by_row(cycle)
         for group in [at] if together else at[:_MAX_TRIALS, np.newaxis]:
             rows = self._rows[group].tolist()

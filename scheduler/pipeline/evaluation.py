@@ -16,6 +16,7 @@ A stage runs when its result is first read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -32,6 +33,7 @@ from scheduler.plugin_api.cycle import Cycle, Diagnosis
 from scheduler.queueing.hints import HintRegistration, by_uid, own_change
 from scheduler.state.columns import Codes, Rows, Scores
 from scheduler.state.interning import distinct_codes
+from scheduler.state.scratch import as_if_rows_requested
 
 _NO_ROWS: Rows = np.zeros(0, np.intp)
 _NO_CODES: Codes = np.zeros(0, np.int32)
@@ -422,15 +424,16 @@ class ClassCache:
         """The rows that do not fit because other pods are nominated to them, and the verdicts."""
         if not cycle.state.nominations:
             return None
-        rows = nominated_to_others(cycle)
+        rows = cycle.state.nominations.rows_ahead_of(cycle.pod)
         if cycle.equivalence_class is None or not framework.filters.judge_row_by_row(cycle):
             codes = with_nominated_pods(framework, cycle, rows)
         else:
-            known = self._with_nominated.about(cycle.equivalence_class)
-            unknown = np.array([row for row in rows.tolist() if row not in known], np.intp)
-            found = with_nominated_pods(framework, cycle, unknown)
-            known.update(zip(unknown.tolist(), found, strict=True))
-            codes = np.array([known[row] for row in rows.tolist()], np.int32)
+            known, asked = self._with_nominated.about(cycle.equivalence_class), rows.tolist()
+            unknown = [row for row in asked if row not in known]
+            if unknown:
+                found = with_nominated_pods(framework, cycle, np.array(unknown, np.intp))
+                known.update(zip(unknown, found, strict=True))
+            codes = np.array([known[row] for row in asked], np.int32)
         failed = codes != 0
         return rows[failed], codes[failed]
 
@@ -443,17 +446,6 @@ def nominated_row(cycle: Cycle) -> int | None:
     return cycle.state.row(cycle.state.nominations.node_of(cycle.pod.uid))
 
 
-def nominated_to_others(cycle: Cycle) -> Rows:
-    """The rows to which pods are nominated that come before this pod."""
-    state = cycle.state
-    rows = [
-        row
-        for node in state.nominations.nodes()
-        if (row := state.row(node)) is not None and state.nominations.ahead_of(cycle.pod, node)
-    ]
-    return np.array(sorted(rows), np.intp)
-
-
 def filter_with_nominated_pods(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
     """A verdict per row that holds with and without the pods that are nominated to it.
 
@@ -463,7 +455,8 @@ def filter_with_nominated_pods(framework: Framework, cycle: Cycle, rows: Rows) -
     codes = framework.run_filters(cycle, rows)
     if not cycle.state.nominations:
         return codes
-    nominated = np.flatnonzero(np.isin(rows, nominated_to_others(cycle)))
+    ahead = cycle.state.nominations.rows_ahead_of(cycle.pod)
+    nominated = np.flatnonzero(np.isin(rows, ahead))
     if len(nominated):
         verdicts = with_nominated_pods(framework, cycle, rows[nominated])
         codes[nominated] = np.where(verdicts, verdicts, codes[nominated])
@@ -472,6 +465,9 @@ def filter_with_nominated_pods(framework: Framework, cycle: Cycle, rows: Rows) -
 
 def with_nominated_pods(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
     """A verdict per row as if the pods that are nominated to it were there."""
+    if framework.filters.judge_by_sums(cycle):
+        with _as_if_they_requested(cycle, rows):
+            return framework.run_filters(cycle, rows)
     codes: Codes = np.zeros(len(rows), np.int32)
     everything = np.arange(len(rows))
     together = len(rows) > 0 and framework.filters.judge_row_by_row(cycle)
@@ -483,3 +479,20 @@ def with_nominated_pods(framework: Framework, cycle: Cycle, rows: Rows) -> Codes
                     changes.add(pod, node)
             codes[group] = framework.run_filters(cycle, rows[group])
     return codes
+
+
+def _as_if_they_requested(cycle: Cycle, rows: Rows) -> AbstractContextManager[None]:
+    """Have rows show what is requested there with the pods that are nominated to them.
+
+    After many preemptions there are thousands of them, and to put them there takes far longer.
+    """
+    columns, find = cycle.state.columns, cycle.state.columns.resources.find
+    requested, pod_count = columns.requested[:, rows], columns.pod_count[rows]
+    for place, row in enumerate(rows.tolist()):
+        for pod in cycle.state.nominations.ahead_of(cycle.pod, columns.names[row]):
+            pod_count[place] += 1
+            for resource, amount in pod.requests.items():
+                index = find(resource)
+                if index is not None:
+                    requested[index, place] += amount
+    return as_if_rows_requested(cycle.state, rows, requested, pod_count)

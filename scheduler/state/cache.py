@@ -257,6 +257,7 @@ class ClusterState:
             self._account(row, info, -1)
         self.images.set(row, self.columns.nodes[row], None)
         self.columns.erase(row)
+        self.nominations.on_row(row, "")
         self.attachments.touch(row)
         self._free.append(row)
         self._live_rows = None
@@ -274,6 +275,7 @@ class ClusterState:
         self.columns.names[row] = name
         self.columns.name_hash[row] = xxhash.xxh64_intdigest(name.encode())
         self.columns.live[row] = True
+        self.nominations.on_row(row, name)
         self.attachments.touch(row)
         self._live_rows = None
         return row

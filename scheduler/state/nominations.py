@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+import numpy as np
+
 from scheduler.model.podinfo import PodInfo
 from scheduler.state.aspects import Aspect, ChangeLog
+from scheduler.state.columns import Rows, Scores
+
+_NOBODY = -(2**63)
 
 
 class Nominations:
@@ -17,6 +22,8 @@ class Nominations:
         self._changes = changes
         self._by_node: dict[str, dict[str, PodInfo]] = {}
         self._nodes: dict[str, str] = {}
+        self._highest: Scores = np.zeros(0, np.int64)
+        """The highest priority of pods that are nominated to each row: every attempt asks."""
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -43,7 +50,19 @@ class Nominations:
     def _log(self, node: str) -> None:
         row = self._rows.get(node)
         if row is not None:
+            self.on_row(row, node)
             self._changes.touch(row, (Aspect.NOMINATED_PODS,))
+
+    def on_row(self, row: int, node: str) -> None:
+        """A row has this node now, or ("") none. O(pods that are nominated to it)."""
+        pods = self._by_node.get(node)
+        if row >= len(self._highest):
+            if not pods:
+                return
+            extra = row + 1 - len(self._highest) + len(self._rows)
+            self._highest = np.pad(self._highest, (0, extra), constant_values=_NOBODY)
+        highest = max(pod.priority for pod in pods.values()) if pods else _NOBODY
+        self._highest[row] = highest
 
     def nodes(self) -> Collection[str]:
         """The nodes that have nominated pods."""
@@ -60,6 +79,14 @@ class Nominations:
     def on(self, node: str) -> list[PodInfo]:
         """The pods that are nominated to a node."""
         return list(self._by_node.get(node, {}).values())
+
+    def rows_ahead_of(self, pod: PodInfo) -> Rows:
+        """The rows with nominated pods for which this pod must leave room."""
+        rows = np.flatnonzero(self._highest >= pod.priority)
+        own = self._nodes.get(pod.uid)
+        if own is not None and not self.ahead_of(pod, own):
+            rows = rows[rows != self._rows.get(own)]
+        return rows
 
     def ahead_of(self, pod: PodInfo, node: str) -> list[PodInfo]:
         """The nominated pods for which this pod must leave room: of its priority or higher."""

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from scheduler.config.defaults import SCHEDULER_NAME
 from scheduler.config.schema import KUBE_API_VERSION, KUBE_KIND
 from scheduler.model.status import Code, Status
+from scheduler.pipeline.evaluation import with_nominated_pods
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
@@ -50,6 +54,41 @@ async def test_victims_leave_and_the_pod_gets_their_node(shown: bool, waits: str
     await arena.later(2)
     assert arena.outlet.bound == [("default/vip", "n")]
     assert len(arena.core.state.nominations) == 0
+
+
+PODS = st.lists(
+    st.tuples(
+        st.integers(0, 4),  # a node; the last one is not there
+        st.sampled_from([0, 5, 9]),
+        st.integers(0, 3),
+        st.sampled_from(["cpu", "example.com/gpu", "example.com/none"]),
+    ),
+    max_size=8,
+)
+
+
+@given(nominated=PODS, asks=st.integers(1, 4), gone=st.integers(0, 3))
+async def test_sums_of_nominated_pods_give_the_verdicts_of_booked_ones(
+    nominated: list[tuple[int, int, int, str]], asks: int, gone: int
+) -> None:
+    arena = Arena()
+    arena.see(*(make_box(f"n{i}", 4).offer("example.com/gpu", 2).pods(1 + i) for i in range(4)))
+    for number, (node, priority, amount, resource) in enumerate(nominated):
+        info = make_pod(f"p{number}").priority(priority).request(resource, amount).info()
+        arena.core.state.nominations.set(info, f"n{node}")
+    arena.lose(make_box(f"n{gone}"))
+    arena.see(make_box(f"n{gone + 10}", 4), make_box(f"n{gone}", 4))
+    framework = arena.core.frameworks[SCHEDULER_NAME]
+    cycle = Cycle(make_pod("asks").priority(5).cpu(asks).info(), arena.core.state)
+    framework.run_pre_filter(cycle)
+    cycle.skipped["filter"] |= {"NodeResourceTopologyMatch"}  # as for a class that pins nothing
+    assert framework.filters.judge_by_sums(cycle)
+    rows = arena.core.state.nominations.rows_ahead_of(cycle.pod)
+    names = {arena.core.state.name(row) for row in rows.tolist()}
+    assert names == {f"n{node}" for node, priority, *_ in nominated if priority >= 5} - {"n4"}
+    in_sums = with_nominated_pods(framework, cycle, rows)
+    with patch.object(framework.filters, "judge_by_sums", lambda cycle: False):
+        assert in_sums.tolist() == with_nominated_pods(framework, cycle, rows).tolist()
 
 
 async def test_what_victims_are_told() -> None:
