@@ -7,6 +7,7 @@ makes the rows stale that read the object, and stale rows are counted again when
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
@@ -115,19 +116,23 @@ def attached_by(pod: PodInfo, get: Lookup) -> set[Attachable]:
     return found
 
 
-class _Row(NamedTuple):
-    """What was counted on a row, and from which objects."""
+class _Row:
+    """What was counted on a row, and from which objects.
 
-    volumes: frozenset[Attachable] = frozenset()
-    """Those of its pods."""
-    counted: frozenset[Attachable] = frozenset()
-    """With those that are still attached after their pods have gone."""
-    drivers: frozenset[str] = frozenset()
-    plugins: frozenset[str] = frozenset()
-    read: frozenset[tuple[str, str]] = frozenset()
+    There may be thousands of pods, so one that comes or goes changes the sets in place.
+    """
 
+    __slots__ = ("attached", "drivers", "plugins", "read", "volumes")
 
-_EMPTY = _Row()
+    def __init__(self) -> None:
+        self.volumes: Counter[Attachable] = Counter()
+        """How many of its pods use each."""
+        self.attached: set[Attachable] = set()
+        """Those that are attached, perhaps after their pods have gone."""
+        self.drivers: set[str] = set()
+        self.plugins: set[str] = set()
+        self.read: Counter[tuple[str, str]] = Counter()
+        """How many of its pods, and the node itself, are why an object was read."""
 
 
 class Attachments:
@@ -197,26 +202,64 @@ class Attachments:
         if self._changes.on_trial:
             self._tried.add(row)
 
-    def left(self, row: int) -> None:
-        """A pod left a row; who moves pods logs that."""
-        self._spoil(row)
+    def left(self, row: int, pod: PodInfo) -> None:
+        """A pod left a row; who moves pods logs that. The others there are not looked at."""
+        known = self._known(row)
+        if known is None:
+            return
+        read: set[tuple[str, str]] = set()
+        # As when it came: whatever is read now has not changed, or the row would be stale.
+        for volume in attached_by(pod, self._noting(read)):
+            known.volumes[volume] -= 1
+            if not known.volumes[volume]:
+                del known.volumes[volume]
+                self._forget(self._users, volume, row)
+                if volume not in known.attached:
+                    counts = self._array(self._counts, volume.driver, 0)
+                    counts[row] = max(counts[row] - 1, 0)  # when there were too many drivers
+        for thing in read:
+            known.read[thing] -= 1
+            if not known.read[thing]:
+                del known.read[thing]
+                self._forget(self._readers, thing, row)
 
     def came(self, row: int, pod: PodInfo) -> None:
-        """A pod came to a row. What it attaches is added, without a look at the others there."""
+        """A pod came to a row; likewise."""
+        known = self._known(row)
+        if known is not None:
+            self._add(row, known, pod)
+
+    def _known(self, row: int) -> _Row | None:
+        """What was counted on a row if that is still true; else it is counted when it is read."""
         known = self._rows.get(row)
         if known is None or row in self._stale or self._changes.on_trial:
             self._spoil(row)
-            return
+            return None
+        return known
+
+    def _add(self, row: int, known: _Row, pod: PodInfo) -> None:
+        """Count what a pod attaches."""
         read: set[tuple[str, str]] = set()
-        volumes = attached_by(pod, self._noting(read))
-        self._book(row, volumes, volumes - known.counted, read)
-        self._rows[row] = _Row(
-            known.volumes | volumes,
-            known.counted | volumes,
-            known.drivers.union(volume.driver for volume in volumes),
-            known.plugins,
-            known.read | read,
-        )
+        for volume in attached_by(pod, self._noting(read)):
+            known.volumes[volume] += 1
+            if known.volumes[volume] == 1:
+                self._users.setdefault(volume, set()).add(row)
+                if volume not in known.attached:
+                    known.drivers.add(volume.driver)
+                    self._array(self._counts, volume.driver, 0)[row] += 1
+        self._depend(row, known, read)
+
+    def _depend(self, row: int, known: _Row, read: Iterable[tuple[str, str]]) -> None:
+        for thing in read:
+            known.read[thing] += 1
+            if known.read[thing] == 1:
+                self._readers.setdefault(thing, set()).add(row)
+
+    @staticmethod
+    def _forget(rows: dict[T, set[int]], key: T, row: int) -> None:
+        rows[key].discard(row)
+        if not rows[key]:
+            del rows[key]
 
     def grow(self, capacity: int) -> None:
         """There are more rows now."""
@@ -264,7 +307,9 @@ class Attachments:
         self._count(row)
 
     def _erase(self, row: int) -> None:
-        was = self._rows.pop(row, _EMPTY)
+        was = self._rows.pop(row, None)
+        if was is None:
+            return
         for driver in was.drivers:
             self._array(self._counts, driver, 0)[row] = 0
             self._array(self._limits, driver, NO_LIMIT)[row] = NO_LIMIT
@@ -274,41 +319,34 @@ class Attachments:
                 if not mask.any():
                     del self._migrated[plugin]
         for volume in was.volumes:
-            self._users[volume].discard(row)
-            if not self._users[volume]:
-                del self._users[volume]
+            self._forget(self._users, volume, row)
         for thing in was.read:
-            self._readers[thing].discard(row)
-            if not self._readers[thing]:
-                del self._readers[thing]
+            self._forget(self._readers, thing, row)
 
     def _count(self, row: int) -> None:
         node = self._state.name(row)
         if not node:
             return
+        known = self._rows[row] = _Row()
         read: set[tuple[str, str]] = set()
         get = self._noting(read)
-        volumes = {volume for pod in self._state.pods_on(node) for volume in attached_by(pod, get)}
         # A volume may still be attached after its pod has gone.
-        counted = volumes | self._attached_to(node, get)
-        drivers = {volume.driver for volume in counted}
+        known.attached = self._attached_to(node, get)
+        for volume in known.attached:
+            known.drivers.add(volume.driver)
+            self._array(self._counts, volume.driver, 0)[row] += 1
         csi_node = get(CSINode, node)
         for driver, limit in limits_of(csi_node).items():
             self._array(self._limits, driver, NO_LIMIT)[row] = limit
-            drivers.add(driver)
-        plugins = migrated_on(csi_node)
-        for plugin in plugins:
+            known.drivers.add(driver)
+        known.plugins = migrated_on(csi_node)
+        for plugin in known.plugins:
             if plugin in self._migrated or len(self._migrated) < MOST_DRIVERS:
                 mask = self._migrated.setdefault(plugin, np.zeros(self._capacity, np.bool_))
                 mask[row] = True
-        self._book(row, volumes, counted, read)
-        self._rows[row] = _Row(
-            frozenset(volumes),
-            frozenset(counted),
-            frozenset(drivers),
-            frozenset(plugins),
-            frozenset(read),
-        )
+        self._depend(row, known, read)
+        for pod in self._state.pods_on(node):
+            self._add(row, known, pod)
 
     def _noting(self, read: set[tuple[str, str]]) -> Lookup:
         """Looks objects up, and notes which."""
@@ -318,21 +356,6 @@ class Attachments:
             return self._objects.get(kind, key)
 
         return get
-
-    def _book(
-        self,
-        row: int,
-        volumes: Iterable[Attachable],
-        counted: Iterable[Attachable],
-        read: Iterable[tuple[str, str]],
-    ) -> None:
-        """Add volumes of pods to a row, those that are to be counted, and what that depends on."""
-        for volume in counted:
-            self._array(self._counts, volume.driver, 0)[row] += 1
-        for volume in volumes:
-            self._users.setdefault(volume, set()).add(row)
-        for thing in read:
-            self._readers.setdefault(thing, set()).add(row)
 
     def _attached_to(self, node: str, get: Lookup) -> set[Attachable]:
         found = set()

@@ -534,7 +534,7 @@ class ClusterState:
             if sign > 0:
                 self.attachments.came(row, info)
             else:
-                self.attachments.left(row)
+                self.attachments.left(row, info)
 
     # For people and for the checker
 

@@ -248,8 +248,8 @@ def test_a_disk_that_cannot_be_served_is_nobodys_concern_without_drivers() -> No
     assert bench.verdicts(odd_disk()) == {"n0": SUCCESS}
 
 
-def test_a_pod_that_comes_costs_its_own_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However many pods with volumes its node has already."""
+def test_a_pod_that_comes_or_goes_costs_its_own_volumes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many pods with volumes its node has."""
     bench = Bench(NodeVolumeLimits, [make_node("n0")])
     put(bench.state, a_csi_node("n0", {OTHER: 40}))
     looked: list[str] = []
@@ -266,3 +266,27 @@ def test_a_pod_that_comes_costs_its_own_volumes(monkeypatch: pytest.MonkeyPatch)
         bench.state.assume(a_pod(name).claim(name).info(), "n0")
         assert bench.state.attachments.counts(OTHER)[0] == number + 1
     assert looked == [f"c{number}" for number in range(20)]
+    looked.clear()
+    for number in range(20):
+        bench.state.forget(f"uid-c{number}")
+        assert bench.state.attachments.counts(OTHER)[0] == 19 - number
+        assert not bench.state.attachments.users(Attachable(OTHER, f"h{number}"))
+    assert looked == [f"c{number}" for number in range(20)]
+
+
+def test_a_volume_counts_until_the_last_pod_that_uses_it_has_gone() -> None:
+    bench = Bench(NodeVolumeLimits, [make_node("n0")])
+    put(bench.state, a_csi_node("n0", {OTHER: 40}))
+    put(bench.state, a_volume("v", spec=csi("h")), a_claim("c", "other", "v"))
+    put(bench.state, an_attachment("a", "n0", "v"))
+    assert bench.state.attachments.counts(OTHER)[0] == 1
+    for name in ("one", "two"):
+        bench.state.set_pod(a_pod(name).claim("c").on("n0").info())
+    seen = []
+    for name in ("one", "two"):
+        bench.state.remove_pod(f"uid-{name}")
+        attachments = bench.state.attachments
+        seen.append((attachments.counts(OTHER)[0], bool(attachments.users(Attachable(OTHER, "h")))))
+    assert seen == [(1, True), (1, False)], "it is still attached"
+    lose(bench.state, an_attachment("a", "n0", "v"))
+    assert bench.state.attachments.counts(OTHER)[0] == 0
