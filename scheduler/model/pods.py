@@ -122,14 +122,14 @@ class ClaimTemplateMeta(Struct, frozen=True):
     annotations: ClaimTemplateAnnotations = ClaimTemplateAnnotations()
 
 
-class ClaimTemplate(Struct, frozen=True):
+class VolumeClaimTemplate(Struct, frozen=True):
     metadata: ClaimTemplateMeta = ClaimTemplateMeta()
     spec: dict[str, object] = {}
     """That of a PersistentVolumeClaim, read when a claim is made of it (`own_claims`)."""
 
 
 class EphemeralVolume(Struct, frozen=True):
-    volume_claim_template: ClaimTemplate | None = None
+    volume_claim_template: VolumeClaimTemplate | None = None
 
 
 class ImageVolume(Struct, frozen=True):
