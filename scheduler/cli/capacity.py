@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -75,17 +75,24 @@ def _more_with_claims(
 ) -> More:
     """How many more pods fit of which each has claims of its own, so that only placing tells."""
     from scheduler.cli.admission import admitted
-    from scheduler.simulation import how_many_more
+    from scheduler.simulation import how_many_more, profile_names
 
-    there = set(map(identity, objects))
+    there, ours = set(map(identity, objects)), profile_names(config)
 
     def copies(number: int) -> list[Body]:
         larger = admitted(with_claims(expand(enlarged(number))))
         new = [body for body in larger if identity(body) not in there]
         there.update(map(identity, new))
-        return new
+        return [_addressed(body, ours) for body in new]
 
     return how_many_more(objects, pod, config, copies=copies)
+
+
+def _addressed(body: Body, ours: Collection[str]) -> Body:
+    """A pod of another scheduler as one of ours; any other object as it is."""
+    if body["kind"] != "Pod" or body["spec"].get("schedulerName", "") in ours:
+        return body
+    return {**body, "spec": {k: v for k, v in body["spec"].items() if k != "schedulerName"}}
 
 
 def _with_replicas(objects: Sequence[Body], workload: str, more: int) -> list[Body]:

@@ -85,6 +85,9 @@ async def _how_many_more(
             return await _placed_until_full(core, recorder, clock, added, most)
         own = completed(core, decode(pod, Pod, "Pod"))
         framework = framework_of(core, own)
+        # Of a pod that another scheduler places, it counts how many more this one would.
+        spec = structs.replace(own.spec, scheduler_name=framework.profile)
+        own = structs.replace(own, spec=spec)
         info = PodInfo(_another(own, 0), core.config.equipoise.limits)
         sums = _counted_by_sums(core, framework, info)
         if sums is None:

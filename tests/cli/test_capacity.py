@@ -190,6 +190,27 @@ def test_each_pod_of_a_stateful_set_has_claims_of_its_own(file: Path) -> None:
     assert placed["node"] in more["nodes"]
 
 
+@pytest.mark.parametrize("kind", ["plain", "spread", "claims", "stateful"])
+def test_pods_of_another_scheduler_are_counted_like_our_own(kind: str, file: Path) -> None:
+    """On a cluster, most workloads are those of the default scheduler."""
+    node = make_node("n").cpu(4).label(**{HOST: "n"}).obj()
+    own = workload("StatefulSet" if kind == "stateful" else "Deployment", "web")
+    spec = own["spec"]["template"]["spec"]
+    spec["schedulerName"] = "default-scheduler"
+    late = {"volumeBindingMode": "WaitForFirstConsumer", "provisioner": "example.com/p"}
+    storage = {"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", **late}
+    claim = {"spec": {"storageClassName": "local", "accessModes": ["ReadWriteOnce"]}}
+    if kind == "spread":
+        spec["topologySpreadConstraints"] = [constraint(HOST)]
+    elif kind == "claims":
+        spec["volumes"] = [{"name": "v", "ephemeral": {"volumeClaimTemplate": claim}}]
+    elif kind == "stateful":
+        own["spec"]["volumeClaimTemplates"] = [{**claim, "metadata": {"name": "data"}}]
+    source = write(file, node, {**storage, "metadata": {"name": "local"}}, own)
+    more = answer("-f", source, "--more", f"{own['kind'].lower()}/shop/web")["more"]
+    assert more == {"fit": 4, "complete": True, "nodes": {"n": 4}}
+
+
 CLAIMS: Json = {
     "StatefulSet": {
         "volumeClaimTemplates": [
