@@ -17,7 +17,7 @@ from scheduler.model.podinfo import PodInfo
 from scheduler.model.resources import CPU, MEMORY, Amounts
 from scheduler.pipeline.batch.problem import BatchProblem
 from scheduler.pipeline.batch.stage import BandReport
-from scheduler.simulation import Config, Object, Placed, played
+from scheduler.simulation import Config, Object, Placed, eviction_of, played
 
 
 class NodeShare(msgspec.Struct, frozen=True, rename="camel"):
@@ -36,7 +36,8 @@ class Play(msgspec.Struct, frozen=True, rename="camel"):
     """How one way of placing came out."""
 
     pods_to_place: int
-    """All pods of the backlog: those that were placed in either way, and those that were not."""
+    """All pods of the backlog: those that were placed in either way, and those that were not, or
+    were evicted again."""
     placed: int
     placed_at_once: int
     """By a solved batch."""
@@ -157,13 +158,16 @@ class _Judge:
         got, best = _preferred(core, waiting, found)
         batches = core.scheduler.batches
         reports = tuple(batches.reports) if batches is not None else ()
+        backlog = {info.key for info in waiting}  # victims of preemption may not be of it
+        outcomes = {each.pod: each.node for each in placed if each.pod in backlog}
+        evicted = sum(eviction_of(each) is not None for each in placed if each.pod in backlog)
         at_once = sum(report.placed for report in reports)
         play = Play(
-            pods_to_place=len(placed),
+            pods_to_place=len(outcomes),
             placed=len(found),
             placed_at_once=at_once,
             placed_one_by_one=len(found) - at_once,
-            pending=len(placed) - len(found),
+            pending=len(outcomes) - len(found) - evicted,
             nodes_used=len({info.node_name for info in found.values()}),
             cpu=sum(info.requests.get(CPU, 0) for info in found.values()) / 1000,
             memory=float(sum(info.requests.get(MEMORY, 0) for info in found.values())),
@@ -172,7 +176,7 @@ class _Judge:
             spread=float(np.std(means)) if means else 0.0,
             fullest=max(map(_fullest_share, nodes), default=0.0),
             nodes=nodes,
-            pods={pod: node for pod, node, _ in placed},
+            pods=outcomes,
             batches=reports,
         )
         return play, placed

@@ -111,6 +111,11 @@ def test_who_had_to_go_is_named_beside_what_the_other_does(tmp_path: Path) -> No
     lines = [line.split() for line in shown.splitlines()]
     assert ["default/low", "n1,", "by", "default/high", "-"] in lines
     assert ["evicted", "1", "0"] in lines
+    # A victim that was running is no pod to place, and does not wait.
+    assert ["pods", "to", "place", "1", "1"] in lines
+    assert ["pending", "0", "1"] in lines
+    arguments = ("-f", source, "--compare", meek, "--evict", "-o", "json")
+    assert json.loads(run(*arguments).stdout)["a"]["pods"] == {"default/high": "n1"}
 
 
 def test_what_a_configuration_leaves_out_is_said(tmp_path: Path) -> None:
