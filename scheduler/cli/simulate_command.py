@@ -378,7 +378,7 @@ def _note_evictions(objects: Iterable[Body], placed: Iterable[PlacedPod]) -> Non
     ]
     if waiting:
         note(
-            "nobody is evicted here; `equipoise explain -f` says who might be for "
+            "no pod is evicted without --evict; `equipoise explain -f` says which might be for "
             f"{names_of(waiting)}"
         )
 

@@ -211,7 +211,7 @@ def test_pods_of_daemon_sets_come_before_all_others(file: Path) -> None:
     first, second = json.loads(result.stdout)["pods"]
     assert first["pod"].startswith("shop/agent-")
     assert (first["node"], second["node"]) == ("n1", None)
-    assert "nobody is evicted here; `equipoise explain -f` says who might be" in result.stderr
+    assert "no pod is evicted without --evict; `equipoise explain -f` says" in result.stderr
 
 
 def test_pods_of_daemon_sets_that_others_bind_take_up_room(file: Path) -> None:
