@@ -254,9 +254,12 @@ async def test_a_row_that_a_key_leads_to_is_told() -> None:
         await page.get_by_role("table", name="Pending pods").focus()
         await page.keyboard.press("End")
         told = page.locator("[aria-live=polite]", has_text="team-")
-        await expect(told).to_contain_text(
-            "team-7/job-04999, Unschedulable, Had volume node affinity conflict"
+        await expect(told).to_have_text(
+            re.compile("^team-7/job-04999, Unschedulable, Had volume node affinity conflict")
         )
+        # It is cut in its middle for the eye, and read in one piece.
+        link = page.get_by_role("link", name="team-7/job-04999", exact=True)
+        await expect(link).to_be_visible()
 
 
 async def test_rows_are_sorted_once_and_not_with_every_step_of_scrolling() -> None:

@@ -296,9 +296,20 @@ function useSteady<Row>(
 /** What is said of a row: its cells, and marks by their names. */
 function spoken(row: Element): string {
   return [...row.children]
-    .map((cell) => cell.textContent || cell.querySelector("[aria-label]")?.ariaLabel)
+    .map((cell) => wordsOf(cell) || cell.querySelector("[aria-label]")?.ariaLabel)
     .filter(Boolean)
     .join(", ");
+}
+
+/** The text of a cell without what is only for the eye. */
+function wordsOf(cell: Element): string {
+  const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+  let words = "";
+  while (texts.nextNode()) {
+    const text = texts.currentNode as Text;
+    if (!text.parentElement?.closest("[aria-hidden=true]")) words += text.data;
+  }
+  return words;
 }
 
 /** A field that filters what is below it. */
