@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -509,6 +510,35 @@ async def test_the_keyboard_goes_through_five_thousand_nodes() -> None:
         await page.go_back()
         await page.get_by_role("searchbox").fill("node-0012")
         await expect(page.get_by_role("application", name="Map of 10 nodes")).to_be_visible()
+
+
+async def test_the_node_that_a_key_has_led_to_stays_it_when_others_come() -> None:
+    expect.set_options(timeout=PATIENCE_MS)
+    come = asyncio.Event()
+
+    async def nodes(query: NodesQuery) -> dict[str, Any]:
+        answer = await large.nodes(query)
+        if not come.is_set():
+            columns = answer["nodes"]
+            for name, column in columns.items():
+                if isinstance(column, list):
+                    columns[name] = column[1:]
+                elif isinstance(column, dict):
+                    columns[name] = {resource: each[1:] for resource, each in column.items()}
+            answer["count"] -= 1
+        return answer
+
+    backend = large.backend()
+    backend.nodes = nodes
+    async with (
+        Server(build_app(backend)) as server,
+        chromium() as browser,
+        reading(browser, server.url, "nodes?group=none") as (page, _),
+    ):
+        await page.get_by_role("application", name="Map of 4,999 nodes").press("Home")
+        come.set()
+        await page.get_by_role("application", name="Map of 5,000 nodes").press("Enter")
+        await expect(page.get_by_role("heading", name="node-00001")).to_be_visible()
 
 
 async def test_a_map_of_five_thousand_nodes_is_small() -> None:

@@ -56,7 +56,13 @@ export function NodeMap(props: NodeMapProps) {
   const canvas = useRef<HTMLCanvasElement>(null);
   const [width, setWidth] = useState(0);
   const [top, setTop] = useState(0);
-  const [active, setActive] = useState(-1);
+  /** The node that the pointer or the keyboard is on: others may come before it. */
+  const [activeName, setActiveName] = useState("");
+  const active = useMemo(
+    () => (activeName ? nodes.name.indexOf(activeName) : -1),
+    [nodes, activeName],
+  );
+  const setActive = (node: number): void => setActiveName(nodes.name[node] ?? "");
   const [told, setTold] = useState("");
 
   const indexes = useMemo(() => chosen(nodes, filter), [nodes, filter]);
