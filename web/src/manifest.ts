@@ -24,10 +24,15 @@ function found(object: Json, path: string[]): unknown {
   return path.reduce<unknown>((value, name) => (isObject(value) ? value[name] : undefined), object);
 }
 
+/** Where the pods of a kind have their template; null for a kind without. */
+function templateOf(kind: string): string[] | null {
+  return Object.hasOwn(TEMPLATES, kind) ? (TEMPLATES[kind] ?? null) : null;
+}
+
 /** The pod of an object: itself, or the template of a workload with the workload's name. */
 function podOf(object: Json): Json {
   const kind = String(object["kind"] ?? "Pod");
-  const path = TEMPLATES[kind];
+  const path = templateOf(kind);
   if (!path) return object;
   const template = found(object, path);
   if (!isObject(template)) throw new ManifestError(`${kind}: ${path.join(".")} is missing`);
@@ -84,6 +89,22 @@ function firstOf(set: Json, pod: Json): Json {
   return { apiVersion: "v1", kind: "List", items: [mounting, ...claims] };
 }
 
+/** The value of a document; one whose aliases make far more of it than was written is refused. */
+function plain(document: { toJS: () => unknown }): unknown {
+  try {
+    return document.toJS();
+  } catch (fault) {
+    throw new ManifestError(fault instanceof Error ? fault.message : String(fault));
+  }
+}
+
+/** The objects of a document: itself, or the items of a List. */
+function objectsOf(value: unknown): unknown[] {
+  if (value === null) return [];
+  const isList = isObject(value) && value["kind"] === "List" && Array.isArray(value["items"]);
+  return isList ? (value["items"] as unknown[]) : [value];
+}
+
 export interface Read {
   /** The Pod, in JSON; or a List of it and its claims. */
   json: string;
@@ -100,18 +121,18 @@ export async function readManifest(text: string): Promise<Read> {
   for (const document of all) {
     const [fault] = document.errors;
     if (fault) throw new ManifestError(fault.message);
-    const value: unknown = document.toJS();
-    if (value === null) continue;
-    if (!isObject(value))
-      throw new ManifestError("A manifest is an object with kind, metadata and spec.");
-    const kind = String(value["kind"] ?? "Pod");
-    if (kind !== "Pod" && !TEMPLATES[kind]) continue;
-    const pod = podOf(value);
-    const replicas = isObject(value["spec"]) ? value["spec"]["replicas"] : null;
-    return {
-      json: JSON.stringify(kind === "StatefulSet" ? firstOf(value, pod) : pod),
-      replicas: typeof replicas === "number" && kind !== "Pod" ? replicas : null,
-    };
+    for (const value of objectsOf(plain(document))) {
+      if (!isObject(value))
+        throw new ManifestError("A manifest is an object with kind, metadata and spec.");
+      const kind = String(value["kind"] ?? "Pod");
+      if (kind !== "Pod" && !templateOf(kind)) continue;
+      const pod = podOf(value);
+      const replicas = isObject(value["spec"]) ? value["spec"]["replicas"] : null;
+      return {
+        json: JSON.stringify(kind === "StatefulSet" ? firstOf(value, pod) : pod),
+        replicas: typeof replicas === "number" && kind !== "Pod" ? replicas : null,
+      };
+    }
   }
   throw new ManifestError("There is no Pod here, and nothing that makes pods.");
 }

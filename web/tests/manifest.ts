@@ -41,6 +41,16 @@ spec:
   });
 });
 
+test("of a List the first pod is read", async () => {
+  const item = '{"kind": "Pod", "metadata": {"name": "a"}}';
+  const read = await readManifest(`{"kind": "List", "items": [{"kind": "Service"}, ${item}]}`);
+  equal(read.json, '{"kind":"Pod","metadata":{"name":"a"}}');
+});
+
+test("a kind may be called as what every object has", async () => {
+  await rejects(readManifest("kind: constructor"), /no Pod here/);
+});
+
 test("claims of a StatefulSet come with its first pod", async () => {
   const text = `
 kind: StatefulSet

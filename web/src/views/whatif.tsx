@@ -192,7 +192,7 @@ export function WhatIf() {
         </form>
         <div class="stack" aria-live="polite" aria-busy={answer.busy}>
           {answer.explained ? (
-            <div class={answer.busy ? "stack dimmed" : "stack"}>
+            <div class={answer.busy || answer.fault ? "stack dimmed" : "stack"}>
               <ExplanationBody
                 hypothetical
                 explained={answer.explained}
