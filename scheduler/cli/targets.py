@@ -48,7 +48,11 @@ def parse_target(given: str, namespace: str | None) -> Target:
     if not name or "/" in name or (slash and not first and given.startswith("/")):
         raise click.UsageError(f"expected a name, namespace/name or kind/name, not {given!r}")
     if first and namespace and first != namespace:
-        raise click.UsageError(f"{given} is not in namespace {namespace}")
+        kinds = ", ".join(kind.lower() for kind in KINDS)
+        raise click.UsageError(
+            f"{given}: {first!r} is neither the namespace {namespace!r} "
+            f"nor one of the kinds {kinds}"
+        )
     return Target(kind, first or namespace or "", name)
 
 

@@ -205,6 +205,15 @@ def test_what_is_no_name_is_a_usage_error(name: str, file: str) -> None:
     assert run(name, "-f", file).exit_code == 2
 
 
+def test_a_kind_that_is_not_explained_is_a_usage_error_that_lists_the_kinds(file: str) -> None:
+    result = run("cronjob/nightly", "-n", "team", "-f", file)
+    assert result.exit_code == 2
+    words = " ".join(result.stderr.split())
+    assert (
+        "'cronjob' is neither the namespace 'team' nor one of the kinds pod, deployment," in words
+    )
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
