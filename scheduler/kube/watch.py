@@ -149,6 +149,8 @@ class Reflector(Generic[T]):
         self._waiting: asyncio.Task[Any] | None = None
         """The task that waits for bytes of a watch or the end of a pause, and does nothing else."""
         self._garbled = 0
+        self._forbidden = False
+        """Whether the right to list an optional resource was missing the last time."""
         self._heard = clock()
         self._after_trouble = RetryDelays(0.5, 30.0, rng=rng)
         # With its spread below `STALE_SECONDS`.
@@ -202,8 +204,9 @@ class Reflector(Generic[T]):
         resource = self.resource
         if resource.optional and isinstance(error, NotFound | Forbidden):
             await self._lose_all()
-            log.debug("Resource is not there, looking again later", kind=resource.kind)
-            return "absent", self._after_absence.next()
+            delay = self._after_absence.next()
+            self._report_absence(error, delay)
+            return "absent", delay
         self._garbled = self._garbled + 1 if _reason(error) == "garbled" else 0
         if _doubts_position(error) or self._garbled >= MAX_GARBLED:
             # A list may succeed where something on the way breaks watches.
@@ -215,6 +218,18 @@ class Reflector(Generic[T]):
             "Watch interrupted", kind=resource.kind, reason=reason, error=str(error), retry=delay
         )
         return reason, delay
+
+    def _report_absence(self, error: ApiError, delay: float) -> None:
+        """Log a missing right once, as nothing else shows it; a missing CRD is no fault."""
+        forbidden = isinstance(error, Forbidden)
+        report = log.warning if forbidden and not self._forbidden else log.debug
+        self._forbidden = forbidden
+        report(
+            "Resource cannot be listed and counts as empty",
+            kind=self.resource.kind,
+            error=str(error),
+            retry=delay,
+        )
 
     async def _list(self) -> bool:
         """Bring `store` to one consistent state of the server, page by page.
@@ -244,6 +259,7 @@ class Reflector(Generic[T]):
         await self._deliver([self._forget(key) for key in self.store.keys() - seen])
         self._position = page.metadata.resource_version
         self._after_absence.reset()
+        self._forbidden = False
         await self._listed(number)
         return True
 

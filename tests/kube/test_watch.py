@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 
 import pytest
 
@@ -327,6 +328,18 @@ async def test_an_optional_resource_that_is_absent_counts_as_empty_and_is_looked
         await server.idle.wait()
     assert watched.clock.slept == [10.0, 20.0]
     assert watched.reported == ["+x@1"]
+
+
+async def test_a_missing_right_to_an_optional_resource_is_a_warning_once_until_it_is_granted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    refused = Forbidden(403)
+    lists: list[bytes | Exception] = [NotFound(404), refused]
+    lists += [refused, page(), refused, NotFound(404), refused, page()]
+    await play(lists, [NotFound(404)], OPTIONAL)
+    messages = [record.getMessage() for record in caplog.records]
+    assert messages == ["Resource cannot be listed and counts as empty"] * 3
 
 
 async def test_an_optional_resource_that_vanishes_loses_its_objects() -> None:
