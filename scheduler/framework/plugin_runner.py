@@ -25,6 +25,8 @@ from scheduler.queueing.queued_pod import QueuedPod
 # The points whose calls ``scheduler_plugin_evaluation_total`` counts.
 _EVALUATED = frozenset(("preFilter", "filter", "preScore", "score"))
 
+_SUCCESS = Code.SUCCESS
+
 _MOST_SKIPPED = 256
 """Sets of plugins that are skipped together at one point: mostly there are some dozens."""
 
@@ -54,7 +56,7 @@ class Timing:
 
     def __init__(self, durations: _Durations) -> None:
         self._durations = durations
-        self.code = Code.SUCCESS
+        self.code = _SUCCESS
         """The outcome, under which the time is observed."""
         self._started = machine.perf_counter()
 
@@ -182,7 +184,7 @@ class PluginRunner:
 
     def idle(self, point: str) -> None:
         """Observe that a point had no plugin to call, which takes no time."""
-        self._durations[point][Code.SUCCESS].observe(0.0)
+        self._durations[point][_SUCCESS].observe(0.0)
 
     def _checked(self, call: Call, point: Point, plugin: str) -> Call:
         """The same call, with its time and the type of its answer checked."""

@@ -64,6 +64,7 @@ class PreFilterOutcome(msgspec.Struct, frozen=True):
     """The plugins that named nodes: each of them may be why the others are left out."""
 
 
+_SUCCESS, _UNSCHEDULABLE, _SKIP = Code.SUCCESS, Code.UNSCHEDULABLE, Code.SKIP
 _NOBODY: frozenset[str] = frozenset()
 _NOTHING_KNOWN = PreFilterOutcome()
 _ALWAYS_WATCHED = {"Pod", ASSIGNED_POD, UNSCHEDULABLE_POD, "Node", ANY_KIND}
@@ -294,13 +295,13 @@ class Framework:
             for entry in entries:
                 result: PreFilterResult = self.runner.call("preFilter", entry, cycle)
                 code = result.status.code
-                if code is Code.SKIP:
+                if code is _SKIP:
                     cycle.skip("filter", frozenset((entry.name,)))
                     continue
-                if code is Code.UNSCHEDULABLE:
+                if code is _UNSCHEDULABLE:
                     rejection = result.status.by(entry.name)
                     continue
-                if code is not Code.SUCCESS:
+                if code is not _SUCCESS:
                     timing.code = code
                     return PreFilterOutcome(_signed(result.status, "PreFilter", entry.name))
                 if result.node_names is not None:
@@ -519,7 +520,7 @@ class Framework:
         with self.runner.timed("bind") as timing:
             for entry in self._entries["bind"]:
                 status: Status = await self.runner.call_async("bind", entry, cycle, node)
-                if status.code is not Code.SKIP:
+                if status.code is not _SKIP:
                     timing.code = status.code
                     return status if status.ok else _signed(status, "Bind", entry.name)
         return error("no bind plugin acted on the pod")

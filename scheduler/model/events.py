@@ -29,6 +29,12 @@ class Action(enum.Flag):
     POD_TOLERATION = enum.auto()
     POD_GENERATED_CLAIM = enum.auto()
 
+    __hash__ = object.__hash__  # that of Enum is written in Python, and hashes the name
+
+
+ADD, DELETE, UPDATE = Action.ADD, Action.DELETE, Action.UPDATE
+"""Read for every pod: a member of an enumeration takes many times what a name does."""
+
 
 ACTION_LABELS: dict[Action, str] = {
     Action.ADD: "Add",

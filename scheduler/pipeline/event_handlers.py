@@ -25,11 +25,14 @@ from scheduler import machine
 from scheduler.framework.runtime import Framework
 from scheduler.gangs.registry import GangRegistry
 from scheduler.model.events import (
+    ADD,
     ASSIGNED_POD,
     BOUND_POD,
+    DELETE,
     ENDED_POD,
     POD,
     UNSCHEDULABLE_POD,
+    UPDATE,
     WATCHED_POD,
     Action,
     Event,
@@ -261,10 +264,10 @@ class EventHandlers:
             if self._state.confirmed(now.uid):
                 return None  # its node was read, and the watch is behind
             self._state.renew_assumed(now)
-            return Event(UNSCHEDULABLE_POD, Action.ADD if was is None else Action.UPDATE, was, now)
+            return Event(UNSCHEDULABLE_POD, ADD if was is None else UPDATE, was, now)
         if was is not None and self._ours(was):
             self._forget_deleted(was)
-            return Event(UNSCHEDULABLE_POD, Action.DELETE, was)
+            return Event(UNSCHEDULABLE_POD, DELETE, was)
         return None
 
     def add_pod_to_cache(self, was: PodInfo | None, now: PodInfo) -> None:
@@ -332,7 +335,7 @@ class EventHandlers:
 
     def drop_assigned_pod(self, event: Event) -> None:
         """A pod that waits for plugins out of process has got a node."""
-        if isinstance(event.new, PodInfo) and event.action is Action.ADD and not event.own:
+        if isinstance(event.new, PodInfo) and event.action is ADD and not event.own:
             self._suspension.drop(event.new)
 
     # Pods: cache → queue
@@ -348,11 +351,11 @@ class EventHandlers:
 
     def _event_to_queue(self, event: Event) -> None:
         """Remove a pod that got a node, and move the pods that the event may have cured."""
-        if event.kind == ASSIGNED_POD and event.action is Action.ADD:
+        if event.kind == ASSIGNED_POD and event.action is ADD:
             assert isinstance(event.new, PodInfo), "an added pod is there"
             self._queue.delete(event.new)
         self._queue.on_event(event)
-        if event.kind == ASSIGNED_POD and event.action is Action.DELETE and not event.own:
+        if event.kind == ASSIGNED_POD and event.action is DELETE and not event.own:
             assert isinstance(event.old, PodInfo), "a deleted pod was there"
             self._retry_nominated(event.old.node_name)
 
@@ -409,7 +412,7 @@ class EventHandlers:
     def add_node_to_cache(self, new: Node) -> Event:
         """A node was added."""
         self._state.set_node(new)
-        return self._published(Event("Node", Action.ADD, None, new))
+        return self._published(Event("Node", ADD, None, new))
 
     def update_node_in_cache(self, old: Node, new: Node) -> Event | None:
         """A node was updated, or replaced by another of its name."""
@@ -418,13 +421,13 @@ class EventHandlers:
         if action is not None:
             return self._published(Event("Node", action, old, new))
         if old.metadata.uid != new.metadata.uid:
-            self.publish(Event("Node", Action.UPDATE, old, new, silent=True))
+            self.publish(Event("Node", UPDATE, old, new, silent=True))
         return None
 
     def delete_node_from_cache(self, old: Node) -> Event:
         """A node was deleted: pods that were to get it after preemption are tried again."""
         self._state.remove_node(old.name)
-        event = self._published(Event("Node", Action.DELETE, old))
+        event = self._published(Event("Node", DELETE, old))
         if nominated := self._state.nominations.on(old.name):
             self._queue.activate([pod.key for pod in nominated])
         return event
@@ -443,22 +446,22 @@ class EventHandlers:
 
 
 def _action(old: object, new: object) -> Action:
-    return Action.ADD if old is None else Action.DELETE if new is None else Action.UPDATE
+    return ADD if old is None else DELETE if new is None else UPDATE
 
 
 def _watched_pod(old: Pod | None, new: Pod | None) -> Event:
     """The event of a change of a pod; see `WATCHED_POD`."""
     if old is None:
         assert new is not None, "a change has an object"
-        return Event(ENDED_POD if new.finished else POD, Action.ADD, None, new)
+        return Event(ENDED_POD if new.finished else POD, ADD, None, new)
     if new is None:
-        return Event(ENDED_POD, Action.DELETE, old)
+        return Event(ENDED_POD, DELETE, old)
     kind = POD
     if new.finished or old.finished or new.metadata.uid != old.metadata.uid:
         kind = ENDED_POD
     elif new.spec.node_name and not old.spec.node_name:
         kind = BOUND_POD
-    return Event(kind, Action.UPDATE, old, new)
+    return Event(kind, UPDATE, old, new)
 
 
 def _placed(info: PodInfo) -> bool:

@@ -7,7 +7,16 @@ from typing import Any
 
 from scheduler.observe.metrics import Children, Metrics
 from scheduler.queueing.heap import KeyedHeap
-from scheduler.queueing.queued_pod import QueuedPod, SortKey, Tier
+from scheduler.queueing.queued_pod import (
+    ACTIVE,
+    BACKOFF,
+    ERROR_BACKOFF,
+    GATED,
+    UNSCHEDULABLE,
+    QueuedPod,
+    SortKey,
+    Tier,
+)
 from scheduler.queueing.unschedulable_pods import Cohort, UnschedulablePods
 from scheduler.queueing.waiters import Waiter, Waiters
 
@@ -21,10 +30,10 @@ class QueueTiers:
     def __init__(self, sort_key: SortKey, metrics: Metrics, waiters: Waiters) -> None:
         self.sort_key = sort_key
         self._heaps: dict[Tier, KeyedHeap[QueuedPod]] = {
-            Tier.ACTIVE: KeyedHeap(self.order),
-            Tier.BACKOFF: KeyedHeap(lambda queued: (queued.backoff_until, sort_key(queued))),
-            Tier.ERROR_BACKOFF: KeyedHeap(lambda queued: queued.backoff_until),
-            Tier.GATED: KeyedHeap(lambda queued: queued.timestamp),
+            ACTIVE: KeyedHeap(self.order),
+            BACKOFF: KeyedHeap(lambda queued: (queued.backoff_until, sort_key(queued))),
+            ERROR_BACKOFF: KeyedHeap(lambda queued: queued.backoff_until),
+            GATED: KeyedHeap(lambda queued: queued.timestamp),
         }
         self.unschedulable = UnschedulablePods(sort_key, self.count_rejections, waiters)
         self._pending = {tier: metrics.pending_pods.labels(tier.pending_label) for tier in Tier}
@@ -42,13 +51,13 @@ class QueueTiers:
     def __iter__(self) -> Iterator[QueuedPod]:
         """All pods, tier by tier, each tier in its order."""
         for tier in Tier:
-            yield from self.unschedulable if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
+            yield from self.unschedulable if tier is UNSCHEDULABLE else self._heaps[tier]
 
     def first(self, count: int) -> list[QueuedPod]:
         """The first pods in the same order; yields to the event loop."""
         found: list[QueuedPod] = []
         for tier in Tier:
-            heap = self.unschedulable if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
+            heap = self.unschedulable if tier is UNSCHEDULABLE else self._heaps[tier]
             if len(found) < count:
                 found += heap.first(count - len(found))
         return found
@@ -61,7 +70,7 @@ class QueueTiers:
         for tier in Tier:
             if tier is but:
                 continue
-            heap = self.unschedulable if tier is Tier.UNSCHEDULABLE else self._heaps[tier]
+            heap = self.unschedulable if tier is UNSCHEDULABLE else self._heaps[tier]
             yield from heap.in_order()
 
     def unsorted(self, tier: Tier) -> list[QueuedPod]:
@@ -74,7 +83,7 @@ class QueueTiers:
 
     def count(self, tier: Tier) -> int:
         """The number of pods in a tier."""
-        return len(self.unschedulable if tier is Tier.UNSCHEDULABLE else self._heaps[tier])
+        return len(self.unschedulable if tier is UNSCHEDULABLE else self._heaps[tier])
 
     def order(self, queued: QueuedPod) -> tuple[Any, int]:
         """What sorts active pods, the next one first."""
@@ -89,7 +98,7 @@ class QueueTiers:
         self.remove(queued)
         self._arrive(queued, tier)
         self._heaps[tier].put(queued.key, queued)
-        if tier is Tier.GATED:
+        if tier is GATED:
             self._gated[queued.key] = self._waiters.join(
                 queued,
                 queued.info,
@@ -110,7 +119,7 @@ class QueueTiers:
     ) -> Cohort:
         """Move a pod to the unschedulable pods, into the cohort of this key, or (None) its own."""
         self.remove(queued)
-        self._arrive(queued, Tier.UNSCHEDULABLE)
+        self._arrive(queued, UNSCHEDULABLE)
         return self.unschedulable.park(queued, key, judged_from, keep_rank=keep_rank)
 
     def remove(self, queued: QueuedPod) -> None:
@@ -118,11 +127,11 @@ class QueueTiers:
         tier = queued.tier
         if tier is None:
             return
-        if tier is Tier.UNSCHEDULABLE:
+        if tier is UNSCHEDULABLE:
             self.unschedulable.remove(queued)
         else:
             self._heaps[tier].remove(queued.key)
-        if tier is Tier.GATED:
+        if tier is GATED:
             self._waiters.leave(self._gated.pop(queued.key))
         self._pending[tier].dec()
         del self._pods[queued.key]

@@ -57,7 +57,18 @@ from scheduler.observe.metrics import Children, Metrics
 from scheduler.queueing.hints import HintRegistration, Hints, HintTable, Requeue
 from scheduler.queueing.in_flight import InFlightPods
 from scheduler.queueing.queue_tiers import QueueTiers
-from scheduler.queueing.queued_pod import NO_PLUGINS, Backoff, PluginSets, QueuedPod, Tier
+from scheduler.queueing.queued_pod import (
+    ACTIVE,
+    BACKOFF,
+    ERROR_BACKOFF,
+    GATED,
+    NO_PLUGINS,
+    UNSCHEDULABLE,
+    Backoff,
+    PluginSets,
+    QueuedPod,
+    Tier,
+)
 from scheduler.queueing.unschedulable_pods import Cohort
 from scheduler.queueing.view import QueueView
 from scheduler.queueing.waiters import Waiters, Woken
@@ -160,11 +171,11 @@ class SchedulingQueue:
     @property
     def active(self) -> int:
         """The number of active pods and of cohorts that events may have cured."""
-        return self._pods.count(Tier.ACTIVE) + self._waiters.marked
+        return self._pods.count(ACTIVE) + self._waiters.marked
 
     def peek(self) -> QueuedPod | None:
         """The first active pod, without popping it."""
-        return self._pods.head(Tier.ACTIVE)
+        return self._pods.head(ACTIVE)
 
     def is_in_flight(self, uid: str) -> bool:
         """Whether a pod is in flight and not deleted."""
@@ -230,7 +241,7 @@ class SchedulingQueue:
         if self._waiters.busy:
             self._waiters.ask(ASKED_IN_PASSING)
         while (queued := self._next()) is not None:
-            if not queued.woken and queued.tier is not Tier.BACKOFF:
+            if not queued.woken and queued.tier is not BACKOFF:
                 break
             if not self._plugins.still_rejected(queued):
                 self._portion = min(2 * self._portion, MOST_WOKEN)
@@ -240,7 +251,7 @@ class SchedulingQueue:
             checkpoint()
         else:
             return None
-        if queued.tier is Tier.BACKOFF:
+        if queued.tier is BACKOFF:
             queued.borrowed_until = queued.owed_until
             self._incoming["active", _POP_FROM_BACKOFF].inc()
         elif queued.backoff_until <= self._clock() < queued.owed_until:
@@ -258,7 +269,7 @@ class SchedulingQueue:
             queued
             for key in keys
             if (queued := self._pods.get(key)) is not None
-            and queued.tier is not Tier.GATED
+            and queued.tier is not GATED
             and queued.profile == profile
         ]
         found.sort(key=self._pods.sort_key)
@@ -349,7 +360,7 @@ class SchedulingQueue:
         owed = max([until, *(owed for _, owed in ends)])
         for queued in members:
             queued.backoff_until, queued.owed_until = until, owed
-            if queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF):
+            if queued.tier in (BACKOFF, ERROR_BACKOFF):
                 self._pods.reorder(queued)
 
     def requeue_error(self, queued: QueuedPod, message: str) -> None:
@@ -369,8 +380,8 @@ class SchedulingQueue:
         if queued.outdated > OUTDATED_WITHOUT_BACKOFF:
             queued.consecutive_errors += 1
         self._requeue(queued, message)
-        if queued.tier is Tier.ERROR_BACKOFF and queued.outdated <= OUTDATED_WITHOUT_BACKOFF:
-            self._enter(queued, Tier.ACTIVE, _DECISION_OUTDATED)
+        if queued.tier is ERROR_BACKOFF and queued.outdated <= OUTDATED_WITHOUT_BACKOFF:
+            self._enter(queued, ACTIVE, _DECISION_OUTDATED)
 
     # What moves waiting pods
 
@@ -414,7 +425,7 @@ class SchedulingQueue:
         waiting = [queued for key in keys if (queued := self._pods.get(key)) is not None]
         for queued in waiting:
             queued.woken = False  # it is tried for another reason
-            if queued.tier is not Tier.ACTIVE:
+            if queued.tier is not ACTIVE:
                 self._force(queued)
         self._in_flight.activate(keys)
         return len(waiting)
@@ -426,7 +437,7 @@ class SchedulingQueue:
         """
         for key in keys:
             queued = self._pods.get(key)
-            if queued is not None and queued.tier in (Tier.UNSCHEDULABLE, Tier.GATED):
+            if queued is not None and queued.tier in (UNSCHEDULABLE, GATED):
                 queued.woken = False  # it is tried for another reason
                 self._place(queued, Requeue.AFTER_BACKOFF, _FORCE_ACTIVATE)
         self._in_flight.activate(keys)
@@ -435,16 +446,16 @@ class SchedulingQueue:
         """Run PreEnqueue again for all gated pods; O(n log n) in their number."""
         for key in self._pods.gated():
             queued = self._pods.get(key)
-            if queued is not None and queued.tier is Tier.GATED:
+            if queued is not None and queued.tier is GATED:
                 self._force(queued)
             checkpoint()
 
     def flush(self) -> None:
         """Move the pods whose back-off has ended, and those unschedulable for too long."""
         now = self._clock()
-        for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF):
+        for tier in (BACKOFF, ERROR_BACKOFF):
             while (queued := self._pods.head(tier)) and queued.backoff_until <= now:
-                self._enter(queued, Tier.ACTIVE, _BACKOFF_COMPLETE)
+                self._enter(queued, ACTIVE, _BACKOFF_COMPLETE)
                 checkpoint()
         while self._expires_at() <= now:
             self._expire()
@@ -452,7 +463,7 @@ class SchedulingQueue:
 
     def next_deadline(self) -> float | None:
         """When `flush` next has something to do; None if only an event or a new pod can help."""
-        heads = [self._pods.head(tier) for tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF)]
+        heads = [self._pods.head(tier) for tier in (BACKOFF, ERROR_BACKOFF)]
         deadlines = [queued.backoff_until for queued in heads if queued]
         deadlines.append(self._expires_at())
         deadline = min(deadlines)
@@ -460,9 +471,7 @@ class SchedulingQueue:
 
     async def wait(self) -> None:
         """Return as soon as `pop` gives a pod or `flush` has something to do. For one task."""
-        while not (
-            self._pods.count(Tier.ACTIVE) or self._pods.count(Tier.BACKOFF) or self._waiters.busy
-        ):
+        while not (self._pods.count(ACTIVE) or self._pods.count(BACKOFF) or self._waiters.busy):
             deadline, now = self.next_deadline(), self._clock()
             if deadline is not None and deadline <= now:
                 return
@@ -479,13 +488,13 @@ class SchedulingQueue:
         """The first pod; deferred hints are called first if no pod is active."""
         if self._waiters.busy:
             self._wake_some()
-        queued = self._pods.head(Tier.ACTIVE)
+        queued = self._pods.head(ACTIVE)
         while queued is None and self._waiters.busy:
             self._waiters.ask(ASKED_IN_PASSING)
             self._wake_some()
             checkpoint()
-            queued = self._pods.head(Tier.ACTIVE)
-        return self._pods.head(Tier.BACKOFF) if queued is None else queued
+            queued = self._pods.head(ACTIVE)
+        return self._pods.head(BACKOFF) if queued is None else queued
 
     def _wake_some(self) -> None:
         """Wake the first of the marked cohorts, if they come before all active pods."""
@@ -506,7 +515,7 @@ class SchedulingQueue:
         Others can wait until it is their turn: the pods before them may take the room, and events
         come faster than pods are tried when there is much to do.
         """
-        woken, head = self._waiters.first(), self._pods.head(Tier.ACTIVE)
+        woken, head = self._waiters.first(), self._pods.head(ACTIVE)
         if woken is None or head is None:
             return woken is not None
         queued = _next_of(woken)
@@ -516,7 +525,7 @@ class SchedulingQueue:
         queued = _next_of(woken)
         if queued is None:
             return False
-        spared = queued.tier is Tier.UNSCHEDULABLE and self._plugins.still_rejected(queued)
+        spared = queued.tier is UNSCHEDULABLE and self._plugins.still_rejected(queued)
         self._spared.inc(spared)
         return not spared
 
@@ -524,7 +533,7 @@ class SchedulingQueue:
         """A woken pod would be rejected again: its verdict still holds, as of now."""
         queued.woken = False
         self._spared.inc()
-        self._note_move(queued, Tier.UNSCHEDULABLE, _STILL_REJECTED)
+        self._note_move(queued, UNSCHEDULABLE, _STILL_REJECTED)
         self._pods.park(queued, queued.cohort, self._in_flight.position, keep_rank=True)
 
     # Timeouts
@@ -573,16 +582,16 @@ class SchedulingQueue:
         self._end_scout(info.uid)
         queued.cohort = None  # what it was equal to, and waited for, was its last version
         queued.woken = False  # it is tried for another reason
-        if queued.tier is Tier.UNSCHEDULABLE:
+        if queued.tier is UNSCHEDULABLE:
             self._leave_cohort(queued, change)
-        elif queued.tier is not Tier.GATED:
+        elif queued.tier is not GATED:
             self._pods.reorder(queued)
         elif verdict := max(
             self._hints.verdict(queued, change), self._waiters.perhaps(self._pods.gate(queued))
         ):
             self._place(queued, verdict, change.label)
         else:
-            self._pods.put(queued, Tier.GATED)  # registered for events with its new spec
+            self._pods.put(queued, GATED)  # registered for events with its new spec
 
     def _leave_cohort(self, queued: QueuedPod, change: Event) -> None:
         """Have an unschedulable pod wait on its own from now on.
@@ -638,7 +647,7 @@ class SchedulingQueue:
         self, queued: QueuedPod, key: Hashable, start: int, missed: list[Event] | None
     ) -> None:
         """Add a pod to its cohort; the events since it was popped may have cured all of it."""
-        self._note_move(queued, Tier.UNSCHEDULABLE, _SCHEDULE_ATTEMPT_FAILURE)
+        self._note_move(queued, UNSCHEDULABLE, _SCHEDULE_ATTEMPT_FAILURE)
         cohort = self._pods.park(queued, key, start)
         self._end_scout(queued.info.uid)  # of another cohort, whose verdict this is not
         verdict = self._hints.replay(queued, missed)
@@ -660,7 +669,7 @@ class SchedulingQueue:
         while (queued := cohort.first(exclude)) is not None:
             queued.woken = woken
             self._place(queued, verdict, label)
-            if queued.tier is not Tier.GATED:
+            if queued.tier is not GATED:
                 self._pods.unschedulable.set_scout(cohort, queued)
                 return queued
         return None
@@ -685,19 +694,19 @@ class SchedulingQueue:
 
     def _place(self, queued: QueuedPod, verdict: Requeue, label: str) -> None:
         if verdict is Requeue.SKIP:
-            self._note_move(queued, Tier.UNSCHEDULABLE, label)
+            self._note_move(queued, UNSCHEDULABLE, label)
             self._pods.park(queued, None)
         elif not self._admits(queued):
-            self._enter(queued, Tier.GATED, label)
+            self._enter(queued, GATED, label)
         elif queued.backoff_until <= (now := self._clock()):
-            self._enter(queued, Tier.ACTIVE, label)
+            self._enter(queued, ACTIVE, label)
         elif not self._may_go_early(queued, now):
-            self._enter(queued, Tier.ERROR_BACKOFF, label)
+            self._enter(queued, ERROR_BACKOFF, label)
         elif verdict is Requeue.AT_ONCE:
             queued.borrowed_until = queued.owed_until
-            self._enter(queued, Tier.ACTIVE, label)
+            self._enter(queued, ACTIVE, label)
         else:
-            self._enter(queued, Tier.BACKOFF, label)
+            self._enter(queued, BACKOFF, label)
 
     def _may_go_early(self, queued: QueuedPod, now: float) -> bool:
         """Whether a pod may be tried before its back-off ends; that bounds how often it is tried.
@@ -709,11 +718,11 @@ class SchedulingQueue:
         return bool(queued.rejectors) and queued.borrowed_until <= now + ahead
 
     def _force(self, queued: QueuedPod) -> None:
-        passed = queued.tier in (Tier.BACKOFF, Tier.ERROR_BACKOFF) or self._admits(queued)
-        self._enter(queued, Tier.ACTIVE if passed else Tier.GATED, _FORCE_ACTIVATE)
+        passed = queued.tier in (BACKOFF, ERROR_BACKOFF) or self._admits(queued)
+        self._enter(queued, ACTIVE if passed else GATED, _FORCE_ACTIVATE)
 
     def _admits(self, queued: QueuedPod) -> bool:
-        if queued.tier is Tier.UNSCHEDULABLE:
+        if queued.tier is UNSCHEDULABLE:
             self._pods.remove(queued)  # PreEnqueue does not count for its cohort
         status = self._plugins.pre_enqueue(queued.info)
         if status.ok:
@@ -729,7 +738,7 @@ class SchedulingQueue:
 
     def _enter(self, queued: QueuedPod, tier: Tier, label: str) -> None:
         self._note_move(queued, tier, label)
-        if tier is Tier.ACTIVE and queued.initial_attempt is None:
+        if tier is ACTIVE and queued.initial_attempt is None:
             queued.initial_attempt = self._clock()
         self._pods.put(queued, tier)
 

@@ -32,7 +32,7 @@ import numpy as np
 import xxhash
 
 from scheduler.bounded import Usage
-from scheduler.model.events import ASSIGNED_POD, Action, Event, pod_update
+from scheduler.model.events import ADD, ASSIGNED_POD, DELETE, UPDATE, Event, pod_update
 from scheduler.model.journal import Journal
 from scheduler.model.nodes import Node
 from scheduler.model.objects import Namespace
@@ -70,6 +70,9 @@ class PodState(enum.Enum):
 
     ASSUMED = "assumed"
     ADDED = "added"
+
+
+_ASSUMED, _ADDED = PodState.ASSUMED, PodState.ADDED
 
 
 class SharedObjects:
@@ -348,8 +351,8 @@ class ClusterState:
         if info.uid in self._pods:
             raise ValueError(f"pod {info.key} already holds resources and cannot be assumed")
         bound = info.bound_to(node_name)
-        self.book(bound, PodState.ASSUMED)
-        self._publish(Event(ASSIGNED_POD, Action.ADD, None, bound, own=True, silent=True))
+        self.book(bound, _ASSUMED)
+        self._publish(Event(ASSIGNED_POD, ADD, None, bound, own=True, silent=True))
         return bound
 
     def forget(self, uid: str, *, trial: bool = False, own: bool = True) -> bool:
@@ -364,7 +367,7 @@ class ClusterState:
         self.unbook(uid)
         gone = Event(
             ASSIGNED_POD,
-            Action.DELETE,
+            DELETE,
             info,
             own=own,
             trial=trial,
@@ -386,11 +389,11 @@ class ClusterState:
         else:
             self.unbook(info.uid)
             if known is not None and known.node_name != info.node_name:
-                self._publish(Event(ASSIGNED_POD, Action.DELETE, known, silent=True))
-            self.book(info, PodState.ADDED)
+                self._publish(Event(ASSIGNED_POD, DELETE, known, silent=True))
+            self.book(info, _ADDED)
             if info.node_name in self._rows:
                 self._new_version(info.node_name)
-        action = Action.ADD if old is None else pod_update(old, info)
+        action = ADD if old is None else pod_update(old, info)
         self._publish(Event(ASSIGNED_POD, action, old, info))
 
     def renew_assumed(self, info: PodInfo) -> None:
@@ -410,9 +413,9 @@ class ClusterState:
             self._assumed[info.uid] = bound
         else:
             self.unbook(info.uid)
-            self.book(bound, PodState.ASSUMED)
+            self.book(bound, _ASSUMED)
         action = pod_update(known, bound)
-        plain = action is Action.UPDATE  # if it takes more, that cures no pod
+        plain = action is UPDATE  # if it takes more, that cures no pod
         if alike and plain:
             return  # nothing that pods are judged by
         if bound.node_name in self._rows:
@@ -434,7 +437,7 @@ class ClusterState:
         if info is None:
             return False
         self.unbook(uid)
-        self._publish(Event(ASSIGNED_POD, Action.DELETE, info))
+        self._publish(Event(ASSIGNED_POD, DELETE, info))
         return True
 
     def connect(self, publish: Callable[[Event], None]) -> None:
@@ -448,7 +451,7 @@ class ClusterState:
     def book(self, info: PodInfo, state: PodState) -> None:
         """Put a pod on its node, in a state; for ``scratch`` and the verbs above."""
         self._pods[info.uid] = info
-        if state is PodState.ASSUMED:
+        if state is _ASSUMED:
             self._assumed[info.uid] = info
         self._by_node.setdefault(info.node_name, {})[info.uid] = info
         row = self._rows.get(info.node_name)
@@ -468,7 +471,7 @@ class ClusterState:
         row = self._rows.get(info.node_name)
         if row is not None:
             self._account(row, info, -1)
-        return PodState.ASSUMED if assumed else PodState.ADDED
+        return _ASSUMED if assumed else _ADDED
 
     def unbook_all(self, bundle: PodBundle) -> None:
         """Take the pods of a bundle off their node, for ``scratch``."""
