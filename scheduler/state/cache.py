@@ -389,7 +389,7 @@ class ClusterState:
         else:
             self.unbook(info.uid)
             if known is not None and known.node_name != info.node_name:
-                self._publish(Event(ASSIGNED_POD, DELETE, known, silent=True))
+                self._publish(Event(ASSIGNED_POD, DELETE, known))
             self.book(info, _ADDED)
             if info.node_name in self._rows:
                 self._new_version(info.node_name)

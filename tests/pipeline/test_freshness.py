@@ -122,6 +122,22 @@ async def test_the_pod_is_tried_again_at_once_and_finds_another_node(change: Cha
     assert stage.outlet.bound == [("default/p", "n2")]
 
 
+async def test_the_room_of_a_pod_that_others_bind_elsewhere_is_free() -> None:
+    stage = Stage()
+    stage.outlet.answer = Slots()
+    stage.see(make_node("n1").cpu("4").label(place="n1"), make_node("n2").cpu("4").taint("red"))
+    stage.see(make_pod("p").cpu("4"))
+    stage.attempt()
+    stage.see(make_pod("w").cpu("4").node_selector(place="n1").toleration("red", "Exists"))
+    stage.attempt()
+    assert stage.tiers() == {"w": "unschedulable"}
+    stage.see(make_pod("p").cpu("4").on("n2"))
+    assert stage.tiers() == {"w": "backoff"}
+    stage.attempt()
+    assert stage.cpu("n1") == 4000
+    await stage.core.bindings.stop()
+
+
 def unchanged(stage: Stage) -> None: ...
 
 
