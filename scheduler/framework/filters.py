@@ -73,6 +73,19 @@ class FilterRunner:
                         break
         return codes
 
+    def run_by_sums(self, cycle: Cycle, rows: Rows) -> Codes:
+        """The same by those filters that come before the first one that reads more than sums.
+
+        A rejection is that of `run`; an acceptance says nothing.
+        """
+        codes: Codes = np.zeros(len(rows), np.int32)
+        for entry in self._runner.without["filter"][cycle.skipped["filter"]]:
+            passing = np.flatnonzero(codes == 0)
+            if entry.name not in self._sums_only or not len(passing):
+                break
+            codes[passing] = self._judge(entry, cycle, rows[passing])
+        return codes
+
     def include(self, name: str) -> bool:
         """Whether a plugin is one of these filters."""
         return name in self._by_name

@@ -465,13 +465,14 @@ def filter_with_nominated_pods(framework: Framework, cycle: Cycle, rows: Rows) -
 
 def with_nominated_pods(framework: Framework, cycle: Cycle, rows: Rows) -> Codes:
     """A verdict per row as if the pods that are nominated to it were there."""
-    if framework.filters.judge_by_sums(cycle):
-        with _as_if_they_requested(cycle, rows):
-            return framework.run_filters(cycle, rows)
-    codes: Codes = np.zeros(len(rows), np.int32)
-    everything = np.arange(len(rows))
-    together = len(rows) > 0 and framework.filters.judge_row_by_row(cycle)
-    for group in [everything] if together else everything[:, np.newaxis]:
+    with _as_if_they_requested(cycle, rows):
+        codes = framework.filters.run_by_sums(cycle, rows)
+        if framework.filters.judge_by_sums(cycle):
+            return codes
+    # Most nodes with nominated pods are full: what these evict takes a while to leave.
+    left = np.flatnonzero(codes == 0)
+    together = len(left) > 0 and framework.filters.judge_row_by_row(cycle)
+    for group in [left] if together else left[:, np.newaxis]:
         with framework.trial(cycle) as changes:
             for row in rows[group].tolist():
                 node = cycle.state.name(row)

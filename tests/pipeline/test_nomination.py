@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from scheduler.pipeline.evaluation import with_nominated_pods
 from scheduler.plugin_api import Handle
 from scheduler.plugin_api.cycle import Cycle
 from scheduler.plugins.table import IN_TREE
-from tests.builders import PodBuilder, make_pod
+from tests.builders import PodBuilder, make_pod, pod_term
 from tests.pipeline.evicting import Arena, make_box
 from tests.pipeline.support import turns
 
@@ -67,27 +68,35 @@ PODS = st.lists(
 )
 
 
-@given(nominated=PODS, asks=st.integers(1, 4), gone=st.integers(0, 3))
+@given(nominated=PODS, asks=st.integers(1, 4), gone=st.integers(0, 3), apart=st.booleans())
 async def test_sums_of_nominated_pods_give_the_verdicts_of_booked_ones(
-    nominated: list[tuple[int, int, int, str]], asks: int, gone: int
+    nominated: list[tuple[int, int, int, str]], asks: int, gone: int, apart: bool
 ) -> None:
     arena = Arena()
-    arena.see(*(make_box(f"n{i}", 4).offer("example.com/gpu", 2).pods(1 + i) for i in range(4)))
+    boxes = [make_box(f"n{i}", 4).label(name=f"n{i}").pods(1 + i) for i in range(4)]
+    arena.see(*(box.offer("example.com/gpu", 2) for box in boxes))
     for number, (node, priority, amount, resource) in enumerate(nominated):
-        info = make_pod(f"p{number}").priority(priority).request(resource, amount).info()
-        arena.core.state.nominations.set(info, f"n{node}")
+        other = make_pod(f"p{number}").label(app=f"p{number % 2}").priority(priority)
+        arena.core.state.nominations.set(other.request(resource, amount).info(), f"n{node}")
     arena.lose(make_box(f"n{gone}"))
     arena.see(make_box(f"n{gone + 10}", 4), make_box(f"n{gone}", 4))
     framework = arena.core.frameworks[SCHEDULER_NAME]
-    cycle = Cycle(make_pod("asks").priority(5).cpu(asks).info(), arena.core.state)
+    pod = make_pod("asks").priority(5).cpu(asks)
+    if apart:
+        pod.apart(pod_term("name", {"app": "p1"}))
+    cycle = Cycle(pod.info(), arena.core.state)
     framework.run_pre_filter(cycle)
     cycle.skipped["filter"] |= {"NodeResourceTopologyMatch"}  # as for a class that pins nothing
-    assert framework.filters.judge_by_sums(cycle)
+    assert framework.filters.judge_by_sums(cycle) != apart
     rows = arena.core.state.nominations.rows_ahead_of(cycle.pod)
     names = {arena.core.state.name(row) for row in rows.tolist()}
     assert names == {f"n{node}" for node, priority, *_ in nominated if priority >= 5} - {"n4"}
     in_sums = with_nominated_pods(framework, cycle, rows)
-    with patch.object(framework.filters, "judge_by_sums", lambda cycle: False):
+    none = np.zeros(len(rows), np.int32)
+    with (
+        patch.object(framework.filters, "judge_by_sums", lambda cycle: False),
+        patch.object(framework.filters, "run_by_sums", lambda cycle, rows: none),
+    ):
         assert in_sums.tolist() == with_nominated_pods(framework, cycle, rows).tolist()
 
 
