@@ -19,6 +19,7 @@ from scheduler.cli.workloads import (
     controller_of,
     expand,
     identity,
+    is_active,
     pod_key,
 )
 
@@ -86,8 +87,8 @@ def add_nodes(objects: Sequence[Body], number: int, like: str) -> list[Body]:
 def drain(objects: Sequence[Body], nodes: Sequence[str]) -> Drained:
     """Nodes without pods, on which no pod may start: theirs wait again.
 
-    A DaemonSet's pods and those of the kubelet stay where they are. A pod without a controller is
-    lost, as nothing would make it again.
+    A DaemonSet's pods and those of the kubelet stay where they are. Those that are being deleted
+    are gone. A pod without a controller is lost, as nothing would make it again.
     """
     for node in nodes:
         _node(objects, node)
@@ -99,6 +100,8 @@ def drain(objects: Sequence[Body], nodes: Sequence[str]) -> Drained:
             kept.append({**body, "spec": {**body.get("spec", {}), "unschedulable": True}})
         elif body["kind"] != "Pod" or not _leaves(body, nodes):
             kept.append(body)
+        elif body["metadata"].get("deletionTimestamp"):
+            continue  # it goes anyway, and its controller has made another, or will
         elif controller_of(body) is None:
             lost.append("/".join(identity(body)[1:]))
         else:
@@ -120,7 +123,7 @@ def scale(objects: Sequence[Body], workload: str, replicas: int) -> list[Body]:
     pods = [
         (body, controller)
         for body in objects
-        if body["kind"] == "Pod" and _is_active(body) and (controller := controller_of(body))
+        if body["kind"] == "Pod" and is_active(body) and (controller := controller_of(body))
     ]
     owners = {identity(each) for each in sets}
     own = [body for body, controller in pods if controller in owners]
@@ -296,17 +299,13 @@ def _unused(resource: Body) -> Body:
 
 
 def _leaves(pod: Body, nodes: Sequence[str]) -> bool:
-    if pod.get("spec", {}).get("nodeName") not in nodes or not _is_active(pod):
+    ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+    if ended or pod.get("spec", {}).get("nodeName") not in nodes:
         return False
     owner = controller_of(pod)
     return owner is None or owner[0] not in ("DaemonSet", "Node")
 
 
-def _is_active(pod: Body) -> bool:
-    return pod.get("status", {}).get("phase") not in ("Succeeded", "Failed")
-
-
 def _waiting(pod: Body) -> Body:
     spec = {key: value for key, value in pod["spec"].items() if key != "nodeName"}
-    metadata = {k: v for k, v in pod["metadata"].items() if k != "deletionTimestamp"}
-    return {**pod, "metadata": metadata, "spec": spec, "status": {"phase": "Pending"}}
+    return {**pod, "spec": spec, "status": {"phase": "Pending"}}

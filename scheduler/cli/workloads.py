@@ -237,7 +237,7 @@ def _replica_pods(owner: Body, owned: list[Body]) -> Iterator[Body]:
     spec = from_dict(owner, _Replicated).spec
     if spec.template is None:
         return
-    missing = spec.replicas - sum(map(_active, owned))
+    missing = spec.replicas - sum(map(is_active, owned))
     for name in islice(
         generated_names(owner["metadata"]["name"], identity(owner), owned), max(0, missing)
     ):
@@ -295,7 +295,7 @@ def _daemon_pods(owner: Body, owned: list[Body], nodes: Iterable[Node]) -> Itera
     example = _pod(owner, owner["metadata"]["name"])
     info = PodInfo(from_dict({**example, "spec": {**spec, "tolerations": wanted}}, Pod))
     cover = Cover(info.pod.spec.tolerations)
-    manned = {_daemon_node(pod) for pod in owned if _active(pod)}
+    manned = {_daemon_node(pod) for pod in owned if is_active(pod)}
     names = generated_names(owner["metadata"]["name"], identity(owner), owned)
     for node in nodes:
         name = node.metadata.name
@@ -347,7 +347,7 @@ def _job_pods(owner: Body, owned: list[Body]) -> Iterator[Body]:
     spec = job.spec
     if spec.template is None or spec.suspend or _ended(job):
         return
-    active = sum(map(_active, owned))
+    active = sum(map(is_active, owned))
     unfinished = active if job.status.succeeded else spec.parallelism
     if spec.completions is not None:
         unfinished = spec.completions - job.status.succeeded
@@ -361,7 +361,7 @@ def _job_pods(owner: Body, owned: list[Body]) -> Iterator[Body]:
     taken = {
         _labels(pod).get(_INDEX)
         for pod in owned
-        if _active(pod) or pod.get("status", {}).get("phase") == "Succeeded"
+        if is_active(pod) or pod.get("status", {}).get("phase") == "Succeeded"
     }
     left = _without(_indexes(job.status.completed_indexes), spec.completions or spec.parallelism)
     free = (index for index in left if str(index) not in taken)
@@ -406,7 +406,7 @@ def _ended(job: _Job) -> bool:
     )
 
 
-def _active(pod: Body) -> bool:
+def is_active(pod: Body) -> bool:
     """Whether its controller counts a pod: it neither has ended nor is about to."""
     ended = pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
     return not ended and pod["metadata"].get("deletionTimestamp") is None

@@ -89,6 +89,33 @@ def test_pods_of_a_drained_node_go_elsewhere(file: Path) -> None:
     assert "lost, as no controller makes them again: default/alone" in result.stderr
 
 
+def test_pods_that_are_being_deleted_are_gone_from_a_drained_node(file: Path) -> None:
+    """Their controllers have made others; and what is deleted anyway is not lost by a drain."""
+    web = workload("ReplicaSet", "web", replicas=1)
+    leaving = make_pod("web-1").cpu(1).on("n1").deleting().meta(namespace="shop")
+    pods = [owned(leaving.obj(), "ReplicaSet", "web")]
+    pods.append(owned(make_pod("web-2").meta(namespace="shop").on("n2").obj(), "ReplicaSet", "web"))
+    pods.append(make_pod("alone").cpu(1).on("n1").deleting().obj())
+    nodes = [make_node(name).cpu(4).obj() for name in ("n1", "n2")]
+    result = run("-f", write(file, *nodes, web, *pods), "--drain", "n1", "-o", "json")
+    assert placed(result) == {}
+    assert result.stderr == "note: drained: 0 pods of n1 wait again\n"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_pods_that_are_being_deleted_do_not_count_as_replicas(order: int) -> None:
+    web = workload("ReplicaSet", "web", replicas=3)
+    pods = [
+        owned(make_pod(f"web-{i}").meta(namespace="shop").on("n1").obj(), "ReplicaSet", "web")
+        for i in range(4)
+    ]
+    pods[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    scaled = expand(scale([web, *pods[::order]], "rs/shop/web", 2))
+    names = {body["metadata"]["name"] for body in scaled if body["kind"] == "Pod"}
+    assert len(names) == 3
+    assert "web-0" in names
+
+
 def test_all_pods_that_a_drain_loses_are_named(file: Path) -> None:
     alone = [make_pod(f"alone-{number}").cpu(1).on("n1").obj() for number in range(8)]
     source = write(file, make_node("n1").cpu(8).obj(), *alone)
