@@ -438,7 +438,8 @@ class Classes:
 
     def _intern(self, pod: PodInfo, keys: Sequence[Key], controller: str, text: int) -> PodClass:
         policy = pod.pod.spec.preemption_policy
-        identity = (self.profile, controller, pod.priority, policy, *keys)
+        # What cannot be understood counts as absent, so keys do not tell such pods from valid ones.
+        identity = (self.profile, controller, pod.priority, policy, pod.faults, *keys)
         known = self._classes.get(identity)
         if known is None:
             declared: dict[str, list[Chosen]] = {point: [] for point in _POINTS}

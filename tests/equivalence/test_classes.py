@@ -12,8 +12,17 @@ from hypothesis import strategies as st
 from scheduler.equivalence import cache, classes
 from scheduler.equivalence.classes import Classes, template_of
 from scheduler.model.podinfo import PodInfo
+from scheduler.simulation import place
 from scheduler.state import podindex
-from tests.builders import PodBuilder, pod_term, requirement, term
+from tests.builders import (
+    PodBuilder,
+    constraint,
+    make_pod,
+    make_worker,
+    pod_term,
+    requirement,
+    term,
+)
 from tests.equivalence import law
 from tests.equivalence.templates import HOST, PACKED, ZONE, waiting
 from tests.equivalence.test_planted_faults import look
@@ -43,9 +52,25 @@ def test_labels_count_only_where_somebody_asks() -> None:
     assert same_class(world, one, other)
 
 
+UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Bogus"}]}
+"""As a newer Kubernetes may have it."""
+APART = {
+    "podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": HOST, "labelSelector": UNREADABLE}
+        ]
+    }
+}
+
+
 @pytest.mark.parametrize(
     "other",
     [
+        pytest.param(waiting("cpu", "two").spec(affinity=APART), id="a fault in affinity"),
+        pytest.param(
+            waiting("cpu", "two").spread(constraint(HOST, labelSelector=UNREADABLE)),
+            id="a fault in spread constraints",
+        ),
         pytest.param(waiting("cpu", "two").priority(7), id="priority"),
         pytest.param(waiting("cpu", "two").spec(preemptionPolicy="Never"), id="preemption policy"),
         pytest.param(waiting("cpu", "two", PACKED), id="profile"),
@@ -55,6 +80,20 @@ def test_labels_count_only_where_somebody_asks() -> None:
 )
 def test_what_tells_pods_apart(other: PodBuilder) -> None:
     assert not same_class(three_nodes(), waiting("cpu", "one"), other)
+
+
+def test_a_pod_that_cannot_be_understood_keeps_no_other_from_its_node() -> None:
+    """What cannot be read counts as absent, so that it differs in nothing else."""
+    node = make_worker("n").obj()
+    pods = [
+        make_pod("first").spec(affinity=APART),
+        make_pod("second").spread(constraint(HOST, labelSelector=UNREADABLE)),
+        make_pod("valid"),
+    ]
+    first, second, valid = place([node, *(pod.obj() for pod in pods)])
+    assert "podAntiAffinity" in first[2]
+    assert "topologySpreadConstraints" in second[2]
+    assert valid == ("default/valid", "n", "")
 
 
 def test_pods_with_claims_of_their_own_are_alone() -> None:
