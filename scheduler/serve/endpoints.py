@@ -60,7 +60,7 @@ WAITING_OF_ONE = 24
 WAIT_SECONDS = 5.0
 HEAVY = ("/api/", "/debug/")
 EXPLAIN = "/api/v1/explain"
-SHARED = (EXPLAIN, *(f"/api/v1/{name}" for name in ("overview", "classes", "groups")))
+SHARED = (EXPLAIN, *(f"/api/v1/{name}" for name in ("overview", "queue", "classes", "groups")))
 JSON = "application/json; charset=utf-8"
 
 
@@ -153,8 +153,7 @@ class ReadTurns:
 def _is_shared(request: web.Request) -> bool:
     """Whether pages ask for it again and again: those who ask at a time share one answer."""
     a_map = request.path == "/api/v1/nodes" and request.query.get("view") == "map"
-    grouped = request.path == "/api/v1/queue" and request.query.get("group") == "true"
-    return request.method == "GET" and (a_map or grouped or request.path in SHARED)
+    return request.method == "GET" and (a_map or request.path in SHARED)
 
 
 MAX_SCRAPES = 8
