@@ -205,7 +205,7 @@ BATCH = Row(
                 ),
             ),
             unit="ops",
-            empty_until="the solver fails",
+            empty_until="batch.enabled is true",
         ),
     ),
     folded=True,
@@ -680,7 +680,6 @@ API = Row(
             "They are skipped, so the scheduler does not know them.",
             (Query(f"sum by (kind) ({rate('equipoise_watch_decode_errors_total')})", "{{kind}}"),),
             unit="ops",
-            empty_until="an object cannot be decoded",
         ),
         Panel(
             "Events dropped",

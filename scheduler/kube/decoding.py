@@ -134,7 +134,7 @@ class ObjectDecoder(Generic[T]):
         self._kind = kind
         self._type = type_
         self._decoder = msgspec.json.Decoder(type_)
-        self._errors = metrics.watch_decode_errors
+        self._errors = metrics.watch_decode_errors.labels(kind)
         self._logged: dict[tuple[str, str], None] = {}
 
     def decode(self, raw: msgspec.Raw) -> T | Identity:
@@ -158,7 +158,7 @@ class ObjectDecoder(Generic[T]):
 
     def skip(self, identity: Identity, error: str) -> None:
         """Count an object that is passed over; log it if this version was not logged before."""
-        self._errors.labels(self._kind).inc()
+        self._errors.inc()
         version = (identity.key, identity.resource_version)
         if version in self._logged:
             return

@@ -152,7 +152,10 @@ class BindingConfirmer:
         self._open = open_bindings
         self._outlet = outlet
         self._reader = reader
-        self._metrics = metrics
+        self._settled = {
+            outcome: metrics.assumed_pods_settled.labels(outcome)
+            for outcome in ("bound", "unbound", "gone")
+        }
         self._oldest_answered = metrics.assumed_pod_oldest.labels("answered")
         self._oldest_sent = metrics.assumed_pod_oldest.labels("sent")
         self._shares = Shares(READS_AT_ONCE)
@@ -232,7 +235,7 @@ class BindingConfirmer:
         unreserve(each.framework, cycle, node, error(why))
 
     def _count(self, pod: PodInfo, node: str, outcome: str) -> None:
-        self._metrics.assumed_pods_settled.labels(outcome).inc()
+        self._settled[outcome].inc()
         tell = log.warning if self._logged.news(outcome) else log.debug
         tell(
             "Watch did not confirm a binding, pod was read", pod=pod.key, node=node, outcome=outcome

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import aiohttp
@@ -12,6 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from e2e.harness.ports import free_port
 from scheduler.config.loading import Configuration
+from shipping.queries import rules
 from tests.builders import make_pod, make_worker
 from tests.daemon.support import (
     BINDING,
@@ -38,6 +40,15 @@ STABLE = {
     "scheduler_scheduling_attempt_duration_seconds",
     "scheduler_framework_extension_point_duration_seconds",
 }
+
+
+REPEATED = {
+    "equipoise_watch_restarts_total",
+    "rest_client_requests_total",
+    "scheduler_dra_bindingconditions_allocations_total",
+    "scheduler_resourceclaim_creates_total",
+}
+"""What failed here is tried again, so that further increases follow."""
 
 
 def serving() -> Configuration:
@@ -107,6 +118,18 @@ async def test_a_replica_that_hears_nothing_of_a_kind_is_not_ready_and_says_whic
         assert await fetch(replica, "/readyz") == (200, "ok")
         found = await samples(replica)
         assert 0 <= found["equipoise_watch_age_seconds", ("Pod",)] < 180
+
+
+async def test_counters_begin_at_zero_whose_increase_alerts_look_for(cluster: Cluster) -> None:
+    """A series that begins with 1 has no increase, so the first fault would cause no alert."""
+    looked_for = {
+        name for rule in rules() for name in re.findall(r"\bincrease\(\s*(\w+)", rule["expr"])
+    }
+    assert looked_for > REPEATED
+    own = {"server": {"port": free_port()}, "batch": {"enabled": True}}
+    async with running_daemon(cluster, configuration(own=own)) as replica:
+        found = {name for name, _ in await samples(replica)}
+    assert looked_for - REPEATED <= found
 
 
 async def test_metrics_tell_what_happened(cluster: Cluster) -> None:

@@ -25,7 +25,7 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 import msgspec
 
@@ -33,7 +33,7 @@ from scheduler import slices
 from scheduler.config.schema import BatchSettings
 from scheduler.flow.contention import contends
 from scheduler.flow.problem import Solution
-from scheduler.flow.process import SolverFailed, SolverProcess
+from scheduler.flow.process import Reason, SolverFailed, SolverProcess
 from scheduler.framework.faults import PluginFault
 from scheduler.observe.logs import get_logger
 from scheduler.observe.metrics import Metrics
@@ -133,6 +133,9 @@ class Batches:
         self._state = scheduler.state
         self._queue = scheduler.queue
         self._metrics = metrics
+        self._failures = {
+            reason: metrics.batch.solver_failures.labels(reason) for reason in get_args(Reason)
+        }
         self._clock = scheduler.clock
         # All profiles share one queue, and sort it alike.
         framework = next(iter(scheduler.frameworks.values()))
@@ -198,7 +201,7 @@ class Batches:
         except SolverFailed as failure:
             band.report.result = "failed"
             log.error("Pods are placed one by one", error=str(failure), reason=failure.reason)
-            self._metrics.batch.solver_failures.labels(failure.reason).inc()
+            self._failures[failure.reason].inc()
         except (PluginFault, CycleError) as fault:
             band.report.result = "failed"
             log.error("A batch failed; its pods are placed one by one", error=str(fault))
