@@ -28,7 +28,9 @@
 - `live_workloads`: the pods of a workload in a cluster, read with the user's kubeconfig.
 - `queue_command`: ``equipoise queue`` and ``waiting``: pods that have no node yet, or wait for
   permission.
-- `live`: ``equipoise nodes`` and ``decisions``: what a running scheduler sees and does.
+- `nodes_command`: ``equipoise nodes``: all nodes in a table, or one with its cells, devices and
+  pods.
+- `decisions_command`: ``equipoise decisions``: what a running scheduler has decided.
 - `permit_commands`: ``equipoise approve`` and ``reject``: decide about a pod that waits for
   permission.
 - `config_commands`: `equipoise config`: check a configuration file, print what it amounts to, print

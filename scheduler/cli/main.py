@@ -7,10 +7,11 @@ import click
 from scheduler import __version__
 from scheduler.cli.completion_command import completion
 from scheduler.cli.config_commands import config
+from scheduler.cli.decisions_command import decisions
 from scheduler.cli.demo_command import demo
 from scheduler.cli.explain_command import explain
 from scheduler.cli.fingerprint_command import fingerprint
-from scheduler.cli.live import decisions, nodes
+from scheduler.cli.nodes_command import nodes
 from scheduler.cli.permit_commands import approve, reject
 from scheduler.cli.queue_command import queue, waiting
 from scheduler.cli.replay_command import replay

@@ -63,7 +63,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "waiting": ("equipoise waiting",),
     "approve": ("equipoise approve team-a/web-1",),
     "reject": ("equipoise reject team-a/web-1",),
-    "nodes": ("equipoise nodes", "equipoise nodes -o json"),
+    "nodes": ("equipoise nodes", "equipoise nodes worker-1", "equipoise nodes -o json"),
     "decisions": ("equipoise decisions", "equipoise decisions --follow"),
     "fingerprint": ("equipoise fingerprint --node worker-0",),
     "snapshot": (

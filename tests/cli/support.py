@@ -28,6 +28,7 @@ from scheduler.serve.endpoints import build_app
 from scheduler.serve.guards import HttpNotFound
 from scheduler.serve.server import Server
 from scheduler.slices import in_slices
+from scheduler.views.node_detail import UnknownNode, node_detail
 from tests.patience import PATIENCE
 from tests.serve.fake_backend import FakeBackend
 
@@ -96,11 +97,18 @@ class ServedScheduler:
             except inspection.UnknownPod as unknown:
                 raise HttpNotFound(f"unknown pod: {unknown}") from unknown
 
+        async def node(name: str) -> Any:
+            try:
+                return await in_slices(node_detail, self.core, name)
+            except UnknownNode as unknown:
+                raise HttpNotFound(str(unknown)) from unknown
+
         backend = FakeBackend(
             registry=self.core.metrics.registry,
             replica=lambda: self.replica,
             queue=lambda query: in_slices(inspection.queue, self.core, query),
             nodes=lambda limit: in_slices(inspection.nodes, self.core, limit),
+            node=node,
             decisions=lambda query: in_slices(inspection.decisions, self.core, query),
             explain=explain,
         )

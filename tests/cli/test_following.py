@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from scheduler.cli.live import USUALLY, Latest, News, follow
+from scheduler.cli.decisions_command import USUALLY, Latest, News, follow
 from scheduler.cli.options import AT_MOST
 
 

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from scheduler.cli import live
+from scheduler.cli import decisions_command
 from scheduler.cli.main import cli
 from scheduler.serve.answers import Replica
 from tests.builders import make_node, make_pod
@@ -150,6 +150,36 @@ def test_nodes_tell_what_is_taken_in_units_people_use(served: Served) -> None:
     assert "example.com/gpu 1/2" in run("nodes", served, "-o", "wide").stdout
 
 
+def test_one_node_is_shown_with_its_pods(served: Served) -> None:
+    lines = run("nodes", served, "n1").stdout.splitlines()
+    assert lines == [
+        "n1",
+        "",
+        "RESOURCE         REQUESTED/ALLOCATABLE",
+        "cpu                         1.5/4  38%",
+        "memory                    2Gi/8Gi  25%",
+        "example.com/gpu               1/2  50%",
+        "pods                        1/110   1%",
+        "",
+        "POD        PRIORITY  CPU  MEMORY  STATE",
+        "default/a         0  1.5     2Gi  binding",
+        "",
+        "1 pod",
+    ]
+    wide = run("nodes", served, "n1", "-o", "wide").stdout
+    assert "example.com/gpu 1" in wide
+    cordoned = run("nodes", served, "n2").stdout.splitlines()
+    assert cordoned[:2] == ["n2", "Taints: cordoned, a=b:NoSchedule"]
+    assert cordoned[-1] == "0 pods"
+    assert json.loads(run("nodes", served, "n1", "-o", "json").stdout)["podsOnNode"]
+
+
+def test_a_node_that_does_not_exist_is_named(served: Served) -> None:
+    result = CliRunner().invoke(cli, ["nodes", "n3", "--server", served.url])
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "unknown node: n3" in result.stderr
+
+
 def test_decisions_come_newest_last(served: Served) -> None:
     header, first, second = run("decisions", served).stdout.splitlines()
     assert header.split()[:4] == ["TIME", "POD", "RESULT", "NODE"]
@@ -192,7 +222,7 @@ def test_following_goes_on_with_new_decisions_until_interrupted(
 ) -> None:
     decide = served.scheduler.decide
     pauses = Pauses(lambda: decide("default/x", "n1"), lambda: decide("default/y", "n1"))
-    monkeypatch.setattr(live, "_pause", pauses)
+    monkeypatch.setattr(decisions_command, "_pause", pauses)
     lines = run("decisions", served, "--follow", "--limit", "1").stdout.splitlines()
     assert [line.split()[1] for line in lines][2:] == ["default/x", "default/y"]
     assert lines[0].split()[0] == "TIME"
@@ -202,7 +232,9 @@ def test_following_goes_on_with_new_decisions_until_interrupted(
 def test_following_as_json_gives_a_line_per_decision(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_pause", Pauses(lambda: served.scheduler.decide("default/x", "n1")))
+    monkeypatch.setattr(
+        decisions_command, "_pause", Pauses(lambda: served.scheduler.decide("default/x", "n1"))
+    )
     lines = run("decisions", served, "--follow", "-o", "json").stdout.splitlines()
     assert [json.loads(line)["seq"] for line in lines] == [1, 2, 3]
 
@@ -214,7 +246,7 @@ def test_following_outlives_the_scheduler(monkeypatch: pytest.MonkeyPatch) -> No
             served.scheduler.stop()
             served.scheduler.stopped.wait(timeout=PATIENCE)
 
-        monkeypatch.setattr(live, "_pause", Pauses(stop, lambda: None))
+        monkeypatch.setattr(decisions_command, "_pause", Pauses(stop, lambda: None))
         result = run("decisions", served, "--follow")
     assert result.stderr.count("Connection refused; still trying") == 1
 
@@ -284,9 +316,9 @@ def test_following_goes_on_with_the_next_leader(
             next_one.scheduler.replica = Replica("there", True, "there")
             next_one.scheduler.decide("default/later", "n1")
 
-        monkeypatch.setattr(live, "_pause", Pauses(step_down, take_over))
+        monkeypatch.setattr(decisions_command, "_pause", Pauses(step_down, take_over))
         both = ["--server", served.url, "--server", next_one.url]
-        result = CliRunner().invoke(live.decisions, ["--follow", *both])
+        result = CliRunner().invoke(decisions_command.decisions, ["--follow", *both])
     assert result.exit_code == 0
     assert result.stderr == "note: here is a standby: the leader is there; still trying\n"
     assert result.stdout.splitlines()[-1].split()[1] == "default/later"

@@ -1,9 +1,9 @@
-"""``equipoise nodes`` and ``decisions``: what a running scheduler sees and does."""
+"""``equipoise decisions``: what a running scheduler has decided."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -12,11 +12,8 @@ import click
 from scheduler.cli.addresses import NoAnswer, Refused
 from scheduler.cli.options import AT_MOST, limit_option
 from scheduler.cli.output import (
-    BAD,
-    DIM,
     JSON,
     TABLE,
-    WARN,
     WIDE,
     YAML,
     as_json,
@@ -30,7 +27,6 @@ from scheduler.cli.output import (
 from scheduler.cli.remote import (
     AnsweringReplica,
     Remote,
-    ask_any_replica,
     ask_leader,
     fetch,
     server_option,
@@ -38,7 +34,7 @@ from scheduler.cli.remote import (
 from scheduler.cli.states import style_of
 from scheduler.cli.tables import Table, TableCell, TableColumn
 from scheduler.cli.targets import parse_pod
-from scheduler.cli.units import amount, cpu, duration, memory
+from scheduler.cli.units import duration
 from scheduler.explaining.reasons import informative
 
 # Follows the numbered decisions of a scheduler that only keeps its latest ones.
@@ -96,46 +92,6 @@ def _newest(latest: Latest) -> int:
 FOLLOW_SECONDS = 1.0
 
 DECISIONS = "/api/v1/decisions"
-
-_CORDON_TAINT = "node.kubernetes.io/unschedulable"
-_COMMON = ("cpu", "memory")
-
-
-@click.command()
-@server_option()
-@limit_option(500, "nodes")
-@output_option(TABLE, WIDE, JSON, YAML)
-def nodes(server: Remote, limit: int, output: str) -> None:
-    """List the nodes: requested and allocatable resources, and taints."""
-    answer = ask_any_replica(server, "/api/v1/nodes", limit=limit)
-    if for_programs(output):
-        emit(answer, output)
-        return
-    wide = output == WIDE
-    titles = ("CPU", "MEMORY", "PODS")
-    others = [TableColumn("OTHER RESOURCES", text=True)] if wide else []
-    table = Table(
-        [
-            TableColumn("NODE"),
-            *(TableColumn(t, right=True) for t in titles),
-            *others,
-            TableColumn("TAINTS", text=True),
-        ]
-    )
-    for node in answer["nodes"]:
-        requested, offered = node["requested"], node["allocatable"]
-        table.add(
-            node["name"],
-            _use(requested.get("cpu", 0), offered.get("cpu", 0), cpu),
-            _use(requested.get("memory", 0), offered.get("memory", 0), memory),
-            _use(node["pods"], node["podLimit"], str),
-            *([_other_resources(requested, offered)] if wide else []),
-            TableCell(_taints(node), WARN),
-        )
-    if table.rows:
-        show(table)
-        say("")
-    say(_shown(len(answer["nodes"]), answer["count"], "nodes"))
 
 
 @click.command()
@@ -277,35 +233,3 @@ class _DecisionPrinter:
             show(table)
             # The message comes last: nothing has to line up behind it.
             self._widths = [*table.widths[:-1], 0]
-
-
-def _shown(shown: int, total: int, what: str) -> str:
-    return f"{total} {what}" if shown == total else f"{shown} of {total} {what}"
-
-
-def _use(used: int, offered: int, write: Callable[[int], str]) -> TableCell:
-    """``1.5/4 38%``, coloured by how full it is."""
-    if not offered:
-        return TableCell(f"{write(used)}/0", DIM)
-    share = 100 * used / offered
-    style = BAD if share >= 95 else WARN if share >= 75 else ""
-    return TableCell(f"{write(used)}/{write(offered)} {share:3.0f}%", style)
-
-
-def _other_resources(requested: Mapping[str, int], offered: Mapping[str, int]) -> str:
-    names = sorted((requested.keys() | offered.keys()) - set(_COMMON))
-    return ", ".join(
-        f"{name} {amount(name, requested.get(name, 0))}/{amount(name, offered.get(name, 0))}"
-        for name in names
-    )
-
-
-def _taints(node: Mapping[str, Any]) -> str:
-    """``cordoned``, and the taints that do not just repeat it."""
-    written = ["cordoned"] if node["unschedulable"] else []
-    for taint in node["taints"]:
-        if taint["key"] == _CORDON_TAINT and node["unschedulable"]:
-            continue
-        value = f"={taint['value']}" if taint["value"] else ""
-        written.append(f"{taint['key']}{value}:{taint['effect']}")
-    return ", ".join(written)
