@@ -440,6 +440,6 @@ def _standing(
         return None
     labels = node.metadata.labels
     keys = {each.topology_key for each in constraints}
-    if not keys <= labels.keys():
+    if any(key not in labels for key in keys):  # all keys of many labels would be decoded
         return None
     return {key: labels[key] for key in keys}, node.spec.taints

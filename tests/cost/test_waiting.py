@@ -11,8 +11,9 @@ from functools import partial
 import pytest
 
 from scheduler.model.limits import DEFAULT_LIMITS
+from scheduler.model.packed import PackedLabels, pack_labels
 from scheduler.queueing.scheduling_queue import ASKED_IN_PASSING
-from tests.builders import make_pod, make_worker
+from tests.builders import NodeBuilder, constraint, make_pod, make_worker, pod_term
 from tests.cost.counting import cost
 from tests.cost.test_combinations import Written
 from tests.pipeline.evicting import Arena
@@ -65,3 +66,41 @@ async def test_no_step_exceeds_its_budget_when_an_event_meets_many_long_pods(
     assert taken.longest <= BUDGET
     later = cost(partial(scene.core.queue._waiters.ask, ASKED_IN_PASSING))
     assert later.longest <= BUDGET, "hints that are called later"
+
+
+class Packed(Written):
+    """A node whose labels are as they are when it comes from the API server."""
+
+    def __init__(self, node: NodeBuilder) -> None:
+        super().__init__(node.obj())
+        pack_labels(self.struct().metadata)
+
+
+async def test_labels_of_a_node_are_not_decoded_for_each_pod_that_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kubelets may write 40,000 labels, which take 10 ms to decode."""
+    decoded: list[object] = []
+    unpacked = PackedLabels.unpacked
+
+    def counted(self: PackedLabels) -> dict[str, str]:
+        decoded.append(self)
+        return unpacked(self)
+
+    monkeypatch.setattr(PackedLabels, "unpacked", counted)
+    many, numbers = {f"label-{i}": "value" for i in range(100)}, []
+    for waiting in (8, 16):
+        scene = Arena()
+        scene.see(Packed(make_worker("n-0").label(**many)))
+        for i in range(waiting):
+            scene.see(make_pod(f"p-{i}").label(i=str(i)).spread(constraint(f"zone-{i}")))
+            scene.see(make_pod(f"q-{i}").near(pod_term(f"zone-{i}", {"app": "x"})))
+            scene.see(make_pod(f"r-{i}").node_selector(zone=str(i)))
+            scene.see(make_pod(f"s-{i}").cpu(100 + i).label(i=str(i)))
+        while scene.core.queue.active:
+            scene.attempt()
+        assert set(scene.tiers().values()) == {"unschedulable"}
+        decoded.clear()
+        scene.see(Packed(make_worker("n-0").label(**many, another="label").taint("new")))
+        numbers.append(len(decoded))
+    assert numbers[0] == numbers[1]
