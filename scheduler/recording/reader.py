@@ -48,7 +48,8 @@ class RecordingSegment(NamedTuple):
     path: Path
     header: Header
     notes: list[str]
-    """What is wrong with its end, once that is reached; nothing if it is whole."""
+    """What is wrong with its end, once that is reached, and with segments behind it of which
+    nothing can be read; nothing if all is whole."""
 
     def entries(self) -> Iterator[AnyEntry]:
         """All entries after the header; of pods, as what the short ones of `entries` stand for."""
@@ -164,12 +165,20 @@ def segments(directory: Path) -> list[RecordingSegment]:
         raise UnreadableRecording(f"{directory}: {fault.strerror}") from None
     if not paths:
         raise UnreadableRecording(f"{directory}: there are no segments (segment-*.eqr) in it")
-    headers = {path: _header(path) for path in paths}
-    found = [
-        RecordingSegment(path, header, []) for path, header in headers.items() if header is not None
-    ]
+    found: list[RecordingSegment] = []
+    unreadable: list[str] = []
+    for path in paths:
+        notes: list[str] = []
+        header = _header(path, notes)
+        if header is not None:
+            found.append(RecordingSegment(path, header, []))
+        elif found:
+            found[-1].notes.extend(notes)
+        else:
+            unreadable += notes
     if not found:
-        raise UnreadableRecording(f"{directory}: nothing has been recorded yet")
+        why = unreadable[0] if unreadable else "nothing has been recorded yet"
+        raise UnreadableRecording(f"{directory}: {why}")
     return found
 
 
@@ -181,9 +190,9 @@ def as_object(value: Any, kind: str, key: str, shape: type[T]) -> T:
         raise UnreadableRecording(f"{kind} {key}: {fault}") from None
 
 
-def _header(path: Path) -> Header | None:
-    """The header of a segment; None if not even that was written."""
-    first = next(_frames(path, []), None)
+def _header(path: Path, notes: list[str]) -> Header | None:
+    """The header of a segment; None if not even that was written, or can be read."""
+    first = next(_frames(path, notes), None)
     if first is None:
         return None
     try:

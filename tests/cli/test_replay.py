@@ -127,6 +127,14 @@ def test_a_torn_end_is_said(tmp_path: Path) -> None:
     assert "ends within block" in result.output
 
 
+def test_a_segment_of_which_nothing_can_be_read_is_said(tmp_path: Path) -> None:
+    asyncio.run(_two_nodes(tmp_path))
+    (tmp_path / "segment-00000002.eqr").write_bytes(b"nonsense that is no block at all")
+    result = run(tmp_path)
+    assert result.exit_code == 0
+    assert "note: segment-00000002.eqr ends within block 1: the rest is left out" in result.output
+
+
 async def _two_nodes(directory: Path) -> None:
     stage = RecordedStage(directory)
     stage.see(make_worker("a"))

@@ -263,12 +263,18 @@ def test_a_newer_format_is_refused_by_its_number(tmp_path: Path) -> None:
         read_segments(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"nonsense that is no block at all"])
-def test_what_is_no_recording_is_said(tmp_path: Path, content: bytes) -> None:
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "nothing has been recorded yet"),
+        (b"nonsense that is no block at all", "segment-00000001.eqr ends within block 1"),
+    ],
+)
+def test_what_is_no_recording_is_said(tmp_path: Path, content: bytes, said: str) -> None:
     with pytest.raises(UnreadableRecording, match="no segments"):
         read_segments(tmp_path)
     (tmp_path / segments.segment_name(1)).write_bytes(content)
-    with pytest.raises(UnreadableRecording, match="nothing has been recorded yet"):
+    with pytest.raises(UnreadableRecording, match=said):
         read_segments(tmp_path)
     with pytest.raises(UnreadableRecording, match="No such file"):
         read_segments(tmp_path / "missing")
