@@ -19,6 +19,8 @@ Template = Callable[[PodBuilder], PodBuilder]
 
 APP_A = {"matchLabels": {"app": "a"}}
 TEAM_X = {"matchLabels": {"team": "x"}}
+UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Bogus"}]}
+"""As a newer Kubernetes may have it."""
 
 
 def _volume(**source: object) -> Template:
@@ -86,6 +88,7 @@ TEMPLATES: Mapping[str, Template] = {
     "controlled": lambda pod: _owned("ReplicationController", "v1")(pod).label(app="b"),
     "pinned": lambda pod: pod.spec(containers=[{"name": "main", "resources": _exactly("2")}]),
     "unreadable": lambda pod: pod.memory("lots"),
+    "unreadable terms": lambda pod: pod.apart(pod_term(HOST, labelSelector=UNREADABLE)),
     "devices": lambda pod: pod.spec(resourceClaims=[{"name": "d", "resourceClaimName": "x"}]),
 }
 

@@ -24,7 +24,7 @@ from tests.builders import (
     term,
 )
 from tests.equivalence import law
-from tests.equivalence.templates import HOST, PACKED, ZONE, waiting
+from tests.equivalence.templates import HOST, PACKED, UNREADABLE, ZONE, waiting
 from tests.equivalence.test_planted_faults import look
 from tests.equivalence.world import World
 
@@ -52,21 +52,13 @@ def test_labels_count_only_where_somebody_asks() -> None:
     assert same_class(world, one, other)
 
 
-UNREADABLE = {"matchExpressions": [{"key": "app", "operator": "Bogus"}]}
-"""As a newer Kubernetes may have it."""
-APART = {
-    "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {"topologyKey": HOST, "labelSelector": UNREADABLE}
-        ]
-    }
-}
-
-
 @pytest.mark.parametrize(
     "other",
     [
-        pytest.param(waiting("cpu", "two").spec(affinity=APART), id="a fault in affinity"),
+        pytest.param(
+            waiting("cpu", "two").apart(pod_term(HOST, labelSelector=UNREADABLE)),
+            id="a fault in affinity",
+        ),
         pytest.param(
             waiting("cpu", "two").spread(constraint(HOST, labelSelector=UNREADABLE)),
             id="a fault in spread constraints",
@@ -86,7 +78,7 @@ def test_a_pod_that_cannot_be_understood_keeps_no_other_from_its_node() -> None:
     """What cannot be read counts as absent, so that it differs in nothing else."""
     node = make_worker("n").obj()
     pods = [
-        make_pod("first").spec(affinity=APART),
+        make_pod("first").apart(pod_term(HOST, labelSelector=UNREADABLE)),
         make_pod("second").spread(constraint(HOST, labelSelector=UNREADABLE)),
         make_pod("valid"),
     ]
