@@ -231,7 +231,7 @@ const BATCH_COLUMNS: Column<Batch>[] = [
   {
     name: "result",
     title: "Placed",
-    width: "minmax(6.5rem, 1fr)",
+    width: "minmax(7.25rem, 1fr)",
     by: (row) => row.result,
     cell: (row) => (
       <span class={`badge ${RESULTS[row.result].tone}`} title={RESULTS[row.result].why}>
@@ -301,7 +301,7 @@ const BATCH_COLUMNS: Column<Batch>[] = [
   {
     name: "ago",
     title: "Ago",
-    width: "6.5rem",
+    width: "5.5rem",
     end: true,
     by: (row) => row.secondsAgo,
     cell: (row) => <span class="number">{span(row.secondsAgo)}</span>,
