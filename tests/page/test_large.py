@@ -399,7 +399,7 @@ async def test_a_fault_of_a_view_is_told_and_leaves_the_others() -> None:
         reading(browser, server.url, "classes") as (page, _),
     ):
         await expect(page.get_by_text("This view has a fault")).to_be_visible()
-        await expect(page.get_by_role("button", name="Load the page anew")).to_be_visible()
+        await expect(page.get_by_role("button", name="Reload the page")).to_be_visible()
         await page.get_by_role("link", name="Nodes").click()
         await expect(page.get_by_role("application")).to_be_visible()
 

@@ -88,7 +88,7 @@ export function KeysHelp() {
           <dt>
             <kbd>t</kbd>
           </dt>
-          <dd>Light, dark, as the system</dd>
+          <dd>Light, dark or system theme</dd>
           <dt>
             <kbd>?</kbd>
           </dt>

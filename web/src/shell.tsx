@@ -144,9 +144,9 @@ function Body({ view }: { view: View }) {
 function LoadAnew() {
   return (
     <>
-      <p>If the scheduler was upgraded, the page has to be loaded anew.</p>
+      <p>If the scheduler was upgraded, reload the page.</p>
       <button type="button" class="button" onClick={() => location.reload()}>
-        Load the page anew
+        Reload the page
       </button>
     </>
   );
@@ -208,13 +208,12 @@ function Sidebar({ active }: { active: string }) {
 
 function ThemeButton() {
   const icon = { system: "system", light: "sun", dark: "moon" } as const;
-  const words = { system: "as the system", light: "light", dark: "dark" };
   return (
     <button
       type="button"
       class="button plain icon"
-      aria-label={`Theme: ${words[theme.value]}. Change it`}
-      title={`Theme: ${words[theme.value]} (t)`}
+      aria-label={`Theme: ${theme.value}. Change it`}
+      title={`Theme: ${theme.value} (t)`}
       onClick={nextTheme}
     >
       <Icon name={icon[theme.value]} />

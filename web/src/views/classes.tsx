@@ -90,7 +90,7 @@ function AllClasses({ answer }: { answer: ClassesAnswer }) {
       <section class="card">
         <div class="card-head">
           <h2>Hit rates by plugin</h2>
-          <p>Of one answer for each pod and node, the share that did not have to be computed</p>
+          <p>The share of filter results and scores that came from the cache</p>
         </div>
         <div class="card-body">
           <Plugins plugins={answer.plugins} />
@@ -155,7 +155,7 @@ function breakable(name: string): ComponentChildren {
 
 function Plugins({ plugins }: { plugins: PluginHits[] }) {
   const used = plugins.filter((each) => each.needed > 0);
-  if (!used.length) return <p class="quieter">No plugin was asked yet.</p>;
+  if (!used.length) return <p class="quieter">No plugin has run yet.</p>;
   return (
     <ul class="hits">
       {used
@@ -307,7 +307,7 @@ function OneClass({ hash, found }: { hash: string; found: PodClass | undefined }
         ))
       ) : (
         <State icon="classes" title="Nothing is kept for this class now">
-          <p>It has been evicted, or its pods have gone.</p>
+          <p>The cache has evicted it, or no pod of it is left.</p>
         </State>
       )}
     </>

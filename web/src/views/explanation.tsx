@@ -201,14 +201,11 @@ export function StandingCard({ summary }: { summary: Summary }) {
         ))}
       </dl>
       {standing.waitsFor.length > 0 && (
-        <Listed
-          title="First has to happen"
-          items={standing.waitsFor.map((each) => ({ text: each }))}
-        />
+        <Listed title="Waits for" items={standing.waitsFor.map((each) => ({ text: each }))} />
       )}
       {standing.wakes.length > 0 && (
         <Listed
-          title="Is tried again when"
+          title="Tried again when"
           items={standing.wakes.map((wake) => ({
             text: String(wake["message"] ?? ""),
             tag: wake.plugin,
@@ -268,7 +265,7 @@ export function ComparisonCard({ summary }: { summary: Summary }) {
   if (!comparison?.runnerUp) return null;
   const most = Math.max(1, ...comparison.parts.map((part) => Math.abs(part.difference)));
   return (
-    <Card title="What tipped it">
+    <Card title="Compared with the next best node">
       <div class="stack">
         <p>{sentence(comparison.message)}</p>
         <div class="compared" role="table" aria-label="Weighted scores of both nodes">
@@ -277,7 +274,7 @@ export function ComparisonCard({ summary }: { summary: Summary }) {
             <span role="columnheader" class="mono">
               {comparison.node}
             </span>
-            <span role="columnheader">Lead</span>
+            <span role="columnheader">Difference</span>
             <span role="columnheader" class="mono">
               {comparison.runnerUp}
             </span>

@@ -29,7 +29,7 @@ export function NodeView({ name }: { name: string }) {
       </header>
       {loaded.error?.status === 404 ? (
         <State icon="empty" title="There is no such node">
-          <p>It has gone, or its name is another.</p>
+          <p>It was deleted, or the name is wrong.</p>
           <a class="button" href={link("nodes")}>
             All nodes
           </a>
@@ -67,7 +67,7 @@ function Body({ node }: { node: NodeAnswer }) {
       <section class="card">
         <div class="card-head">
           <h2>Resources</h2>
-          <p>Requested by pods, of what the node lets pods have</p>
+          <p>Requested by pods, of allocatable</p>
         </div>
         <div class="card-body">
           <Resources node={node} />
@@ -402,7 +402,7 @@ function Pods({ pods }: { pods: NodePod[] }) {
 
 function Labels({ labels }: { labels: Record<string, string> }) {
   const all = Object.entries(labels);
-  if (!all.length) return <p class="quieter">It has none.</p>;
+  if (!all.length) return <p class="quieter">No labels</p>;
   return (
     <div class="row wrap">
       {all.slice(0, SHOWN_LABELS).map(([name, value]) => (

@@ -138,8 +138,8 @@ export function NodeMap(props: NodeMapProps) {
     "Arrow keys name a node, Enter opens it.";
   if (!indexes.length) {
     return (
-      <State icon="search" title="No node is named so">
-        <p>The filter knows names, zones, “cordoned” and “tainted”.</p>
+      <State icon="search" title="No node matches the filter">
+        <p>Filter by name, zone, “cordoned” or “tainted”.</p>
       </State>
     );
   }
@@ -255,7 +255,7 @@ function Tip({ nodes, resource, node }: TipProps) {
           {devices.filter((marks) => !marks).length} can be had
         </span>
       )}
-      {nodes.unschedulable[node] && <span>Cordoned: no pods may come</span>}
+      {nodes.unschedulable[node] && <span>Cordoned: no new pods</span>}
       {taints > 0 && <span>{plural(taints, "taint")}</span>}
     </div>
   );

@@ -65,7 +65,7 @@ function Head() {
     <header class="view-head">
       <div>
         <h1>Nodes</h1>
-        <p>What they have, and what pods request of it.</p>
+        <p>Allocatable resources, and what pods request.</p>
       </div>
     </header>
   );
@@ -405,7 +405,7 @@ function NodeTable({
         rows={rows}
         id={(row) => row.name}
         href={(row) => link("nodes", row.name)}
-        empty={<State icon="search" title="No node is named so" />}
+        empty={<State icon="search" title="No node matches the filter" />}
       />
     </section>
   );

@@ -282,7 +282,7 @@ function Failing({ data, waiting }: { data: Answer; waiting: number }) {
         </ol>
       ) : (
         <State icon="check" title="Nothing fails" tone="good">
-          <p>No pod waits for a reason that a plugin gave.</p>
+          <p>No plugin rejects a pending pod.</p>
         </State>
       )}
     </section>

@@ -163,7 +163,7 @@ function Causes({ groups, filter, total }: CausesProps) {
     return (
       <div class="card">
         <State icon="check" title="No pod waits" tone="good">
-          <p>Every pod that this scheduler is to place has a node.</p>
+          <p>All pods of this scheduler have a node.</p>
         </State>
       </div>
     );
