@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -238,6 +242,39 @@ async def test_budgets_are_filed_by_what_tells_them_apart() -> None:
     pods = [low(n, "n", priority=1).label(app="x", name=n) for n in ("y4", "y5")]
     assert await arena.preempt(make_box("n"), *pods, vip()) == "n"
     assert arena.outlet.evicted == ["y4"]
+
+
+FILED = """
+from tests.pipeline.evicting import Arena
+from tests.plugins.test_preemption import low
+from scheduler.plugins.preemption.budgets import Budgets
+arena = Arena()
+budgets = Budgets(arena.core.state.objects)
+for number in range(60):
+    labels = {"name": f"x{number % 7}", "tier": f"t{number % 5}"}
+    arena.protect(f"p{number}", 1, selector={"matchLabels": labels})
+budgets.compile()
+places = [len(budgets._matching(low("a", "n").label(name=f"x{n}", tier=f"t{m}").info()) or ())
+          for n in range(7) for m in range(5)]
+files = {key: sorted(map(len, values.values())) for key, values in
+         budgets._by_label["default"].items()}
+print(places, sorted(files.items()))
+"""
+
+
+def test_no_hash_decides_by_which_label_a_budget_is_filed() -> None:
+    """Else too many would come into question for a pod in one process and not in another."""
+    said = {
+        subprocess.run(
+            [sys.executable, "-c", FILED],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            cwd=Path(__file__).parents[2],
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2", "3")
+    }
+    assert len(said) == 1
 
 
 async def test_every_victim_takes_from_the_budget() -> None:

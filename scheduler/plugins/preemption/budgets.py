@@ -46,7 +46,8 @@ class Budgets:
 
     def __init__(self, objects: ObjectStore) -> None:
         self._objects = objects
-        self._changed = set(objects.all(PodDisruptionBudget))
+        # In an order that no hash decides: where a budget is filed depends on those before it.
+        self._changed = dict.fromkeys(objects.all(PodDisruptionBudget))
         self._known: dict[str, _Budget] = {}
         self._by_label: dict[str, dict[str, dict[str, _File]]] = {}
         """By namespace, key and value."""
@@ -100,10 +101,10 @@ class Budgets:
         ]
 
     def _note(self, key: str, old: object, new: object) -> None:
-        self._changed.add(key)
+        self._changed[key] = None
 
     def _compile_next(self) -> None:
-        name = self._changed.pop()
+        name, _ = self._changed.popitem()
         if (known := self._known.pop(name, None)) is not None:
             for place in known.places:
                 self._remove(name, place)
