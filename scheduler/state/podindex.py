@@ -46,6 +46,8 @@ _LONG_LABELS = 256
 """Labels that take more bytes than that are known by their digest."""
 _KEPT_SUMS = 2
 _FIRST_PLACES = 4
+_FEW_NAMESPACES = 4
+"""A term about more namespaces is not filed under each of them."""
 _FEW_ROWS = 16
 """So many rows are counted faster one by one."""
 _FEW_PARTS = 1024
@@ -269,6 +271,52 @@ class _ByLabel(Generic[T]):
                 yield from bucket.values()
         yield from self._others.values()
 
+    def __bool__(self) -> bool:
+        return bool(self._by_key or self._others)
+
+
+class _TermsByPods:
+    """Affinity terms of pods on nodes, found by namespace and labels of the pods they may select.
+
+    Terms about one namespace cost pods of others nothing: anybody may run pods with thousands of
+    different ones. Those about more than `_FEW_NAMESPACES`, or that select namespaces by labels,
+    are found from everywhere.
+    """
+
+    def __init__(self) -> None:
+        self._by_namespace: dict[str, _ByLabel[TermCounter]] = {}
+        self._everywhere: _ByLabel[TermCounter] = _ByLabel()
+
+    def add(self, counter: TermCounter) -> None:
+        pods = counter.term.pods
+        if _about_few(pods):
+            for namespace in pods.namespaces:
+                index = self._by_namespace.setdefault(namespace, _ByLabel())
+                index.add(pods.selector, counter)
+        else:
+            self._everywhere.add(pods.selector, counter)
+
+    def remove(self, counter: TermCounter) -> None:
+        pods = counter.term.pods
+        if not _about_few(pods):
+            self._everywhere.remove(pods.selector, counter)
+            return
+        for namespace in pods.namespaces:
+            index = self._by_namespace[namespace]
+            index.remove(pods.selector, counter)
+            if not index:
+                del self._by_namespace[namespace]
+
+    def candidates(self, namespace: str, labels: Mapping[str, str]) -> Iterator[TermCounter]:
+        index = self._by_namespace.get(namespace)
+        if index is not None:
+            yield from index.candidates(labels)
+        yield from self._everywhere.candidates(labels)
+
+
+def _about_few(pods: PodSet) -> bool:
+    return pods.namespace_selector.nothing and len(pods.namespaces) <= _FEW_NAMESPACES
+
 
 class _GroupsByKey:
     """Groups by the value of a label, for the keys that new counters use.
@@ -393,7 +441,7 @@ class PodIndex:
         self._counters_of: Memo[GroupKey, tuple[PodCounter, ...]]
         self._counters_of = Memo(_MEMO_BYTES, _answer_bytes)
         self._terms: dict[tuple[str, AffinityTerm], TermCounter] = {}
-        self._terms_by_label: _ByLabel[TermCounter] = _ByLabel()
+        self._terms_by_pods = _TermsByPods()
         self._terms_about: Memo[GroupKey, tuple[TermCounter, ...]]
         self._terms_about = Memo(_MEMO_BYTES, _answer_bytes)
         self._emptied: dict[GroupKey, LabelGroup] = {}
@@ -451,7 +499,7 @@ class PodIndex:
             metadata = pod.pod.metadata
             known = tuple(
                 term
-                for term in self._terms_by_label.candidates(metadata.labels)
+                for term in self._terms_by_pods.candidates(metadata.namespace, metadata.labels)
                 if self._includes(term.term.pods, metadata.namespace, metadata.labels)
             )
             self._terms_about.put(key, known)
@@ -581,7 +629,7 @@ class PodIndex:
         counter = self._terms.get((role, term))
         if counter is None:
             counter = self._terms[role, term] = TermCounter(role, term)
-            self._terms_by_label.add(term.pods.selector, counter)
+            self._terms_by_pods.add(counter)
             self._terms_changed()
         counter.add(row, number)
         if not counter.total:
@@ -592,7 +640,7 @@ class PodIndex:
 
     def _forget_term(self, counter: TermCounter) -> None:
         del self._terms[counter.role, counter.term]
-        self._terms_by_label.remove(counter.term.pods.selector, counter)
+        self._terms_by_pods.remove(counter)
         self._terms_changed()
 
     def _terms_changed(self) -> None:

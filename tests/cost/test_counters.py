@@ -45,6 +45,24 @@ async def test_no_step_of_counting_exceeds_its_budget() -> None:
     assert many.longest + growth * 10_000 <= BUDGET
 
 
+async def test_anti_affinity_of_running_pods_of_a_namespace_costs_pods_of_others_nothing() -> None:
+    """Not even if the terms require no certain value of any label."""
+    costs: dict[tuple[str, int], int] = {}
+    for hostile in (100, 200):
+        scene = Stage()
+        scene.see(make_worker("n").label(zone="z"))
+        for number in range(hostile):
+            keys = [{"key": f"k{number}", "operator": "Exists"}]
+            term = pod_term("zone", {}, labelSelector={"matchExpressions": keys})
+            scene.see(make_pod(f"p{number}", "theirs").apart(term).on("n"))
+        for namespace in ("ours", "theirs"):
+            scene.see(make_pod("asks", namespace).label(app="x"))
+            costs[namespace, hostile] = cost(scene.attempt).operations
+    growth = {each: costs[each, 200] - costs[each, 100] for each in ("ours", "theirs")}
+    assert growth["theirs"] > 100 * 100, "each may select the pod"
+    assert growth["ours"] < 100 * 5
+
+
 def namespace(scene: Stage, **labels: str) -> None:
     change = Change(None, Namespace(ObjectMeta(name="other", labels=labels)))
     scene.core.event_handlers.handler("Namespace")([change])
