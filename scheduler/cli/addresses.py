@@ -17,6 +17,8 @@ from urllib.request import (
     build_opener,
 )
 
+from scheduler.config.trust import tls_context
+
 TIMEOUT_SECONDS = 10.0
 LARGEST_ANSWER = 256 << 20
 
@@ -136,7 +138,7 @@ def _rest(fault: HTTPError) -> bytes:
 
 def _trust(credentials: CallerCredentials) -> ssl.SSLContext:
     try:
-        context = ssl.create_default_context(cafile=credentials.authority or None)
+        context = tls_context(cafile=credentials.authority or None)
     except OSError as fault:
         raise NoAnswer(f"{credentials.authority}: {cause(fault)}") from None
     if not credentials.verified:

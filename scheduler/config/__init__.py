@@ -14,6 +14,7 @@
 - `extenders`: kube-scheduler's extenders, as it reads them: their names, their order and how to
   call them.
 - `pem`: certificates and keys as PEM text.
+- `trust`: which certificates connections take.
 - `durations`: durations as Kubernetes configuration writes them: "15s", "1m30s", "500ms".
 - `defaults`: defaults that depend on other fields or on the environment.
 - `validation`: validation of a decoded configuration.

@@ -20,6 +20,7 @@ from typing import TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 from scheduler import machine
+from scheduler.config.trust import tls_context
 from scheduler.kube.credentials import ApiAccess
 from scheduler.kube.errors import Ambiguous, Garbled, TooLarge, Unreachable
 from scheduler.kube.http1 import MAX_BODY_BYTES, Head, HttpResponse, Reader, StreamReader, reader
@@ -556,7 +557,7 @@ def _can_be_looked_up(host: str) -> bool:
 
 
 def _context(tls: ssl.SSLContext | bool) -> ssl.SSLContext:
-    return tls if isinstance(tls, ssl.SSLContext) else ssl.create_default_context()
+    return tls if isinstance(tls, ssl.SSLContext) else tls_context()
 
 
 def _header(name: str, value: str) -> str:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 import aiohttp
 
 from scheduler import machine
+from scheduler.config.trust import tls_context
 from scheduler.kube.errors import ClusterUnreachable, Unreachable
 from scheduler.observe.logs import get_logger
 
@@ -324,9 +325,7 @@ class Credentials:
 
 
 def _tls_context(configuration: Any) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    # Python 3.13 turned strict mode on; many clusters' own CAs lack the extensions it requires.
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context = tls_context(cafile=configuration.ssl_ca_cert)
     if configuration.cert_file:
         context.load_cert_chain(configuration.cert_file, configuration.key_file)
     if not configuration.verify_ssl:

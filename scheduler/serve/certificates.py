@@ -11,6 +11,7 @@ from typing import NamedTuple, Protocol
 
 from scheduler import machine
 from scheduler.config import pem
+from scheduler.config.trust import tls_context
 from scheduler.observe.logs import get_logger
 from scheduler.serve.self_signed import VALID_DAYS, made_elsewhere
 
@@ -105,7 +106,7 @@ class Tls:
         return _Material(self._source.load(), authority)
 
     def _context_of(self, material: _Material) -> ssl.SSLContext:
-        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        context = tls_context(ssl.Purpose.CLIENT_AUTH)
         if self._client_authority:
             try:
                 context.load_verify_locations(cadata=pem.plain(material.client_authority.decode()))

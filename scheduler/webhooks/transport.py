@@ -13,6 +13,7 @@ from typing import Generic, TypeVar
 import aiohttp
 
 from scheduler import __version__
+from scheduler.config.trust import tls_context
 from scheduler.config.webhooks import CallTarget
 from scheduler.observe.logs import get_logger
 
@@ -179,9 +180,7 @@ class Transport:
 
     def _make_tls(self) -> ssl.SSLContext:
         endpoint = self._endpoint
-        context = ssl.create_default_context(
-            cafile=endpoint.ca_file or None, cadata=endpoint.ca_data or None
-        )
+        context = tls_context(cafile=endpoint.ca_file or None, cadata=endpoint.ca_data or None)
         if endpoint.insecure:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
