@@ -149,6 +149,8 @@ class Reflector(Generic[T]):
         self._waiting: asyncio.Task[Any] | None = None
         """The task that waits for bytes of a watch or the end of a pause, and does nothing else."""
         self._garbled = 0
+        self._expired = False
+        """Whether the last trouble was that the server no longer had the position."""
         self._forbidden = False
         """Whether the right to list an optional resource was missing the last time."""
         self._heard = clock()
@@ -212,6 +214,12 @@ class Reflector(Generic[T]):
             # A list may succeed where something on the way breaks watches.
             self._position = ""
             self._garbled = 0
+        expired = isinstance(error, ResourceExpired)
+        if expired and not self._expired:
+            # The server answers: pauses of the outage before are no reason to list later. They
+            # grow again if one list after the other expires.
+            self._after_trouble.reset()
+        self._expired = expired
         reason, delay = _reason(error), self._after_trouble.next()
         report = log.debug if isinstance(error, ResourceExpired | Silent) else log.warning
         report(

@@ -171,6 +171,19 @@ async def test_after_410_the_difference_is_reported_and_nothing_else() -> None:
     assert set(watched.known) == {"a/same", "a/changed", "a/replaced", "a/new"}
 
 
+async def test_after_an_outage_everything_is_listed_as_soon_as_the_server_answers() -> None:
+    """It has forgotten where the watch was, as an API server that was started again has."""
+    down = Unreachable("down")
+    watched, _ = await play([page(), page(pod("x", 1))], [down, down, down, [EXPIRED]])
+    assert watched.clock.slept == [0.5, 1.0, 2.0, 0.5]
+    assert watched.reported == ["+x@1"]
+
+
+async def test_a_server_that_forgets_again_and_again_is_asked_ever_more_slowly() -> None:
+    watched, _ = await play([page() for _ in range(5)], [[EXPIRED] for _ in range(4)])
+    assert watched.clock.slept == [0.5, 1.0, 2.0, 4.0]
+
+
 async def test_events_before_an_error_in_the_same_chunk_are_not_lost() -> None:
     watched, _ = await play(
         [page(version=1), page(pod("x", 2), version=2)], [[line("ADDED", pod("x", 2)) + EXPIRED]]
