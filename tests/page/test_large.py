@@ -28,6 +28,7 @@ from tests.page.browser import (
 )
 from tests.page.playground import needs_page
 from tests.page.screenshots import settled
+from tests.patience import PATIENCE
 
 pytestmark = needs_page
 MOST_ELEMENTS = 2_500
@@ -46,6 +47,15 @@ Worker.prototype.postMessage = function (question, transfer) {
 };
 """
 """How many explanations the worker was told to read, and not yet to forget."""
+
+
+async def until_kept(page: Page, number: int) -> None:
+    """Effects of a view that has gone run after the next one is drawn."""
+    async with asyncio.timeout(PATIENCE):
+        while await page.evaluate("kept") != number:
+            await page.evaluate("new Promise(requestAnimationFrame)")
+
+
 _COUNT_SORTS = """
 window.sorts = 0;
 const sort = Array.prototype.sort;
@@ -186,19 +196,19 @@ async def test_explanations_are_forgotten_with_what_shows_them() -> None:
             await page.goto(f"{server.url}/ui/#/pods/team-{number}/job-{number:05}")
             await expect(page.get_by_role("heading", name=f"job-{number:05}")).to_be_visible()
             await expect(table).to_be_visible()
-        assert await page.evaluate("kept") == 1
+        await until_kept(page, 1)
         await page.goto(f"{server.url}/ui/#/what-if")
         await page.get_by_role("button", name="Try it").click()
         await expect(table).to_be_visible()
-        assert await page.evaluate("kept") == 1
+        await until_kept(page, 1)
         await page.goto(f"{server.url}/ui/#/pending")
         cause = page.locator(".cause-head")
         await cause.first.click()
         await expect(page.get_by_text("Every node and every reason").first).to_be_visible()
-        assert await page.evaluate("kept") == 1
+        await until_kept(page, 1)
         await page.goto(f"{server.url}/ui/#/classes")
         await expect(page.get_by_role("heading", level=1)).to_have_text("Classes")
-        assert await page.evaluate("kept") == 0
+        await until_kept(page, 0)
 
 
 async def test_as_many_reasons_as_pods_are_shown_few_at_a_time() -> None:
@@ -313,6 +323,7 @@ async def test_new_rows_do_not_move_those_that_are_read() -> None:
         await page.keyboard.press("PageDown")
         await page.keyboard.press("PageDown")
         await expect(row).to_be_visible()
+        await settled(page)
         name, place = await row.text_content(), await row.bounding_box()
         shown = page.get_by_role("button", name=re.compile("^All"))
         for _ in range(2):
