@@ -63,7 +63,7 @@ explanation: 10524 failed on a busy machine and is not explained; like all plans
 that time, its history depended on real time, and it has not failed again. 201120 was a bug of the
 simulated kubelets, which rejected pods that fitted after others had been resized in place. Later
 versions generate other histories from some of the seeds; those that showed a bug are stored as
-plans.
+plans, or have a test of their own.
 """
 
 BUGS = """\
