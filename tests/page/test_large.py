@@ -367,7 +367,9 @@ async def test_on_paper_views_are_light_and_without_controls() -> None:
                 await page.emulate_media(media="print")
                 controls = page.locator(".sidebar, .toolbar, .button, .search")
                 await expect(controls.filter(visible=True)).to_have_count(0)
-                assert await illegible(page) == [], place
+                async with asyncio.timeout(PATIENCE):  # colours change in steps
+                    while await illegible(page):
+                        await page.evaluate("new Promise(requestAnimationFrame)")
 
 
 def refusing(status: int) -> Callable[[Route], Awaitable[None]]:
